@@ -1,0 +1,57 @@
+# Everything is set up in .venv on first use; nothing else on the machine is touched.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.sparqlive-installed
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format conformance bench lock clean
+
+help:
+	@echo "make run          an example shop: three views, a stream of changes, the deltas as they happen"
+	@echo "make test         formatting, lint, types, import rules and all tests"
+	@echo "make lint         the same without the tests"
+	@echo "make format       put the code into its format"
+	@echo "make conformance  only the W3C query evaluation tests, with counts"
+	@echo "make bench        the benchmarks, printed as ratios"
+	@echo "make lock         write requirements.lock anew from pyproject.toml"
+	@echo "make clean        remove .venv and caches"
+
+$(STAMP): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "sparqlive needs Python 3.11 or newer, and '$(PYTHON)' was not found. Install it, or say which to use: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sparqlive needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Say which to use: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; echo "'$(PYTHON)' could not make a virtual environment; on Debian and Ubuntu install python3-venv."; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: $(STAMP)
+	@$(BIN)/python -m examples.shop
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest -q
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+conformance: $(STAMP)
+	$(BIN)/python -m pytest -q tests/test_w3c.py
+
+bench: $(STAMP)
+	$(BIN)/python -m bench
+
+# Without addresses of package indexes, so that the file suits every machine.
+lock:
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
+	$(BIN)/pip-compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	  --no-emit-trusted-host --strip-extras --extra dev --extra bench --output-file requirements.lock pyproject.toml
+	sed -i.bak -e '/^#/d' -e '/^$$/d' requirements.lock && rm requirements.lock.bak
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,35 @@
+"""Keeps SPARQL query results fresh while the data changes."""
+
+from sparqlive.errors import (
+    CheckFailed,
+    Closed,
+    Error,
+    HistoryGone,
+    InvalidChange,
+    SyntaxError,  # noqa: A004 - always used as sparqlive.SyntaxError
+    UnknownView,
+    Unsupported,
+    ViewExists,
+    ViewFailed,
+)
+from sparqlive.session import Session, open  # noqa: A004 - always used as sparqlive.open
+from sparqlive.views import Answer, Delta, Epoch, View
+
+__all__ = [
+    "Answer",
+    "CheckFailed",
+    "Closed",
+    "Delta",
+    "Epoch",
+    "Error",
+    "HistoryGone",
+    "InvalidChange",
+    "Session",
+    "SyntaxError",
+    "UnknownView",
+    "Unsupported",
+    "View",
+    "ViewExists",
+    "ViewFailed",
+    "open",
+]

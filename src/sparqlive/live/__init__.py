@@ -1,0 +1,1 @@
+"""Plans and delta rules evaluated in process: generated Python over indexes."""

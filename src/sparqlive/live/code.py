@@ -1,0 +1,187 @@
+"""Writing Python: functions as lines of text, compiled once a shape.
+
+Owns the text. A `Function` gathers the solutions of nested loops in one of four ways (`Result`); loops that
+would nest deeper than Python allows go on in a function of their own. Invariant: source text holds no
+constants of the query, only names, so that queries of one shape share one code object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from itertools import count
+from types import CodeType
+from typing import Any, TypeAlias
+
+from sparqlive.sparql.algebra import Var
+
+# CPython refuses more than 20 nested loops and 100 levels of indentation.
+_DEEPEST = 12
+
+
+class Result(Enum):
+    """What a function does with a solution."""
+
+    SUM = "adds its weight in the dict `out`"
+    ROWS = "appends (row, weight) to the list `out`"
+    COUNT = "adds its weight to a number"
+    EXISTS = "stops at the first"
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A variable of the query as a local of the function; `bound`: never UNDEF."""
+
+    name: str
+    bound: bool
+
+
+Env: TypeAlias = Mapping[Var, Local]
+Continue: TypeAlias = "Callable[[Function, Env, str], None]"
+
+
+class Program:
+    """The namespace that the functions of one plan share: relations, constants and each other, by name."""
+
+    def __init__(self) -> None:
+        self.namespace: dict[str, Any] = {}
+        self.sources: list[str] = []
+        self._names: dict[int, str] = {}
+        self._kept: list[Any] = []
+        self._numbers = count()
+
+    def name(self, prefix: str, value: Any) -> str:
+        """A global name for an object, the same one each time."""
+        known = self._names.get(id(value))
+        if known is not None and self.namespace[known] is value:
+            return known
+        name = f"{prefix}{next(self._numbers)}"
+        self.namespace[name] = value
+        self._names[id(value)] = name
+        self._kept.append(value)
+        return name
+
+    def constant(self, value: int) -> str:
+        """A name for a number of the query; equal numbers may have several names."""
+        name = f"c{next(self._numbers)}"
+        self.namespace[name] = value
+        return name
+
+    def function(self, prefix: str, parameters: Sequence[str], result: Result) -> Function:
+        return Function(self, f"{prefix}{next(self._numbers)}", parameters, result)
+
+    def define(self, source: str) -> None:
+        self.sources.append(source)
+        exec(_compiled(source), self.namespace)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(source: str) -> CodeType:
+    return compile(source, "<sparqlive plan>", "exec")
+
+
+class Function:
+    """A Python function while it is being written."""
+
+    def __init__(self, program: Program, name: str, parameters: Sequence[str], result: Result) -> None:
+        self.program = program
+        self.name = name
+        self.result = result
+        self._lines = [f"def {name}({', '.join(parameters)}):"]
+        self._depth = 1
+        self._floor = 1
+        self._locals = count()
+        if result is Result.SUM:
+            self.line("get = out.get")
+        elif result is Result.COUNT:
+            self.line("n = 0")
+
+    def fresh(self, hint: str = "v") -> str:
+        return f"{hint}_{next(self._locals)}"
+
+    def skip_names_of(self, other: Function) -> None:
+        """Fresh names of this function will differ from those of the other."""
+        self._locals = other._locals
+
+    def line(self, text: str) -> None:
+        self._lines.append("  " * self._depth + text)
+
+    @contextmanager
+    def block(self, header: str) -> Iterator[None]:
+        self.line(f"{header}:")
+        self._depth += 1
+        mark = len(self._lines)
+        yield
+        if len(self._lines) == mark:
+            self.line("pass")
+        self._depth -= 1
+
+    @contextmanager
+    def when(self, tests: Sequence[str]) -> Iterator[None]:
+        """A block under all these conditions; no block if there are none."""
+        if not tests:
+            yield
+            return
+        with self.block(f"if {' and '.join(tests)}"):
+            yield
+
+    def emit(self, env: Env, weight: str, columns: Sequence[Var]) -> None:
+        """The innermost line: a solution with its weight."""
+        row = tuple_of([env[v].name if v in env else "0" for v in columns])
+        match self.result:
+            case Result.SUM:
+                self.line(f"r = {row}")
+                self.line(f"out[r] = get(r, 0) + {weight}")
+            case Result.ROWS:
+                self.line(f"out.append(({row}, {weight}))")
+            case Result.COUNT:
+                self.line(f"n += {weight}")
+            case Result.EXISTS:
+                self.line("return True")
+
+    def unless_too_deep(self, env: Env, weight: str, then: Continue) -> None:
+        """Goes on here, or in a nested function where Python would allow no more loops."""
+        if self._depth - self._floor <= _DEEPEST:
+            then(self, env, weight)
+            return
+        name, floor = self.fresh("go"), self._floor
+        with self.block(f"def {name}()"):
+            self._floor = self._depth
+            if self.result is Result.COUNT:
+                self.line("nonlocal n")
+            then(self, env, weight)
+            self._floor = floor
+        if self.result is Result.EXISTS:
+            with self.block(f"if {name}()"):
+                self.line("return True")
+        else:
+            self.line(f"{name}()")
+
+    def finish(self) -> str:
+        """Compiles the function; its name is returned."""
+        self._depth = 1
+        match self.result:
+            case Result.ROWS:
+                self.line("return out")
+            case Result.COUNT:
+                self.line("return n")
+            case Result.EXISTS:
+                self.line("return False")
+        self.program.define("\n".join(self._lines) + "\n")
+        return self.name
+
+
+def tuple_of(items: Sequence[str]) -> str:
+    """A tuple as text; without items, in a `for` header too, a name that nobody reads will do."""
+    if not items:
+        return "()"
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+def times(weight: str, factor: str) -> str:
+    if weight == "1":
+        return factor
+    return weight if factor == "1" else f"{weight} * {factor}"

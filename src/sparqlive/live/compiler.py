@@ -1,0 +1,366 @@
+"""Compiles a plan and its delta rules to Python functions over indexes.
+
+Owns the walk: *down* an operator's content, restricted by what is bound (a probe, §"push deltas, pull
+probes" of the design), and *up* from a change to the place where deltas are gathered. What each operator
+adds is in the file of its name. Invariant: at a function's start only variables that may be pushed into
+the operator are bound, so that no filter below sees a value that is not its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparqlive.live import distinct, extend, join, leaves, left_join, mark, scan, semi, stored
+from sparqlive.live.code import Continue, Env, Function, Local, Program, Result, times, tuple_of
+from sparqlive.live.quads import Quads
+from sparqlive.live.terms import Terms
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import Apply, Outer, Signs, State, Tested, Times, delta_rule
+from sparqlive.plan.expressions import mentioned
+from sparqlive.plan.keys import pushable
+from sparqlive.sparql.algebra import Var
+
+
+_MOST_CHOICES = 3
+
+
+class Node:
+    """An operator at its place in the plan. `needed`: the variables that something above reads."""
+
+    __slots__ = ("children", "index", "needed", "number", "operator", "parent")
+
+    def __init__(self, operator: op.Operator, parent: Node | None, index: int, needed: frozenset[Var]) -> None:
+        self.operator = operator
+        self.parent = parent
+        self.index = index
+        self.needed = needed & frozenset(operator.variables)
+        self.number = -1
+        wanted = _needed_of_children(operator, self.needed)
+        self.children = tuple(
+            Node(child, self, number, wanted[number]) for number, child in enumerate(operator.children)
+        )
+
+    def in_order(self) -> list[Node]:
+        """Children before parents."""
+        return [*(node for child in self.children for node in child.in_order()), self]
+
+    @property
+    def gathers(self) -> bool:
+        """Whether this operator's delta is collected before anything above goes on."""
+        if self.parent is None or isinstance(self.parent.operator, op.Distinct | op.Stored):
+            return True
+        return self.index == 1 and isinstance(self.parent.operator, op.LeftJoin | op.Semi | op.Mark)
+
+
+def _needed_of_children(operator: op.Operator, needed: frozenset[Var]) -> list[frozenset[Var]]:
+    match operator:
+        case op.Join(parts):
+            of = [frozenset(part.variables) for part in parts]
+            return [needed.union(*of[:i], *of[i + 1 :]) for i in range(len(of))]
+        case op.Filter(condition, _):
+            return [needed | mentioned(condition)]
+        case op.Extend(_, _, expression):
+            return [needed | mentioned(expression)]
+        case op.LeftJoin(left, right, condition):
+            read = needed | (mentioned(condition) if condition is not None else frozenset())
+            if left_join.by_shared_keys(operator):
+                return [read | frozenset(right.variables), frozenset(right.variables)]
+            return [frozenset(left.variables), frozenset(right.variables)]
+        case op.Semi(left, right, _, _) | op.Mark(left, right, _):
+            if semi.by_shared_keys(operator):
+                return [needed | frozenset(right.variables), frozenset(right.variables)]
+            return [frozenset(left.variables), frozenset(right.variables)]
+        case op.Distinct(source) | op.Stored(source, _):
+            return [frozenset(source.variables)]
+        case _:
+            return [needed for _ in operator.children]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A function that carries the change of one place to where it is gathered."""
+
+    source: Node
+    target: Node
+    function: Callable[[Any, dict[tuple[int, ...], int]], None]
+
+
+class Compiler:
+    def __init__(self, plan: op.Operator, quads: Quads, terms: Terms) -> None:
+        self.quads = quads
+        self.terms = terms
+        self.program = Program()
+        self.root = Node(plan, None, 0, frozenset(plan.variables))
+        self.nodes = self.root.in_order()
+        self.states: dict[int, Any] = {}
+        for number, node in enumerate(self.nodes):
+            node.number = number
+            if isinstance(node.operator, op.Distinct):
+                self.states[number] = distinct.new_state(node.operator)
+            elif isinstance(node.operator, op.Stored):
+                self.states[number] = stored.StoredRows(node.operator)
+        self._made: dict[tuple[Any, ...], str] = {}
+        self.methods: dict[str, str] = {}
+        self.bare_rows: dict[int, list[tuple[tuple[int, ...], int]]] = {}
+
+    def fan_out(self, operator: op.Scan, bound: frozenset[Var]) -> float | None:
+        return scan.fan_out(self, operator, bound)
+
+    # Functions
+
+    def content(self, node: Node) -> Callable[[dict[tuple[int, ...], int]], None]:
+        """A function that sums the whole content of an operator into a dict."""
+        function = self.program.function("content", ["out"], Result.SUM)
+        columns = node.operator.variables
+        self.down(function, node, State.OLD, {}, "1", node.needed, lambda f, e, w: f.emit(e, w, columns))
+        made: Callable[[dict[tuple[int, ...], int]], None] = self.program.namespace[function.finish()]
+        return made
+
+    def segments(self) -> list[Segment]:
+        """One function for each place that a change can come from."""
+        made = []
+        for node in self.nodes:
+            operator = node.operator
+            if isinstance(operator, op.Scan | op.Names | op.Nodes | op.Distinct | op.Stored):
+                made.append(self._segment(node))
+            if node.gathers and node.parent and isinstance(node.parent.operator, op.LeftJoin | op.Semi | op.Mark):
+                made.append(self._flips(node))
+        return made
+
+    def _segment(self, source: Node) -> Segment:
+        function = self.program.function("delta", ["rows", "out"], Result.SUM)
+        tests: list[str] = []
+        if isinstance(source.operator, op.Scan):
+            header, env, tests = scan.changed_rows(self, function, source.operator)
+        else:
+            variables = source.operator.variables
+            env = {v: Local(function.fresh(), v in source.operator.always) for v in variables}
+            header = f"for {tuple_of([env[v].name for v in variables])}, w in rows"
+        with function.block(header), function.when(tests):
+            self.up(function, source, env, "w")
+        return Segment(source, _target(source), self.program.namespace[function.finish()])
+
+    def _flips(self, node: Node) -> Segment:
+        """From the right side of OPTIONAL, MINUS or EXISTS: A' ⋈ (ΔB + flips) of the rule."""
+        parent = node.parent
+        assert parent is not None
+        function = self.program.function("flips", ["rows", "out"], Result.SUM)
+        term = delta_rule(parent.operator).terms[1]
+        assert isinstance(term, Times)
+        left_state = term.factors[0].state  # type: ignore[union-attr]
+        if isinstance(parent.operator, op.LeftJoin):
+            left_join.flips(self, function, parent, left_state)
+        elif isinstance(parent.operator, op.Semi):
+            semi.flips(self, function, parent, left_state, semi.kept)
+        else:
+            semi.flips(self, function, parent, left_state, mark.flipped)
+        return Segment(node, _target(parent), self.program.namespace[function.finish()])
+
+    def probe(self, node: Node, state: State, bound: Sequence[Var], columns: Sequence[Var]) -> str:
+        """The name of a function: values of `bound` → [(row of `columns`, weight)], compatible solutions.
+
+        A column that is bound may come out bound or UNDEF: the caller knows its value.
+        """
+        key = ("probe", node.number, state, tuple(bound), tuple(columns))
+
+        def body(f: Function, env: Env) -> None:
+            self.down(f, node, state, env, "1", frozenset(columns), lambda f2, e, w: f2.emit(e, w, columns))
+
+        all_bound = {v: Local("", True) for v in bound}
+        return self.function_of(key, "probe", bound, all_bound, Result.ROWS, body)
+
+    def function_of(
+        self, key: tuple[Any, ...], prefix: str, variables: Sequence[Var], env: Env, result: Result,
+        body: Callable[[Function, Env], None],
+    ) -> str:  # fmt: skip
+        """The name of a function of some variables of an environment, made once a key."""
+        if key not in self._made:
+            parameters = [f"a{number}" for number in range(len(variables))]
+            function = self.program.function(prefix, parameters, result)
+            if result is Result.ROWS:
+                function.line("out = []")
+            self._made[key] = function.name
+            body(function, {v: Local(a, env[v].bound) for v, a in zip(variables, parameters, strict=True)})
+            function.finish()
+        return self._made[key]
+
+    # Down
+
+    def down(
+        self, f: Function, node: Node, state: State, env: Env, weight: str, needed: frozenset[Var], then: Continue
+    ) -> None:
+        """Writes loops over an operator's content; `env` binds only what may be pushed into it."""
+        match node.operator:
+            case op.Scan():
+                scan.loop(self, f, node, state, env, weight, then)
+            case op.Names() | op.Nodes() | op.Table():
+                leaves.loop(self, f, node, state, env, weight, then)
+            case op.Join() | op.Filter() | op.Extend():
+                base, items = extend.items_below(node)
+                parts = base.children if isinstance(base.operator, op.Join) else (base,)
+                env = extend.with_copies(items, env)
+                join.loop(self, f, [(part, state) for part in parts], items, env, weight, needed, then)
+            case op.Project(_, columns):
+                inner = {v: local for v, local in env.items() if v in columns}
+                self.down(
+                    f, node.children[0], state, inner, weight, needed & frozenset(columns),
+                    lambda f2, e, w: then(f2, {**env, **{v: e[v] for v in columns if v in e}}, w),
+                )  # fmt: skip
+            case op.Union():
+                for child in node.children:
+                    inner = {v: local for v, local in env.items() if v in child.operator.variables}
+                    self.down(
+                        f, child, state, inner, weight, needed, lambda f2, e, w: then(f2, {**env, **e}, w)
+                    )
+            case op.LeftJoin():
+                read = node.children[0].needed
+                attach: Continue = lambda f2, e, w: left_join.attach(self, f2, node, state, e, w, then)  # noqa: E731
+                self.part(f, node.children[0], state, env, weight, read, attach)
+            case op.Semi():
+                read = node.children[0].needed
+                test: Continue = lambda f2, e, w: semi.attach(self, f2, node, state, e, w, then)  # noqa: E731
+                self.part(f, node.children[0], state, env, weight, read, test)
+            case op.Mark():
+                read = node.children[0].needed
+                marked: Continue = lambda f2, e, w: mark.attach(self, f2, node, state, e, w, then)  # noqa: E731
+                self.part(f, node.children[0], state, env, weight, read, marked)
+            case op.Distinct():
+                distinct.loop(self, f, node, state, env, weight, then)
+            case op.Stored():
+                stored.loop(self, f, node, state, env, weight, then)
+
+    def part(
+        self, f: Function, node: Node, state: State, env: Env, weight: str, needed: frozenset[Var], then: Continue
+    ) -> None:
+        """Loops over an operator under any environment: in line where that is safe, else by a call."""
+        mine = {v: local for v, local in env.items() if v in node.operator.variables}
+        plain = all(local.bound for local in mine.values()) and pushable(node.operator).issuperset(mine)
+        if plain and not _branches(node.operator):
+            self.down(f, node, state, mine, weight, needed, lambda f2, e, w: then(f2, {**env, **e}, w))
+        else:
+            self.call(f, node, state, env, weight, needed, then)
+
+    def call(
+        self, f: Function, node: Node, state: State, env: Env, weight: str, needed: frozenset[Var], then: Continue
+    ) -> None:
+        """Loops over the rows of a probe; values that could not be pushed are compared afterwards."""
+        columns = [v for v in node.operator.variables if v in needed or v in env]
+        rows = self.rows_of(f, node, state, env, columns)
+        own = {v: f.fresh() for v in columns}
+        factor = f.fresh("w")
+        with f.block(f"for {tuple_of(list(own.values()))}, {factor} in {rows}"), f.when(agreement(node, env, own)):
+            f.unless_too_deep(merged(f, node, env, own), times(weight, factor), then)
+
+    def rows_of(
+        self, f: Function, node: Node, state: State, env: Env, columns: Sequence[Var], raw: bool = False
+    ) -> str:
+        """An expression for the rows of a probe with whatever of the environment can be pushed.
+
+        Variables that may be unbound are pushed when they are bound: one probe for each combination.
+        `raw`: only what the operator always binds is pushed, so that its own values come out.
+        """
+        able = pushable(node.operator) & node.operator.always if raw else pushable(node.operator)
+        fixed = [v for v in node.operator.variables if v in env and env[v].bound and v in able]
+        choices = [v for v in node.operator.variables if v in env and not env[v].bound and v in able]
+        choices = choices[:_MOST_CHOICES]
+        if not choices:
+            return self._probe_call(node, state, fixed, env, columns)
+        name = f.fresh("rows")
+        for mask in range(2 ** len(choices) - 1, -1, -1):
+            chosen = [v for bit, v in enumerate(choices) if mask >> bit & 1]
+            bound = [v for v in node.operator.variables if v in fixed or v in chosen]
+            test = " and ".join(env[v].name for v in chosen)
+            first = mask == 2 ** len(choices) - 1
+            with f.block(f"{'if' if first else 'elif'} {test}" if test else "else"):
+                f.line(f"{name} = {self._probe_call(node, state, bound, env, columns)}")
+        return name
+
+    def _probe_call(
+        self, node: Node, state: State, bound: Sequence[Var], env: Env, columns: Sequence[Var]
+    ) -> str:
+        name = self.probe(node, state, bound, columns)
+        return f"{name}({', '.join(env[v].name for v in bound)})"
+
+    # Up
+
+    def up(self, f: Function, node: Node, env: Env, weight: str) -> None:
+        """From a change of `node` to where it is gathered, as the delta rule of each parent says."""
+        if node.gathers:
+            f.emit(env, weight, node.operator.variables)
+            return
+        parent = node.parent
+        assert parent is not None
+        go_on: Continue = lambda f2, e, w: self.up(f2, parent, e, w)  # noqa: E731
+        match delta_rule(parent.operator).terms[node.index]:
+            case Times(factors):
+                rest = [
+                    (child, factor.state)  # type: ignore[union-attr]
+                    for child, factor in zip(parent.children, factors, strict=True)
+                    if child is not node
+                ]
+                top, items = extend.items_above(parent)
+                join.loop(self, f, rest, items, env, weight, top.needed, lambda f2, e, w: self.up(f2, top, e, w))
+            case Apply(op.Filter() | op.Extend()):
+                top, items = extend.items_above(node)
+                join.loop(self, f, [], items, env, weight, top.needed, lambda f2, e, w: self.up(f2, top, e, w))
+            case Apply(op.Project(_, columns)):
+                self.up(f, parent, {v: local for v, local in env.items() if v in columns}, weight)
+            case Apply():
+                self.up(f, parent, env, weight)
+            case Outer(_, right, _):
+                left_join.attach(self, f, parent, right.state, env, weight, go_on)
+            case Tested(op.Semi(), _, right):
+                semi.attach(self, f, parent, right.state, env, weight, go_on)
+            case Tested(op.Mark(), _, right):
+                mark.attach(self, f, parent, right.state, env, weight, go_on)
+            case Signs():
+                raise AssertionError("what DISTINCT counts is gathered")
+
+
+def agreement(node: Node, env: Env, own: Mapping[Var, str]) -> list[str]:
+    """Tests that a probe's row agrees with the values that could not be pushed."""
+    tests = []
+    for variable, name in own.items():
+        local = env.get(variable)
+        if local is None or (local.bound and variable in pushable(node.operator)):
+            continue
+        ways = [] if local.bound else [f"not {local.name}"]
+        ways += [] if variable in node.operator.always else [f"not {name}"]
+        tests.append("(" + " or ".join([*ways, f"{name} == {local.name}"]) + ")")
+    return tests
+
+
+def merged(f: Function, node: Node, env: Env, own: Mapping[Var, str]) -> Env:
+    """The environment after a row of `node`: a variable unbound on one side is taken from the other."""
+    result = dict(env)
+    for variable, name in own.items():
+        always = variable in node.operator.always
+        local = env.get(variable)
+        if local is None:
+            result[variable] = Local(name, always)
+        elif not local.bound:
+            either = f.fresh()
+            f.line(f"{either} = {local.name} or {name}")
+            result[variable] = Local(either, always)
+    return result
+
+
+def _target(node: Node) -> Node:
+    while not node.gathers:
+        assert node.parent is not None
+        node = node.parent
+    return node
+
+
+def _branches(operator: op.Operator) -> bool:
+    """Whether going down in line would write what follows more than once."""
+    match operator:
+        case op.Union():
+            return True
+        case op.Project(source, _) | op.Filter(_, source) | op.Extend(source, _, _):
+            return _branches(source)
+        case op.LeftJoin(left, _, _) | op.Semi(left, _, _, _) | op.Mark(left, _, _):
+            return _branches(left)
+    return False

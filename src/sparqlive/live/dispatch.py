@@ -1,0 +1,82 @@
+"""Which plans a change concerns: a change reaches only the leaves that it matches.
+
+Owns the tables from the constants of patterns to leaves: for each scope and each set of positions that are
+constant in some pattern, one dict lookup a change, however many views there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from sparqlive.live.maintained import Inputs, Maintained
+from sparqlive.live.quads import Change, Quads, Scope
+from sparqlive.live.scan import scope_of
+from sparqlive.plan import operators as op
+from sparqlive.sparql.algebra import Var
+
+_Leaf = tuple[Maintained, int]
+
+
+class _Table:
+    """The leaves of one scope whose patterns have constants at the same positions, by these constants."""
+
+    __slots__ = ("key", "leaves")
+
+    def __init__(self, positions: tuple[int, ...]) -> None:
+        self.key: Callable[[Change], Any] = itemgetter(*positions) if positions else lambda _: ()
+        self.leaves: dict[Any, dict[_Leaf, None]] = {}
+
+
+class Dispatcher:
+    def __init__(self, quads: Quads) -> None:
+        self._quads = quads
+        self._tables: dict[Scope, dict[tuple[int, ...], _Table]] = {}
+        self._counted: dict[tuple[str, Scope], dict[_Leaf, None]] = {}
+
+    def add(self, plan: Maintained) -> None:
+        for number, leaf in plan.leaves():
+            self._entry(plan, leaf)[(plan, number)] = None
+
+    def remove(self, plan: Maintained) -> None:
+        for number, leaf in plan.leaves():
+            del self._entry(plan, leaf)[(plan, number)]
+
+    def _entry(self, plan: Maintained, leaf: op.Scan | op.Names | op.Nodes) -> dict[_Leaf, None]:
+        compiler = plan.compiler
+        scope = scope_of(compiler, leaf.graph)
+        self._quads.watch(scope)
+        if not isinstance(leaf, op.Scan):
+            return self._counted.setdefault((_kind(leaf), scope), {})
+        constants = [(position, term) for position, term in enumerate(leaf.positions) if not isinstance(term, Var)]
+        positions = tuple(position for position, _ in constants)
+        ids = tuple(compiler.terms.dictionary.id_of(term) for _, term in constants)
+        table = self._tables.setdefault(scope, {}).setdefault(positions, _Table(positions))
+        return table.leaves.setdefault(ids[0] if len(ids) == 1 else ids, {})
+
+    def dispatch(self, staged: Mapping[Scope, Sequence[Change]]) -> dict[Maintained, Inputs]:
+        """For each plan that the staged changes concern: the changed rows of its leaves."""
+        found: dict[Maintained, Inputs] = {}
+        for scope, changes in staged.items():
+            for table in self._tables.get(scope, {}).values():
+                key, leaves = table.key, table.leaves
+                for change in changes:
+                    for plan, number in leaves.get(key(change), ()):
+                        found.setdefault(plan, {}).setdefault(number, []).append(change)
+            for kind in ("nodes", "names"):
+                for plan, number in self._counted.get((kind, scope), ()):
+                    rows = self._quads.counted_delta(kind, scope)
+                    if rows:
+                        found.setdefault(plan, {})[number] = _shaped(plan, number, rows)
+        return found
+
+
+def _kind(leaf: op.Names | op.Nodes) -> str:
+    return "nodes" if isinstance(leaf, op.Nodes) else "names"
+
+
+def _shaped(plan: Maintained, number: int, rows: list[tuple[tuple[int, ...], int]]) -> Any:
+    """The name of a fixed graph is no column: a switch has none."""
+    operator = plan.compiler.nodes[number].operator
+    return rows if operator.variables else [((), weight) for _, weight in rows]

@@ -1,0 +1,47 @@
+"""DISTINCT: counts of the solutions below are stored; the delta is their sign changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.zset.relation import Relation, Row
+
+if TYPE_CHECKING:
+    from sparqlive.live.compiler import Compiler, Node
+
+
+def new_state(operator: op.Distinct) -> Relation:
+    return Relation(len(operator.variables))
+
+
+def signs(counts: Relation, delta: Mapping[Row, int]) -> dict[Row, int]:
+    """+1 where a count becomes positive, -1 where it stops being so; cost: one lookup a changed row."""
+    result = {}
+    for row, weight in delta.items():
+        old = counts.weight_before(row)
+        sign = (old + weight > 0) - (old > 0)
+        if sign:
+            result[row] = sign
+    return result
+
+
+def loop(
+    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
+) -> None:
+    """A probe is computed from the operator below: the stored counts have no order to look up by."""
+    child = node.children[0]
+    columns = child.operator.variables
+    seen = f.fresh("seen")
+    f.line(f"{seen} = set()")
+    rows = compiler.rows_of(f, child, state, env, columns)
+    own = {v: f.fresh() for v in columns}
+    with f.block(f"for row, _ in {rows}"), f.block(f"if row not in {seen}"):
+        f.line(f"{seen}.add(row)")
+        if own:
+            f.line(f"{tuple_of(list(own.values()))} = row")
+        fresh = {v: Local(name, v in child.operator.always) for v, name in own.items() if v not in env}
+        f.unless_too_deep({**env, **fresh}, weight, then)

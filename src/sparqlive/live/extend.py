@@ -1,0 +1,92 @@
+"""Filters and bindings: applied as soon as what they read is there (Theorem 3.1: both are linear)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparqlive.live.code import Env, Function, Local
+from sparqlive.plan import operators as op
+from sparqlive.plan.expressions import mentioned
+from sparqlive.sparql.algebra import Expression, Var
+
+if TYPE_CHECKING:
+    from sparqlive.live.compiler import Compiler, Node
+
+
+@dataclass(frozen=True)
+class Item:
+    """A filter, or a binding if it has a variable. `reads`: what its source may bind of what it mentions."""
+
+    expression: Expression
+    variable: Var | None
+    reads: frozenset[Var]
+
+
+def _item(operator: op.Filter | op.Extend) -> Item:
+    expression = operator.condition if isinstance(operator, op.Filter) else operator.expression
+    variable = operator.variable if isinstance(operator, op.Extend) else None
+    return Item(expression, variable, mentioned(expression) & frozenset(operator.source.variables))
+
+
+def items_below(node: Node) -> tuple[Node, list[Item]]:
+    """The operator under a chain of filters and bindings, and the chain, lowest first."""
+    items = []
+    while isinstance(node.operator, op.Filter | op.Extend):
+        items.append(_item(node.operator))
+        node = node.children[0]
+    return node, items[::-1]
+
+
+def items_above(node: Node) -> tuple[Node, list[Item]]:
+    """The chain of filters and bindings right above an operator, and its top."""
+    items = []
+    while not node.gathers and node.parent and isinstance(node.parent.operator, op.Filter | op.Extend):
+        node = node.parent
+        assert isinstance(node.operator, op.Filter | op.Extend)
+        items.append(_item(node.operator))
+    return node, items
+
+
+def with_copies(items: Sequence[Item], env: Env) -> Env:
+    """A key on a copied variable is a key on the variable it is a copy of."""
+    result = dict(env)
+    for item in reversed(items):
+        if item.variable in result and isinstance(item.expression, Var):
+            result.setdefault(item.expression, result[item.variable])
+    return result
+
+
+def is_ready(item: Item, env: Env, to_come: frozenset[Var]) -> bool:
+    """Whether nothing that follows can still bind what the item reads."""
+    return all(v not in to_come or (v in env and env[v].bound) for v in item.reads)
+
+
+def apply(compiler: Compiler, f: Function, item: Item, env: Env) -> tuple[list[str], Env]:
+    """Writes a binding, or gives the test of a filter."""
+    if item.variable is None:
+        return [_condition(compiler, item, env)], env
+    if isinstance(item.expression, Var):
+        local = env.get(item.expression, Local("0", False))
+        if item.variable in env:  # a key: with_copies made both the same local
+            assert env[item.variable] == local
+            return [], env
+        return [], {**env, item.variable: local}
+    variables = sorted(v for v in item.reads if v in env)
+    function = compiler.program.name("e", compiler.terms.binding(item.expression, variables))
+    name = f.fresh()
+    f.line(f"{name} = {function}({', '.join(env[v].name for v in variables)})")
+    return [], {**env, item.variable: Local(name, False)}
+
+
+def _condition(compiler: Compiler, item: Item, env: Env) -> str:
+    variables = sorted(v for v in item.reads if v in env)
+    function = compiler.program.name("f", compiler.terms.condition(item.expression, variables))
+    return f"{function}({', '.join(env[v].name for v in variables)})"
+
+
+def condition(compiler: Compiler, expression: Expression, env: Env) -> str:
+    """The test of an expression under an environment that binds all that is in scope."""
+    return _condition(compiler, Item(expression, None, mentioned(expression) & frozenset(env)), env)
+

@@ -1,0 +1,96 @@
+"""Leaves without a quad pattern: graph names, the nodes of a graph, inline tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
+from sparqlive.live.scan import scope_of
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.rdf.dictionary import UNDEF
+
+if TYPE_CHECKING:
+    from sparqlive.live.compiler import Compiler, Node
+
+_STATES = {State.OLD: "before", State.NEW: "after"}
+
+
+def loop(
+    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
+) -> None:
+    when = _STATES[state]
+    match node.operator:
+        case op.Names(graph):
+            _names(compiler, f, graph, when, env, weight, then)
+        case op.Nodes(graph, _):
+            scope = scope_of(compiler, graph)
+            compiler.quads.watch(scope)
+            relation = compiler.program.name("r", compiler.quads.nodes(scope))
+            _rows(f, relation, node.operator.variables, when, env, weight, then)
+        case op.Table() as table:
+            _table(compiler, f, table, env, weight, then)
+
+
+def _names(
+    compiler: Compiler, f: Function, graph: op.OneGraph | op.NamedGraphs, when: str, env: Env, weight: str,
+    then: Continue,
+) -> None:  # fmt: skip
+    scope = scope_of(compiler, graph)
+    compiler.quads.watch(scope)
+    relation = compiler.program.name("r", compiler.quads.names(scope))
+    if isinstance(graph, op.NamedGraphs):
+        _rows(f, relation, (graph.variable,), when, env, weight, then)
+        return
+    assert scope.graphs is not None
+    name = compiler.program.constant(next(iter(scope.graphs)))
+    with f.when([f"{relation}.has_{when}({name}, ())"]):
+        then(f, env, weight)
+
+
+def _rows(
+    f: Function, relation: str, variables: tuple[op.Var, ...], when: str, env: Env, weight: str, then: Continue
+) -> None:
+    """A relation of one or two columns, the first of which is its key."""
+    first, *others = variables
+    second = others[0] if others else None
+    if first in env and (second is None or second in env):
+        value = "()" if second is None else env[second].name
+        with f.when([f"{relation}.has_{when}({env[first].name}, {value})"]):
+            then(f, env, weight)
+    elif first in env:
+        assert second is not None
+        name = f.fresh()
+        with f.block(f"for {name} in {relation}.{when}({env[first].name}) or ()"):
+            then(f, {**env, second: Local(name, True)}, weight)
+    else:
+        names = {v: f.fresh() for v in variables}
+        tests = [f"{names[second]} == {env[second].name}"] if second is not None and second in env else []
+        fresh = {v: Local(name, True) for v, name in names.items() if v not in env}
+        with f.block(f"for {tuple_of(list(names.values()))} in {relation}.rows_{when}()"), f.when(tests):
+            then(f, {**env, **fresh}, weight)
+
+
+def _table(
+    compiler: Compiler, f: Function, table: op.Table, env: Env, weight: str, then: Continue
+) -> None:
+    id_of = compiler.terms.dictionary.id_of
+    rows = [tuple(UNDEF if term is None else id_of(term) for term in row) for row in table.rows]
+    names = {v: f.fresh() for v in table.columns}
+    key = next((v for v in table.columns if v in env and v in table.always), None)
+    if key is None:
+        source = compiler.program.name("t", rows)
+    else:
+        position = table.columns.index(key)
+        index: dict[int, list[tuple[int, ...]]] = {}
+        for row in rows:
+            index.setdefault(row[position], []).append(row)
+        source = f"{compiler.program.name('t', index)}.get({env[key].name}, ())"
+    tests = []
+    for variable, name in names.items():
+        if variable in env and variable != key:
+            loose = "" if variable in table.always else f"not {name} or "
+            tests.append(f"({loose}{name} == {env[variable].name})")
+    fresh = {v: Local(name, v in table.always) for v, name in names.items() if v not in env}
+    with f.block(f"for {tuple_of(list(names.values()))} in {source}"), f.when(tests):
+        then(f, {**env, **fresh}, weight)

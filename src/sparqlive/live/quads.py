@@ -1,0 +1,418 @@
+"""The quads in memory, in the orders that lookups need.
+
+Owns the graph. Pairs of subject and object are kept for each graph and predicate; every other order is a
+secondary index, made when a plan first asks for it. Merged graphs (a union, several FROM) are sets of their
+own, whose change is the sign change of a count. Invariants: a quad is there once; `stage` is given changes
+that change something; what is staged is seen by `after` and forgotten by `rollback`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH
+from sparqlive.zset.relation import KeyedRelation
+from sparqlive.zset.run import Column, Run
+
+Quad: TypeAlias = tuple[int, int, int, int]
+Change: TypeAlias = tuple[int, int, int, int, int]
+
+SUBJECT, PREDICATE, OBJECT, GRAPH = range(4)
+_BULK = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which quads: of one graph, of several merged into a set, or of each named graph.
+
+    `graphs` None means all: for "merged" the unnamed one too, for "named" without it.
+    """
+
+    kind: Literal["one", "merged", "named"]
+    graphs: frozenset[int] | None
+
+    def covers(self, graph: int) -> bool:
+        if self.graphs is not None:
+            return graph in self.graphs
+        return self.kind == "merged" or graph != DEFAULT_GRAPH
+
+
+class _Merged:
+    """The union of graphs as a set: how often a triple is there beyond once."""
+
+    __slots__ = ("again", "changes")
+
+    def __init__(self) -> None:
+        self.again: dict[tuple[int, int, int], int] = {}
+        self.changes: dict[tuple[int, int, int], int] = {}
+
+
+class Quads:
+    def __init__(self) -> None:
+        # (graph id or merged scope, predicate) → subject → objects
+        self._pairs: dict[tuple[int | Scope, int], KeyedRelation] = {}
+        self._inverse: dict[tuple[int | Scope, int], KeyedRelation] = {}
+        self._indexes: dict[Scope, dict[tuple[int | None, tuple[int, ...], int], KeyedRelation]] = {}
+        self._counted: dict[Scope, dict[str, _Counted]] = {}
+        self._merged: dict[Scope, _Merged] = {}
+        self._touched: set[KeyedRelation] = set()
+        self._empty = KeyedRelation(2, 1)
+        self._single: dict[int, Scope] = {}
+        self._plural: set[Scope] = set()
+        self.staged: dict[Scope, list[Change]] = {}
+        self.size = 0
+        self._staged_size = 0
+
+    # Looking up
+
+    def __contains__(self, quad: Quad) -> bool:
+        subject, predicate, object_, graph = quad
+        pairs = self._pairs.get((graph, predicate))
+        return pairs is not None and pairs.has_before(subject, object_)
+
+    def __iter__(self) -> Iterator[Quad]:
+        for (graph, predicate), pairs in self._pairs.items():
+            if isinstance(graph, int):
+                for subject, object_ in pairs.rows_before():
+                    yield subject, predicate, object_, graph
+
+    def pairs(self, graph: int | Scope, predicate: int) -> KeyedRelation:
+        """Subject → objects of one graph and predicate; a relation that stays the right one."""
+        found = self._pairs.get((graph, predicate))
+        if found is None:
+            found = self._pairs[(graph, predicate)] = KeyedRelation(2, 1)
+        return found
+
+    def inverse(self, graph: int | Scope, predicate: int) -> KeyedRelation:
+        """Object → subjects, made when first asked for."""
+        found = self._inverse.get((graph, predicate))
+        if found is None:
+            pairs = self.pairs(graph, predicate)
+            found = self._inverse[(graph, predicate)] = _reordered(pairs, (1, 0), 1)
+            if found.pending:
+                self._touched.add(found)
+        return found
+
+    def pairs_if_any(self, graph: int | Scope, predicate: int) -> KeyedRelation:
+        """Like `pairs`, for a graph or predicate known only at run time: nothing is made."""
+        return self._pairs.get((graph, predicate), self._empty)
+
+    def inverse_if_any(self, graph: int | Scope, predicate: int) -> KeyedRelation:
+        if (graph, predicate) not in self._pairs:
+            return self._empty
+        return self.inverse(graph, predicate)
+
+    def index(
+        self, scope: Scope, predicate: int | None, order: tuple[int, ...], key_length: int
+    ) -> KeyedRelation:
+        """The scope's quads (of one predicate if given) as rows in the order of positions given."""
+        indexes = self._indexes.setdefault(scope, {})
+        key = (predicate, order, key_length)
+        found = indexes.get(key)
+        if found is None:
+            rows = [tuple(quad[i] for i in order) for quad in self._scope_rows(scope, predicate)]
+            found = indexes[key] = _relation(rows, len(order), key_length)
+            for change in self.staged.get(scope, ()):
+                if predicate is None or change[PREDICATE] == predicate:
+                    self._stage_in(found, [change[i] for i in order], change[4])
+        return found
+
+    def nodes(self, scope: Scope) -> KeyedRelation:
+        """Subjects and objects: node (→ graph, for named graphs)."""
+        return self._count("nodes", scope).relation
+
+    def names(self, scope: Scope) -> KeyedRelation:
+        """The names of graphs that have a quad, as keys without values."""
+        return self._count("names", scope).relation
+
+    def _count(self, kind: str, scope: Scope) -> _Counted:
+        counted = self._counted.setdefault(scope, {})
+        found = counted.get(kind)
+        if found is None:
+            found = counted[kind] = _Counted(kind, scope)
+            found.load(self._scope_rows(scope, None))
+            for change in self.staged.get(scope, ()):
+                found.stage(change)
+            found.settle()
+            self._touched.add(found.relation)
+        return found
+
+    def _scope_rows(self, scope: Scope, predicate: int | None) -> Iterator[Quad]:
+        for (graph, of), pairs in list(self._pairs.items()):
+            if predicate is not None and of != predicate:
+                continue
+            if (scope.kind == "merged" and graph == scope) or (
+                scope.kind != "merged" and isinstance(graph, int) and scope.covers(graph)
+            ):
+                name = graph if isinstance(graph, int) else 0
+                for subject, object_ in pairs.rows_before():
+                    yield subject, of, object_, name
+
+    def counted_delta(self, kind: str, scope: Scope) -> list[tuple[tuple[int, ...], int]]:
+        """The sign changes of the nodes or names of a scope in the staged batch."""
+        return self._counted[scope][kind].delta
+
+    def watch(self, scope: Scope) -> None:
+        """From now on, staged changes are listed for this scope too."""
+        if scope.kind == "merged" and scope not in self._merged:
+            self._merge(scope)
+        if scope.kind == "one":
+            assert scope.graphs is not None
+            self._single[next(iter(scope.graphs))] = scope
+        else:
+            self._plural.add(scope)
+
+    def _merge(self, scope: Scope) -> None:
+        merged = self._merged[scope] = _Merged()
+        seen: dict[int, dict[tuple[int, int], int]] = {}
+        for (graph, predicate), pairs in list(self._pairs.items()):
+            if isinstance(graph, int) and scope.covers(graph):
+                counts = seen.setdefault(predicate, {})
+                for pair in pairs.rows_before():
+                    counts[pair] = counts.get(pair, 0) + 1
+        for predicate, counts in seen.items():
+            self._pairs[(scope, predicate)] = _relation(list(counts), 2, 1)
+            for (subject, object_), count in counts.items():
+                if count > 1:
+                    merged.again[(subject, predicate, object_)] = count - 1
+
+    # Changing
+
+    def stage(self, changes: Sequence[Change]) -> None:
+        """Puts a batch of effective changes into the pending layers; they are listed by scope."""
+        for change in changes:
+            subject, predicate, object_, graph, weight = change
+            self._stage_pair(graph, predicate, subject, object_, weight)
+        self.staged = self._by_scope(changes)
+        for scope, listed in self.staged.items():
+            for (only, order, _), relation in self._indexes.get(scope, {}).items():
+                for change in listed:
+                    if only is None or change[PREDICATE] == only:
+                        self._stage_in(relation, [change[i] for i in order], change[4])
+            for counted in self._counted.get(scope, {}).values():
+                for change in listed:
+                    counted.stage(change)
+                counted.settle()
+                if counted.delta:
+                    self._touched.add(counted.relation)
+        self._staged_size = sum(change[4] for change in changes)
+        self.size += self._staged_size
+
+    def _by_scope(self, changes: Sequence[Change]) -> dict[Scope, list[Change]]:
+        """The changes that each watched scope sees; scopes that see none are left out."""
+        staged: dict[Scope, list[Change]] = {}
+        for change in changes:
+            scope = self._single.get(change[GRAPH])
+            if scope is not None:
+                staged.setdefault(scope, []).append(change)
+        for scope in self._plural:
+            if scope.kind == "merged":
+                listed = self._stage_merged(scope, changes)
+            else:
+                listed = [change for change in changes if scope.covers(change[GRAPH])]
+            if listed:
+                staged[scope] = listed
+        return staged
+
+    def _stage_pair(
+        self, graph: int | Scope, predicate: int, subject: int, object_: int, weight: int
+    ) -> None:
+        pairs = self.pairs(graph, predicate)
+        pairs.stage((subject, object_), weight)
+        self._touched.add(pairs)
+        inverse = self._inverse.get((graph, predicate))
+        if inverse is not None:
+            inverse.stage((object_, subject), weight)
+            self._touched.add(inverse)
+
+    def _stage_in(self, relation: KeyedRelation, row: Sequence[int], weight: int) -> None:
+        relation.stage(row, weight)
+        self._touched.add(relation)
+
+    def _stage_merged(self, scope: Scope, changes: Sequence[Change]) -> list[Change]:
+        merged = self._merged[scope]
+        for subject, predicate, object_, graph, weight in changes:
+            if scope.covers(graph):
+                triple = (subject, predicate, object_)
+                merged.changes[triple] = merged.changes.get(triple, 0) + weight
+        result: list[Change] = []
+        for (subject, predicate, object_), weight in merged.changes.items():
+            there = self.pairs_if_any(scope, predicate).has_before(subject, object_)
+            old = merged.again.get((subject, predicate, object_), 0) + 1 if there else 0
+            sign = (old + weight > 0) - (old > 0)
+            if sign:
+                self._stage_pair(scope, predicate, subject, object_, sign)
+                result.append((subject, predicate, object_, 0, sign))
+        return result
+
+    def commit(self) -> None:
+        for scope, merged in self._merged.items():
+            for triple, weight in merged.changes.items():
+                there = self.pairs_if_any(scope, triple[1]).has_before(triple[0], triple[2])
+                count = (merged.again.pop(triple, 0) + 1 if there else 0) + weight
+                if count > 1:
+                    merged.again[triple] = count - 1
+            merged.changes = {}
+        for scope in self.staged:
+            for counted in self._counted.get(scope, {}).values():
+                counted.commit()
+        for relation in self._touched:
+            relation.commit()
+        self._end()
+
+    def rollback(self) -> None:
+        self.size -= self._staged_size
+        for merged in self._merged.values():
+            merged.changes = {}
+        for scope in self.staged:
+            for counted in self._counted.get(scope, {}).values():
+                counted.rollback()
+        for relation in self._touched:
+            relation.rollback()
+        self._end()
+
+    def _end(self) -> None:
+        self._touched.clear()
+        self.staged = {}
+
+    def add(self, changes: Sequence[Change]) -> None:
+        """Changes that no view looks at: the same as stage and commit; large ones are sorted at once."""
+        bulk = len(changes) > _BULK and not (self._inverse or self._indexes or self._counted or self._plural)
+        if not bulk or any(change[4] < 0 for change in changes):
+            self.stage(changes)
+            self.commit()
+            return
+        groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for subject, predicate, object_, graph, _ in changes:
+            groups.setdefault((graph, predicate), []).append((subject, object_))
+        for (graph, predicate), rows in groups.items():
+            pairs = self.pairs(graph, predicate)
+            if pairs.size_before():
+                for row in rows:
+                    pairs.stage(row, 1)
+                pairs.commit()
+            else:
+                pairs.fill(_run(rows, 2))
+        self.size += len(changes)
+
+    def check(self) -> None:
+        """Raises AssertionError if two orders of the same quads differ, or the size is wrong."""
+        assert self.size == sum(1 for _ in self), "the number of quads is off"
+        for key, inverse in self._inverse.items():
+            forward = {(o, s) for s, o in self._pairs[key].rows_before()}
+            assert set(inverse.rows_before()) == forward, "an inverse index differs from its pairs"
+        for scope, indexes in self._indexes.items():
+            for (predicate, order, _), relation in indexes.items():
+                rows = {tuple(quad[i] for i in order) for quad in self._scope_rows(scope, predicate)}
+                assert set(relation.rows_before()) == rows, "an index differs from its quads"
+        for scope in self._merged:
+            triples = {quad[:3] for quad in self if scope.covers(quad[GRAPH])}
+            merged = {quad[:3] for quad in self._scope_rows(scope, None)}
+            assert merged == triples, "a merged graph differs from its graphs"
+        for scope, counted in self._counted.items():
+            for count in counted.values():
+                count.check(self._scope_rows(scope, None))
+
+    def load_columns(self, subjects: Column, predicates: Column, objects: Column, graph: int) -> None:
+        """Bulk load of one graph into an empty one: sorted once, no overlay."""
+        order = np.argsort(predicates, kind="stable")
+        sorted_predicates = predicates[order]
+        starts = np.flatnonzero(np.concatenate(([True], sorted_predicates[1:] != sorted_predicates[:-1])))
+        for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
+            part = order[start:stop]
+            predicate = int(sorted_predicates[start])
+            run = Run.sort([subjects[part], objects[part]])
+            assert (graph, predicate) not in self._pairs
+            self._pairs[(graph, predicate)] = KeyedRelation(2, 1, run)
+            self.size += run.length
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all orders in bytes."""
+        relations: list[KeyedRelation] = [*self._pairs.values(), *self._inverse.values()]
+        relations += [relation for indexes in self._indexes.values() for relation in indexes.values()]
+        relations += [c.relation for counted in self._counted.values() for c in counted.values()]
+        return sum(relation.nbytes for relation in relations)
+
+
+class _Counted:
+    """The distinct nodes, or graph names, of a scope, with the number of quads that mention each."""
+
+    def __init__(self, kind: str, scope: Scope) -> None:
+        self._nodes = kind == "nodes"
+        self._with_graph = scope.kind == "named"
+        arity = 1 + (self._nodes and self._with_graph)
+        self.relation = KeyedRelation(arity, 1)
+        self._counts: dict[tuple[int, ...], int] = {}
+        self._changes: dict[tuple[int, ...], int] = {}
+        self.delta: list[tuple[tuple[int, ...], int]] = []
+
+    def _rows(self, quad: Sequence[int]) -> Iterable[tuple[int, ...]]:
+        if not self._nodes:
+            return ((quad[GRAPH],),)
+        if self._with_graph:
+            return ((quad[SUBJECT], quad[GRAPH]), (quad[OBJECT], quad[GRAPH]))
+        return ((quad[SUBJECT],), (quad[OBJECT],))
+
+    def load(self, quads: Iterable[Quad]) -> None:
+        counts = self._counts
+        for quad in quads:
+            for row in self._rows(quad):
+                counts[row] = counts.get(row, 0) + 1
+        self.relation = _relation(list(counts), self.relation.arity, 1)
+
+    def check(self, quads: Iterable[Quad]) -> None:
+        rows = {row for quad in quads for row in self._rows(quad)}
+        assert set(self.relation.rows_before()) == rows == set(self._counts), "counted nodes or names are off"
+
+    def stage(self, change: Change) -> None:
+        for row in self._rows(change):
+            self._changes[row] = self._changes.get(row, 0) + change[4]
+
+    def settle(self) -> None:
+        self.delta = []
+        for row, weight in self._changes.items():
+            old = self._counts.get(row, 0)
+            sign = (old + weight > 0) - (old > 0)
+            if sign:
+                self.delta.append((row, sign))
+                self.relation.stage(row, sign)
+
+    def commit(self) -> None:
+        for row, weight in self._changes.items():
+            count = self._counts.get(row, 0) + weight
+            if count:
+                self._counts[row] = count
+            else:
+                self._counts.pop(row, None)
+        self.rollback()
+
+    def rollback(self) -> None:
+        self._changes = {}
+        self.delta = []
+
+
+def _relation(rows: Sequence[tuple[int, ...]], arity: int, key_length: int) -> KeyedRelation:
+    if not rows:
+        return KeyedRelation(arity, key_length)
+    return KeyedRelation(arity, key_length, _run(rows, arity))
+
+
+def _run(rows: Sequence[tuple[int, ...]], arity: int) -> Run:
+    return Run.sort([np.fromiter((row[i] for row in rows), np.int64, len(rows)) for i in range(arity)])
+
+
+def _reordered(relation: KeyedRelation, order: tuple[int, ...], key_length: int) -> KeyedRelation:
+    """A copy in another order of columns, pending layer included."""
+    relation.merge()
+    run = Run.sort([relation.run.columns[i] for i in order]) if relation.run is not None else None
+    copy = KeyedRelation(relation.arity, key_length, run)
+    for key, values in relation.pending.items():
+        for value, weight in values.items():
+            row = relation._row(key, value)
+            copy.stage([row[i] for i in order], weight)
+    return copy

@@ -1,0 +1,209 @@
+"""Quad patterns: lookups in the index that fits what is bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
+from sparqlive.live.quads import GRAPH, PREDICATE, Scope
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH
+from sparqlive.sparql.algebra import Var, VarOrTerm
+from sparqlive.zset.relation import KeyedRelation
+
+if TYPE_CHECKING:
+    from sparqlive.live.compiler import Compiler, Node
+
+_STATES = {State.OLD: "before", State.NEW: "after"}
+
+
+def scope_of(compiler: Compiler, graph: op.GraphChoice) -> Scope:
+    id_of = compiler.terms.dictionary.id_of
+    match graph:
+        case op.OneGraph(name):
+            return Scope("one", frozenset({DEFAULT_GRAPH if name is None else id_of(name)}))
+        case op.MergedGraphs(names):
+            return Scope("merged", None if names is None else frozenset(map(id_of, names)))
+        case op.NamedGraphs(_, names):
+            return Scope("named", None if names is None else frozenset(map(id_of, names)))
+
+
+def _graph_key(scope: Scope) -> int | Scope:
+    """The key of a scope's pairs: a graph's id, or the merged scope itself."""
+    if scope.kind == "one":
+        assert scope.graphs is not None
+        return next(iter(scope.graphs))
+    return scope
+
+
+@dataclass
+class _Access:
+    """How a pattern is looked up: the known positions, the free ones, and the relation to ask."""
+
+    relation: str
+    key: str
+    free: list[int]
+    known: list[int]
+
+
+def _positions(operator: op.Scan) -> list[VarOrTerm]:
+    graph = [operator.graph.variable] if isinstance(operator.graph, op.NamedGraphs) else []
+    return [*operator.positions, *graph]
+
+
+def _known(compiler: Compiler, operator: op.Scan, env: Env) -> dict[int, str]:
+    """The positions whose value is known, and its name."""
+    known = {}
+    for position, term in enumerate(_positions(operator)):
+        if not isinstance(term, Var):
+            known[position] = compiler.program.constant(compiler.terms.dictionary.id_of(term))
+        elif term in env:
+            known[position] = env[term].name
+    return known
+
+
+def _access(compiler: Compiler, operator: op.Scan, known: dict[int, str]) -> _Access:
+    quads, program = compiler.quads, compiler.program
+    scope = scope_of(compiler, operator.graph)
+    quads.watch(scope)
+    named = scope.kind == "named"
+    free = [p for p in range(4 if named else 3) if p not in known]
+    fixed_predicate = None
+    if not isinstance(operator.predicate, Var):
+        fixed_predicate = compiler.terms.dictionary.id_of(operator.predicate)
+    if PREDICATE in known and (not named or GRAPH in known):
+        forward = 0 in known or 2 not in known
+        key = "" if 0 not in known and 2 not in known else known[0 if forward else 2]
+        if not named and fixed_predicate is not None:
+            choose = quads.pairs if forward else quads.inverse
+            relation = program.name("r", choose(_graph_key(scope), fixed_predicate))
+        else:
+            at_run_time = quads.pairs_if_any if forward else quads.inverse_if_any
+            graph = known[GRAPH] if named else program.name("g", _graph_key(scope))
+            relation = f"{_method(compiler, at_run_time)}({graph}, {known[PREDICATE]})"
+        return _Access(relation, key, free, [p for p in (0, 2) if p in known])
+    predicate_in_row = [] if fixed_predicate is not None else [PREDICATE]
+    in_row = [0, *predicate_in_row, 2, *([GRAPH] if named else [])]
+    keys = [p for p in in_row if p in known]
+    order = (*keys, *(p for p in in_row if p not in known))
+    index = quads.index(scope, fixed_predicate, order, max(1, len(keys)))
+    names = [known[p] for p in keys]
+    key = "" if not names else names[0] if len(names) == 1 else tuple_of(names)
+    return _Access(program.name("r", index), key, free, keys)
+
+
+def _method(compiler: Compiler, method: object) -> str:
+    """One name for a bound method, which is a new object at each access."""
+    made = compiler.methods
+    name = getattr(method, "__name__", "method")
+    if name not in made:
+        made[name] = compiler.program.name("q", method)
+    return made[name]
+
+
+def loop(
+    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
+) -> None:
+    operator = node.operator
+    assert isinstance(operator, op.Scan)
+    known = _known(compiler, operator, env)
+    access = _access(compiler, operator, known)
+    when = _STATES[state]
+    tests = _excluded(compiler, operator, known.get(PREDICATE)) if PREDICATE in known else []
+    if not access.free:
+        with f.when([_has(access, known, when), *tests]):
+            then(f, env, weight)
+        return
+    names = {position: f.fresh() for position in access.free}
+    values = [names[p] for p in access.free]
+    if access.key:
+        pattern = values[0] if len(values) == 1 else tuple_of(values)
+        header = f"for {pattern} in {access.relation}.{when}({access.key}) or ()"
+    else:
+        pattern = tuple_of(values)
+        header = f"for {pattern} in {access.relation}.rows_{when}()"
+    bound, repeated = _bind(operator, names)
+    if PREDICATE in names:
+        tests = _excluded(compiler, operator, names[PREDICATE])
+    with f.block(header), f.when([*repeated, *tests]):
+        then(f, {**env, **bound}, weight)
+
+
+def _bind(operator: op.Scan, names: dict[int, str]) -> tuple[dict[Var, Local], list[str]]:
+    """The variables that a row binds; one that stands twice must have one value."""
+    bound: dict[Var, Local] = {}
+    tests = []
+    for position, term in enumerate(_positions(operator)):
+        if isinstance(term, Var) and position in names:
+            if term in bound:
+                tests.append(f"{names[position]} == {bound[term].name}")
+            else:
+                bound[term] = Local(names[position], True)
+    return bound, tests
+
+
+def _excluded(compiler: Compiler, operator: op.Scan, name: str | None) -> list[str]:
+    if not operator.excluded:
+        return []
+    ids = frozenset(map(compiler.terms.dictionary.id_of, operator.excluded))
+    return [f"{name} not in {compiler.program.name('x', ids)}"]
+
+
+def _has(access: _Access, known: dict[int, str], when: str) -> str:
+    if access.known == [0, 2] and access.key == known[0]:
+        return f"{access.relation}.has_{when}({known[0]}, {known[2]})"
+    return f"{access.relation}.has_{when}({access.key}, ())"
+
+
+def count(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[str, str]:
+    """The number of a pattern's solutions as an expression; or "1" and a test if nothing is free."""
+    operator = node.operator
+    assert isinstance(operator, op.Scan)
+    known = _known(compiler, operator, env)
+    when = _STATES[state]
+    free = [term for p, term in enumerate(_positions(operator)) if p not in known]
+    simple = len(set(free)) == len(free) and not operator.excluded
+    if simple:
+        access = _access(compiler, operator, known)
+        if not free:
+            return "1", _has(access, known, when)
+        if access.key:
+            return f"{access.relation}.count_{when}({access.key})", ""
+        return f"{access.relation}.size_{when}()", ""
+    bound = [v for v in operator.variables if v in env]
+    rows = compiler.probe(node, state, bound, ())
+    return f"len({rows}({', '.join(env[v].name for v in bound)}))", ""
+
+
+def changed_rows(
+    compiler: Compiler, f: Function, operator: op.Scan
+) -> tuple[str, dict[Var, Local], list[str]]:
+    """The head of a loop over changed quads whose constants match, what it binds, and its tests."""
+    names = {position: f.fresh() for position in range(4)}
+    bound, tests = _bind(operator, names)
+    tests += _excluded(compiler, operator, names[PREDICATE])
+    return f"for {', '.join(names.values())}, w in rows", bound, tests
+
+
+def fan_out(compiler: Compiler, operator: op.Scan, bound: frozenset[Var]) -> float | None:
+    """The measured number of solutions of a lookup, where the index is there and has rows."""
+    if isinstance(operator.predicate, Var) or isinstance(operator.graph, op.NamedGraphs):
+        return None
+    id_of = compiler.terms.dictionary.id_of
+    graph = _graph_key(scope_of(compiler, operator.graph))
+    forward = compiler.quads.pairs_if_any(graph, id_of(operator.predicate))
+    if not forward.size_before():
+        return None
+    subject, object_ = operator.subject, operator.object
+    if not isinstance(subject, Var):
+        return float(forward.count_before(id_of(subject)))
+    if subject in bound:
+        return forward.fan_out
+    if not isinstance(object_, Var) or object_ in bound:
+        inverse: KeyedRelation = compiler.quads.inverse(graph, id_of(operator.predicate))
+        if not isinstance(object_, Var):
+            return float(inverse.count_before(id_of(object_)))
+        return inverse.fan_out
+    return float(forward.size_before())

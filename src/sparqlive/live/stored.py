@@ -1,0 +1,125 @@
+"""Stored operators: rows kept in memory with an index for each set of keys that probes use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.zset.relation import Row
+from sparqlive.zset.zset import add_into
+
+if TYPE_CHECKING:
+    from sparqlive.live.compiler import Compiler, Node
+
+Rows = list[tuple[Row, int]]
+_Index = dict[Row, dict[Row, int]]
+
+
+class StoredRows:
+    """The rows of an operator before the epoch, and its pending delta, both by key.
+
+    A row that leaves a key variable unbound is compatible with every value of it: it is filed under UNDEF,
+    and a probe looks there too.
+    """
+
+    def __init__(self, operator: op.Stored) -> None:
+        self._variables = operator.variables
+        self._maybe = operator.maybe
+        self.rows: dict[Row, int] = {}
+        self._pending: Mapping[Row, int] = {}
+        self._indexes: dict[tuple[int, ...], _Index] = {}
+        self._pending_indexes: dict[tuple[int, ...], _Index] = {}
+
+    def load(self, rows: dict[Row, int]) -> None:
+        self.rows = rows
+        for positions in self._indexes:
+            self._indexes[positions] = _by_key(rows, positions)
+
+    def stage(self, delta: Mapping[Row, int]) -> None:
+        self._pending = delta
+        self._pending_indexes = {}
+
+    def commit(self) -> None:
+        delta, self._pending = self._pending, {}
+        add_into(self.rows, delta)
+        for positions, index in self._indexes.items():
+            for key, changes in _by_key(delta, positions).items():
+                rows = index.setdefault(key, {})
+                add_into(rows, changes)
+                if not rows:
+                    del index[key]
+
+    def rollback(self) -> None:
+        self._pending = {}
+
+    def reader(self, variables: Sequence[op.Var], state: State) -> Callable[..., Rows]:
+        """A function of the values of `variables` that lists the compatible rows."""
+        positions = tuple(self._variables.index(v) for v in variables)
+        if positions not in self._indexes:
+            self._indexes[positions] = _by_key(self.rows, positions)
+        ways = [(True, False) if v in self._maybe else (True,) for v in variables]
+        masks = list(product(*ways))
+
+        def keys(values: tuple[int, ...]) -> list[Row]:
+            return [
+                tuple(value if used else 0 for value, used in zip(values, mask, strict=True)) for mask in masks
+            ]
+
+        def before(*values: int) -> Rows:
+            index = self._indexes[positions]
+            return [item for key in keys(values) for item in index.get(key, _NOTHING).items()]
+
+        def after(*values: int) -> Rows:
+            rows = before(*values)
+            if self._pending:
+                if positions not in self._pending_indexes:
+                    self._pending_indexes[positions] = _by_key(self._pending, positions)
+                index = self._pending_indexes[positions]
+                rows += [item for key in keys(values) for item in index.get(key, _NOTHING).items()]
+            return rows
+
+        def settled(*values: int) -> Rows:
+            rows = after(*values)
+            if not self._pending:
+                return rows
+            total: dict[Row, int] = {}
+            for row, weight in rows:
+                total[row] = total.get(row, 0) + weight
+            return [item for item in total.items() if item[1]]
+
+        return before if state is State.OLD else settled
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes, estimated: a row of the dict and one of each index."""
+        return len(self.rows) * (100 + 32 * len(self._variables) + 100 * len(self._indexes))
+
+
+_NOTHING: dict[Row, int] = {}
+
+
+def _by_key(rows: Mapping[Row, int], positions: tuple[int, ...]) -> _Index:
+    index: _Index = {}
+    for row, weight in rows.items():
+        index.setdefault(tuple(row[p] for p in positions), {})[row] = weight
+    return index
+
+
+def loop(
+    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
+) -> None:
+    bound = [v for v in node.operator.variables if v in env]
+    reader = compiler.program.name("s", compiler.states[node.number].reader(bound, state))
+    own = {v: f.fresh() for v in node.operator.variables}
+    factor = f.fresh("w")
+    rows = f"{reader}({', '.join(env[v].name for v in bound)})"
+    with f.block(f"for {tuple_of(list(own.values()))}, {factor} in {rows}"):
+        fresh = {v: Local(name, v in node.operator.always) for v, name in own.items() if v not in env}
+        f.unless_too_deep({**env, **fresh}, f"{weight} * {factor}" if weight != "1" else factor, then)

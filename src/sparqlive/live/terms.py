@@ -1,0 +1,64 @@
+"""Expressions over ids: conditions and bindings of a plan as functions of integers.
+
+Owns the way from an id to the value that an expression reads, and back. Invariant: an id stands for one
+term, so that a value is parsed once and kept while it is in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyoxigraph import Literal
+
+from sparqlive.rdf.dictionary import UNDEF, Dictionary
+from sparqlive.sparql.algebra import Constant, Expression, Var
+from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
+from sparqlive.sparql.values import Value, value_of
+
+_CACHED_VALUES = 200_000
+
+
+class Terms:
+    def __init__(self, dictionary: Dictionary) -> None:
+        self.dictionary = dictionary
+        self._values: dict[int, Value] = {}
+        self.true = dictionary.id_of(Literal(True))
+        self.false = dictionary.id_of(Literal(False))
+
+    def value(self, number: int) -> Value | None:
+        """The value of an id; None for UNDEF."""
+        known = self._values.get(number)
+        if known is not None or number == UNDEF:
+            return known
+        if len(self._values) > _CACHED_VALUES:
+            self._values.clear()
+        known = self._values[number] = value_of(self.dictionary.terms[number])
+        return known
+
+    def condition(self, expression: Expression, variables: Sequence[Var]) -> Callable[..., bool]:
+        """Whether a solution, given by the ids of `variables`, satisfies the expression."""
+        holds = compile_condition(expression, variables)
+        value = self.value
+        match variables:
+            case [_]:
+                return lambda a: holds((value(a),))
+            case [_, _]:
+                return lambda a, b: holds((value(a), value(b)))
+        return lambda *ids: holds([value(number) for number in ids])
+
+    def binding(self, expression: Expression, variables: Sequence[Var]) -> Callable[..., int]:
+        """The id of the expression's value; UNDEF for an error."""
+        if isinstance(expression, Constant):
+            number = self.dictionary.id_of(expression.term)
+            return lambda *_: number
+        evaluate = compile_expression(expression, variables)
+        value, id_of = self.value, self.dictionary.id_of
+
+        def bind(*ids: Any) -> int:
+            try:
+                return id_of(evaluate([value(number) for number in ids]).term)
+            except ExpressionError:
+                return UNDEF
+
+        return bind

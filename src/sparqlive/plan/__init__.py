@@ -1,0 +1,1 @@
+"""From algebra to plan: operators, rewrites, delta rules, costs, explanations."""

@@ -1,0 +1,35 @@
+"""What a query may call: unknown functions and volatile ones are refused before anything is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from sparqlive.errors import Unsupported
+from sparqlive.sparql import algebra as al
+from sparqlive.sparql.expressions import check_expression, volatile_function
+
+
+def check_functions(query: al.Query, volatile: bool) -> None:
+    """Refuses unknown functions; and volatile ones unless they are allowed."""
+    for call in _calls(query.pattern):
+        check_expression(call)
+        name = volatile_function(call)
+        if name is not None and not volatile:
+            raise Unsupported(
+                f"{name}() gives another value each time, so a view of it cannot be kept fresh: "
+                f"use it in a one-off query, or put its value into the data."
+            )
+
+
+def _calls(item: Any) -> Iterator[al.Call]:
+    """The outermost calls of all expressions, those inside EXISTS included."""
+    if isinstance(item, al.Call):
+        yield item
+    if isinstance(item, tuple):
+        for part in item:
+            yield from _calls(part)
+    elif is_dataclass(item):
+        for field in fields(item):
+            yield from _calls(getattr(item, field.name))

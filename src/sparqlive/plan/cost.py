@@ -1,0 +1,50 @@
+"""Costs: in which order the parts of a join are looked up.
+
+Owns the estimate. A part's estimate is the number of solutions that a probe with the bound variables gives:
+measured fan-outs where there are data, else a rule of thumb by the positions that are bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sparqlive.plan import operators as op
+from sparqlive.sparql.algebra import Var
+
+FanOut = Callable[[op.Scan, frozenset[Var]], float | None]
+
+
+def cheapest(parts: Sequence[op.Operator], bound: frozenset[Var], fan_out: FanOut) -> int:
+    """The index of the part to look up next."""
+    estimates = [(_estimate(part, bound, fan_out), number) for number, part in enumerate(parts)]
+    return min(estimates)[1]
+
+
+def _estimate(part: op.Operator, bound: frozenset[Var], fan_out: FanOut) -> float:
+    if bound.issuperset(part.variables):
+        return 0.0 if isinstance(part, op.Scan) else 0.5
+    match part:
+        case op.Scan():
+            measured = fan_out(part, bound)
+            return measured if measured is not None else _rule_of_thumb(part, bound)
+        case op.Names(op.OneGraph()):
+            return 0.0
+        case op.Table(_, rows):
+            return float(len(rows)) if not bound.intersection(part.variables) else 1.0
+        case op.Nodes() | op.Names():
+            return 1e7
+    shared = bound.intersection(part.variables)
+    return 20.0 if shared else 1e8
+
+
+def _rule_of_thumb(scan: op.Scan, bound: frozenset[Var]) -> float:
+    """Without data: a subject has few objects, an object many subjects, a graph very many quads."""
+
+    def fixed(term: object) -> bool:
+        return not isinstance(term, Var) or term in bound
+
+    if fixed(scan.subject):
+        return 2.0 if fixed(scan.predicate) else 8.0
+    if fixed(scan.object):
+        return 50.0 if isinstance(scan.object, Var) else 1000.0
+    return 1e6 if fixed(scan.predicate) else 1e7

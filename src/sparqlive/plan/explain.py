@@ -1,0 +1,2 @@
+"""stub"""
+def explain(plan, sizes, text): return ""

@@ -1,0 +1,88 @@
+"""Looking into and rewriting the expressions and variables of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from sparqlive.plan import operators as op
+from sparqlive.sparql import algebra as al
+from sparqlive.sparql.algebra import Var
+
+
+def conjuncts(expression: al.Expression) -> Iterator[al.Expression]:
+    """The parts of a conjunction: a filter holds if each of them does."""
+    match expression:
+        case al.Call("&&", (left, right)):
+            yield from conjuncts(left)
+            yield from conjuncts(right)
+        case _:
+            yield expression
+
+
+def mentioned(expression: al.Expression) -> frozenset[Var]:
+    """All variables of an expression, those in the patterns of EXISTS included."""
+    return frozenset(_variables_in(expression))
+
+
+def _variables_in(item: Any) -> Iterator[Var]:
+    if isinstance(item, Var):
+        yield item
+    elif isinstance(item, al.Project):  # a sub-SELECT shows only what it projects
+        yield from item.variables
+    elif isinstance(item, tuple):
+        for part in item:
+            yield from _variables_in(part)
+    elif is_dataclass(item):
+        for field in fields(item):
+            yield from _variables_in(getattr(item, field.name))
+
+
+def contains_exists(expression: al.Expression) -> bool:
+    if isinstance(expression, al.Call):
+        return any(contains_exists(argument) for argument in expression.arguments)
+    return isinstance(expression, al.Exists)
+
+
+def replace_exists(expression: al.Expression, mark: Callable[[al.Pattern], Var]) -> al.Expression:
+    match expression:
+        case al.Exists(body):
+            return mark(body)
+        case al.Call(name, arguments):
+            return al.Call(name, tuple(replace_exists(argument, mark) for argument in arguments))
+        case _:
+            return expression
+
+
+def rename_expression(expression: al.Expression, names: Mapping[Var, Var]) -> al.Expression:
+    match expression:
+        case Var():
+            return names.get(expression, expression)
+        case al.Call(name, arguments):
+            return al.Call(name, tuple(rename_expression(argument, names) for argument in arguments))
+        case _:
+            return expression
+
+
+def rename(plan: op.Operator, names: Mapping[Var, Var]) -> op.Operator:
+    """The plan with variables replaced throughout."""
+    if not names:
+        return plan
+
+    def new(item: Any) -> Any:
+        if isinstance(item, Var):
+            return names.get(item, item)
+        if isinstance(item, al.Call):
+            return rename_expression(item, names)
+        if isinstance(item, op.Operator):
+            return rename(item, names)
+        if isinstance(item, op.NamedGraphs):
+            return replace(item, variable=names.get(item.variable, item.variable))
+        if isinstance(item, tuple):
+            return tuple(new(part) for part in item)
+        return item
+
+    assert is_dataclass(plan)
+    changes = {field.name: new(getattr(plan, field.name)) for field in fields(plan)}
+    return type(plan)(**changes)

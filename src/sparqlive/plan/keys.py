@@ -1,0 +1,44 @@
+"""Which keys can be pushed into an operator: a probe with such keys costs what it finds.
+
+Owns one question: may the variable's value restrict the operator's inputs without changing its result on
+the compatible solutions? A variable that the operator may leave unbound, and reads itself, may not.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from sparqlive.plan import operators as op
+from sparqlive.plan.expressions import mentioned
+from sparqlive.sparql.algebra import Var
+
+
+@lru_cache(maxsize=4096)
+def pushable(plan: op.Operator) -> frozenset[Var]:
+    everything = frozenset(plan.variables)
+    match plan:
+        case op.Scan() | op.Names() | op.Nodes() | op.Table() | op.Stored():
+            return everything
+        case op.Join(parts) | op.Union(parts):
+            return everything - frozenset(v for part in parts for v in part.variables if v not in pushable(part))
+        case op.Filter(condition, source):
+            return pushable(source) - (source.maybe & mentioned(condition))
+        case op.Extend(source, variable, expression):
+            below = pushable(source) - (source.maybe & mentioned(expression))
+            return below | {variable} if is_copy(plan) and expression in below else below
+        case op.Project(source, columns):
+            return pushable(source) & frozenset(columns)
+        case op.LeftJoin(left, right, condition):
+            read = frozenset(right.variables) | (mentioned(condition) if condition is not None else frozenset())
+            return pushable(left) - (left.maybe & read)
+        case op.Semi(left, right, _, _) | op.Mark(left, right, _):
+            return pushable(left) - (left.maybe & frozenset(right.variables))
+        case op.Distinct(source):
+            # A row with the variable and one without it are two rows, and both may be compatible.
+            return pushable(source) & source.always
+    raise AssertionError(type(plan).__name__)
+
+
+def is_copy(plan: op.Extend) -> bool:
+    """Whether the binding copies a variable that is always bound: then its key is the other's key."""
+    return isinstance(plan.expression, Var) and plan.expression in plan.source.always

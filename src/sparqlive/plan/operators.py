@@ -1,0 +1,381 @@
+"""The operators of a plan: what executors evaluate, from scratch and by delta rules.
+
+Owns the plan's words. All operators have bag semantics over solutions. Each knows its `variables` (the
+order of its columns) and which of them are `always` bound; the others may be unbound in some solution.
+Invariants: `Join` has at least two parts; graphs are resolved, so that no operator above a leaf knows of
+GRAPH: below `GRAPH ?g` every leaf carries a hidden variable for the graph's name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from pyoxigraph import NamedNode
+
+from sparqlive.sparql.algebra import Expression, Term, Var, VarOrTerm
+
+
+@dataclass(frozen=True, slots=True)
+class OneGraph:
+    """A single graph; the unnamed one if `name` is None."""
+
+    name: NamedNode | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergedGraphs:
+    """The set union of several graphs, or of all of them (None), the unnamed one included."""
+
+    names: tuple[NamedNode, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedGraphs:
+    """Each named graph in turn, its name bound to `variable`; only those of `names` if given."""
+
+    variable: Var
+    names: tuple[NamedNode, ...] | None
+
+
+GraphChoice: TypeAlias = OneGraph | MergedGraphs | NamedGraphs
+
+
+class Operator:
+    """What all operators offer; the concrete ones are frozen dataclasses."""
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return ()
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        raise NotImplementedError
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        raise NotImplementedError
+
+    @cached_property
+    def maybe(self) -> frozenset[Var]:
+        return frozenset(self.variables) - self.always
+
+
+def ordered_union(*groups: tuple[Var, ...]) -> tuple[Var, ...]:
+    return tuple(dict.fromkeys(variable for group in groups for variable in group))
+
+
+def shared(left: Operator, right: Operator) -> tuple[Var, ...]:
+    """The variables of both, in the order of the left side."""
+    others = set(right.variables)
+    return tuple(variable for variable in left.variables if variable in others)
+
+
+# Leaves
+
+
+@dataclass(frozen=True)
+class Scan(Operator):
+    """A quad pattern: the quads of `graph` that match, each with weight one.
+
+    `excluded` are predicates that do not match (negated property sets).
+    """
+
+    graph: GraphChoice
+    subject: VarOrTerm
+    predicate: VarOrTerm
+    object: VarOrTerm
+    excluded: tuple[NamedNode, ...] = ()
+
+    @cached_property
+    def positions(self) -> tuple[VarOrTerm, VarOrTerm, VarOrTerm]:
+        return (self.subject, self.predicate, self.object)
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        found = tuple(term for term in self.positions if isinstance(term, Var))
+        return ordered_union(found, _graph_variable(self.graph))
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return frozenset(self.variables)
+
+
+@dataclass(frozen=True)
+class Names(Operator):
+    """The graph names that exist: of one graph (a switch), or one solution a named graph."""
+
+    graph: OneGraph | NamedGraphs
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return _graph_variable(self.graph)
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return frozenset(self.variables)
+
+
+@dataclass(frozen=True)
+class Nodes(Operator):
+    """The subjects and objects of a graph, each once a graph: where zero-length paths start."""
+
+    graph: GraphChoice
+    variable: Var
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return (self.variable, *_graph_variable(self.graph))
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return frozenset(self.variables)
+
+
+@dataclass(frozen=True)
+class Table(Operator):
+    """Inline rows; None is unbound. One row without columns is the identity of Join."""
+
+    columns: tuple[Var, ...]
+    rows: tuple[tuple[Term | None, ...], ...]
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return self.columns
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return frozenset(
+            column
+            for number, column in enumerate(self.columns)
+            if all(row[number] is not None for row in self.rows)
+        )
+
+
+UNIT = Table((), ((),))
+
+Leaf: TypeAlias = Scan | Names | Nodes | Table
+
+
+# Linear operators
+
+
+@dataclass(frozen=True)
+class Join(Operator):
+    """The natural join of compatible solutions; weights multiply."""
+
+    parts: tuple[Operator, ...]
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return self.parts
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return ordered_union(*(part.variables for part in self.parts))
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return frozenset().union(*(part.always for part in self.parts))
+
+
+@dataclass(frozen=True)
+class Filter(Operator):
+    condition: Expression
+    source: Operator
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return (self.source,)
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return self.source.variables
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return self.source.always
+
+
+@dataclass(frozen=True)
+class Extend(Operator):
+    """Binds a new variable; an error leaves it unbound."""
+
+    source: Operator
+    variable: Var
+    expression: Expression
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return (self.source,)
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return (*self.source.variables, self.variable)
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        copies = isinstance(self.expression, Var) and self.expression in self.source.always
+        return self.source.always | {self.variable} if copies else self.source.always
+
+
+@dataclass(frozen=True)
+class Project(Operator):
+    """Keeps some variables and sums the weights of solutions that become equal.
+
+    A variable that the source does not have is never bound.
+    """
+
+    source: Operator
+    columns: tuple[Var, ...]
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return (self.source,)
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return self.columns
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return self.source.always & frozenset(self.columns)
+
+
+@dataclass(frozen=True)
+class Union(Operator):
+    parts: tuple[Operator, ...]
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return self.parts
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return ordered_union(*(part.variables for part in self.parts))
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return frozenset.intersection(*(part.always for part in self.parts))
+
+
+# The others
+
+
+@dataclass(frozen=True)
+class LeftJoin(Operator):
+    """OPTIONAL: left solutions with their matches that satisfy the condition, else alone."""
+
+    left: Operator
+    right: Operator
+    condition: Expression | None
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return (self.left, self.right)
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return ordered_union(self.left.variables, self.right.variables)
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return self.left.always
+
+
+@dataclass(frozen=True)
+class Semi(Operator):
+    """Left solutions that have (`keep`) or have not a compatible right one: EXISTS, NOT EXISTS, MINUS.
+
+    `domain`: a right solution counts only if it binds one of these variables together with the left one
+    (MINUS, §18.5); None where no such test is made.
+    """
+
+    left: Operator
+    right: Operator
+    keep: bool
+    domain: tuple[Var, ...] | None = None
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return (self.left, self.right)
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return self.left.variables
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return self.left.always
+
+    @cached_property
+    def tests_domain(self) -> bool:
+        """Whether the domain must be looked at in each pair: no variable of it is bound in all pairs."""
+        if self.domain is None:
+            return False
+        return not any(v in self.left.always and v in self.right.always for v in self.domain)
+
+
+@dataclass(frozen=True)
+class Mark(Operator):
+    """Adds a hidden boolean to left solutions: whether a compatible right one exists."""
+
+    left: Operator
+    right: Operator
+    variable: Var
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return (self.left, self.right)
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return (*self.left.variables, self.variable)
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return self.left.always | {self.variable}
+
+
+@dataclass(frozen=True)
+class Distinct(Operator):
+    """Each solution once. Its counts are stored."""
+
+    source: Operator
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return (self.source,)
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return self.source.variables
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return self.source.always
+
+
+@dataclass(frozen=True)
+class Stored(Operator):
+    """The same solutions, kept in memory and indexed, because keys cannot be pushed into the source."""
+
+    source: Operator
+    keys: tuple[tuple[Var, ...], ...]
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return (self.source,)
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return self.source.variables
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return self.source.always
+
+
+def _graph_variable(graph: GraphChoice) -> tuple[Var, ...]:
+    return (graph.variable,) if isinstance(graph, NamedGraphs) else ()

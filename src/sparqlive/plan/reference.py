@@ -1,0 +1,326 @@
+"""The reference: plans and delta rules evaluated by their definitions, simple and slow.
+
+Owns no state and shares no code with the executors: it works on terms and zsets, straight from the
+definitions of SPARQL's algebra on annotated sets. Executors, and views in `session.check()`, are compared
+with it. Invariant: a row is a tuple of terms in the order of the operator's variables, None is unbound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
+
+from sparqlive.plan import delta as rules
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.sparql.algebra import Expression, Term, Var
+from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
+from sparqlive.sparql.values import value_of
+from sparqlive.zset.zset import ZSet
+
+Row: TypeAlias = tuple[Term | None, ...]
+Solutions: TypeAlias = ZSet[Row]
+
+
+class Graphs:
+    """A set of quads, by graph and predicate."""
+
+    def __init__(self, quads: Iterable[Quad]) -> None:
+        self.quads = frozenset(quads)
+        self._by_graph: dict[Any, set[tuple[Any, Any, Any]]] = {}
+        for subject, predicate, object_, graph in self.quads:
+            self._by_graph.setdefault(graph, set()).add((subject, predicate, object_))
+
+    def of(self, choice: op.GraphChoice) -> Iterator[tuple[NamedNode | None, set[tuple[Any, Any, Any]]]]:
+        """The graphs that a leaf ranges over, each with the name that it binds."""
+        match choice:
+            case op.OneGraph(name):
+                yield None, self._by_graph.get(DefaultGraph() if name is None else name, set())
+            case op.MergedGraphs(names):
+                members = self._by_graph if names is None else names
+                yield None, set().union(*(self._by_graph.get(name, set()) for name in members))
+            case op.NamedGraphs(_, names):
+                for name, triples in self._by_graph.items():
+                    if not isinstance(name, DefaultGraph) and (names is None or name in names):
+                        yield name, triples
+
+    def exists(self, name: NamedNode | None) -> bool:
+        return name in self._by_graph
+
+
+class Reference:
+    """Contents before and after a change of the quads, and deltas by the rules."""
+
+    def __init__(self, old: Iterable[Quad], new: Iterable[Quad] | None = None) -> None:
+        before = Graphs(old)
+        self._graphs = {State.OLD: before, State.NEW: before if new is None else Graphs(new)}
+        self._known: dict[tuple[State, op.Operator], Solutions] = {}
+
+    def content(self, plan: op.Operator, state: State = State.NEW) -> Solutions:
+        key = (state, plan)
+        if key not in self._known:
+            self._known[key] = self._evaluate(plan, state)
+        return self._known[key]
+
+    def delta(self, plan: op.Operator) -> Solutions:
+        """ΔP by the delta rules, down to the leaves."""
+        if not plan.children:
+            return self.content(plan, State.NEW) - self.content(plan, State.OLD)
+        return self._rule(rules.delta_rule(plan), plan)[1]
+
+    # Contents
+
+    def _evaluate(self, plan: op.Operator, state: State) -> Solutions:
+        def of(child: op.Operator) -> tuple[tuple[Var, ...], Solutions]:
+            return child.variables, self.content(child, state)
+
+        match plan:
+            case op.Scan():
+                return ZSet((row, 1) for row in _matches(plan, self._graphs[state]))
+            case op.Names(graph):
+                if isinstance(graph, op.OneGraph):
+                    return ZSet([((), 1)] if self._graphs[state].exists(graph.name) else [])
+                return ZSet(((name,), 1) for name, _ in self._graphs[state].of(graph))
+            case op.Nodes(graph, _):
+                return ZSet(
+                    ((node, *([] if name is None else [name])), 1)
+                    for name, triples in self._graphs[state].of(graph)
+                    for node in {term for triple in triples for term in (triple[0], triple[2])}
+                )
+            case op.Table(_, rows):
+                return ZSet((row, 1) for row in rows)
+            case op.Join(parts):
+                left = of(parts[0])
+                for part in parts[1:]:
+                    left = _join(left, of(part))
+                return left[1]
+            case op.Union(parts):
+                return ZSet(
+                    (_arranged(row, part.variables, plan.variables), weight)
+                    for part in parts
+                    for row, weight in self.content(part, state)
+                )
+            case op.LeftJoin(left_plan, right_plan, condition):
+                return _outer(of(left_plan), of(right_plan), condition)
+            case op.Semi(left_plan, right_plan, keep, domain):
+                matched = _matcher(of(left_plan)[0], of(right_plan), None, domain)
+                return of(left_plan)[1].filter(lambda row: matched(row) == keep)
+            case op.Mark(left_plan, right_plan, _):
+                matched = _matcher(of(left_plan)[0], of(right_plan), None, None)
+                return of(left_plan)[1].map(lambda row: (*row, Literal(matched(row))))
+            case op.Distinct(source):
+                return self.content(source, state).distinct()
+            case _:
+                return _linear(plan, of(plan.children[0])[1], plan.children[0].variables)
+
+    # Delta rules
+
+    def _rule(self, rule: rules.Rule, plan: op.Operator) -> tuple[tuple[Var, ...], Solutions]:
+        match rule:
+            case rules.Of(State.DELTA, operator):
+                return operator.variables, self.delta(operator)
+            case rules.Of(state, operator):
+                return operator.variables, self.content(operator, state)
+            case rules.Plus(terms):
+                total: Solutions = ZSet()
+                for term in terms:
+                    variables, solutions = self._rule(term, plan)
+                    total += solutions.map(lambda row, own=variables: _arranged(row, own, plan.variables))  # type: ignore[misc]
+                return plan.variables, total
+            case rules.Times((left, rules.Plus((right, rules.Flips(operator))))):
+                joined = _join_where(self._rule(left, plan), self._rule(right, plan), operator)
+                return plan.variables, joined + self._flips(operator)
+            case rules.Times((_, rules.Flips(operator))):
+                return plan.variables, self._flips(operator)
+            case rules.Times(factors):
+                result = self._rule(factors[0], plan)
+                for factor in factors[1:]:
+                    result = _join(result, self._rule(factor, plan))
+                return result
+            case rules.Apply(operator, argument):
+                variables, solutions = self._rule(argument, plan)
+                return operator.variables, _linear(operator, solutions, variables)
+            case rules.Outer(left, right, condition):
+                return plan.variables, _outer(self._rule(left, plan), self._rule(right, plan), condition)
+            case rules.Tested(operator, left, right):
+                return plan.variables, self._tested(operator, self._rule(left, plan), self._rule(right, plan))
+            case rules.Signs(operator, argument):
+                counts = self.content(operator.source, State.OLD)
+                new = counts + self._rule(argument, plan)[1]
+                return plan.variables, new.distinct() - counts.distinct()
+        raise AssertionError(rule)
+
+    def _tested(
+        self, operator: op.Semi | op.Mark, left: tuple[tuple[Var, ...], Solutions], right: Any
+    ) -> Solutions:
+        domain = operator.domain if isinstance(operator, op.Semi) else None
+        matched = _matcher(left[0], right, None, domain)
+        if isinstance(operator, op.Mark):
+            return left[1].map(lambda row: (*row, Literal(matched(row))))
+        return left[1].filter(lambda row: matched(row) == operator.keep)
+
+    def _flips(self, operator: op.LeftJoin | op.Semi | op.Mark) -> Solutions:
+        """A' joined with where having a match changes between the old and the new right side."""
+        left = self.content(operator.left, State.NEW)
+        condition = operator.condition if isinstance(operator, op.LeftJoin) else None
+        domain = operator.domain if isinstance(operator, op.Semi) else None
+        old, new = (
+            _matcher(
+                operator.left.variables, (operator.right.variables, self.content(operator.right, state)), condition, domain
+            )
+            for state in (State.OLD, State.NEW)
+        )
+        result: list[tuple[Row, int]] = []
+        for row, weight in left:
+            was, now = old(row), new(row)
+            if was == now:
+                continue
+            if isinstance(operator, op.Mark):
+                result += [((*row, Literal(was)), -weight), ((*row, Literal(now)), weight)]
+            elif isinstance(operator, op.Semi):
+                result.append((row, weight if now == operator.keep else -weight))
+            else:
+                bare = _arranged(row, operator.left.variables, operator.variables)
+                result.append((bare, weight if was else -weight))
+        return ZSet(result)
+
+
+def _matches(scan: op.Scan, graphs: Graphs) -> Iterator[Row]:
+    pattern = scan.positions
+    for name, triples in graphs.of(scan.graph):
+        for triple in triples:
+            if triple[1] in scan.excluded:
+                continue
+            found: dict[Var, Any] = {}
+            if isinstance(scan.graph, op.NamedGraphs):
+                found[scan.graph.variable] = name
+            if all(
+                found.setdefault(wanted, term) == term if isinstance(wanted, Var) else wanted == term
+                for wanted, term in zip(pattern, triple, strict=True)
+            ):
+                yield tuple(found[v] for v in scan.variables)
+
+
+def _arranged(row: Row, variables: tuple[Var, ...], wanted: tuple[Var, ...]) -> Row:
+    values = dict(zip(variables, row, strict=True))
+    return tuple(values.get(variable) for variable in wanted)
+
+
+def _linear(operator: op.Operator, solutions: Solutions, variables: tuple[Var, ...]) -> Solutions:
+    """Filter, extend, project, union and storing, applied to a zset."""
+    match operator:
+        case op.Filter(condition, _):
+            holds = compile_condition(condition, variables)
+            return solutions.filter(lambda row: holds(_values(row)))
+        case op.Extend(_, _, expression):
+            evaluate = _evaluator(expression, variables)
+            return solutions.map(lambda row: (*row, evaluate(row)))
+        case op.Project() | op.Union() | op.Stored():
+            return solutions.map(lambda row: _arranged(row, variables, operator.variables))
+    raise AssertionError(type(operator).__name__)
+
+
+def _values(row: Row) -> list[Any]:
+    return [None if term is None else value_of(term) for term in row]
+
+
+def _evaluator(expression: Expression, variables: tuple[Var, ...]) -> Callable[[Row], Term | None]:
+    compiled = compile_expression(expression, variables)
+
+    def evaluate(row: Row) -> Term | None:
+        try:
+            return compiled(_values(row)).term
+        except ExpressionError:
+            return None
+
+    return evaluate
+
+
+class _Partners:
+    """The rows of one side, by the values of the variables that both sides always bind."""
+
+    def __init__(self, left: tuple[Var, ...], right: tuple[tuple[Var, ...], Solutions]) -> None:
+        variables, solutions = right
+        both = [v for v in left if v in variables]
+        keys = [v for v in both if all(row[variables.index(v)] is not None for row in solutions.weights)]
+        self._left = [left.index(v) for v in keys]
+        self._all = [(left.index(v), variables.index(v)) for v in both]
+        self._rows: dict[Row, list[tuple[Row, int]]] = {}
+        for row, weight in solutions:
+            self._rows.setdefault(tuple(row[variables.index(v)] for v in keys), []).append((row, weight))
+        self._every = list(solutions)
+
+    def of(self, row: Row) -> Iterator[tuple[Row, int]]:
+        key = tuple(row[position] for position in self._left)
+        candidates = self._every if None in key else self._rows.get(key, [])
+        for other, weight in candidates:
+            if all(row[i] is None or other[j] is None or row[i] == other[j] for i, j in self._all):
+                yield other, weight
+
+
+def _merged(row: Row, left: tuple[Var, ...], other: Row, right: tuple[Var, ...]) -> Row:
+    values = dict(zip(right, other, strict=True))
+    own = tuple(term if term is not None else values.get(v) for v, term in zip(left, row, strict=True))
+    return (*own, *(values[v] for v in right if v not in left))
+
+
+def _join(
+    left: tuple[tuple[Var, ...], Solutions], right: tuple[tuple[Var, ...], Solutions]
+) -> tuple[tuple[Var, ...], Solutions]:
+    partners = _Partners(left[0], right)
+    return op.ordered_union(left[0], right[0]), ZSet(
+        (_merged(row, left[0], other, right[0]), weight * times)
+        for row, weight in left[1]
+        for other, times in partners.of(row)
+    )
+
+
+def _join_where(
+    left: tuple[tuple[Var, ...], Solutions],
+    right: tuple[tuple[Var, ...], Solutions],
+    operator: op.LeftJoin | op.Semi | op.Mark,
+) -> Solutions:
+    variables, joined = _join(left, right)
+    if isinstance(operator, op.LeftJoin) and operator.condition is not None:
+        holds = compile_condition(operator.condition, variables)
+        return joined.filter(lambda row: holds(_values(row)))
+    return joined
+
+
+def _matcher(
+    left: tuple[Var, ...],
+    right: tuple[tuple[Var, ...], Solutions],
+    condition: Expression | None,
+    domain: tuple[Var, ...] | None,
+) -> Callable[[Row], bool]:
+    """Whether a left solution has a right one: compatible, under the condition, with a common variable."""
+    partners = _Partners(left, right)
+    variables = op.ordered_union(left, right[0])
+    holds = None if condition is None else compile_condition(condition, variables)
+    common = [(left.index(v), right[0].index(v)) for v in domain or ()]
+
+    def matched(row: Row) -> bool:
+        for other, _ in partners.of(row):
+            if domain is not None and not any(row[i] is not None and other[j] is not None for i, j in common):
+                continue
+            if holds is None or holds(_values(_merged(row, left, other, right[0]))):
+                return True
+        return False
+
+    return matched
+
+
+def _outer(
+    left: tuple[tuple[Var, ...], Solutions],
+    right: tuple[tuple[Var, ...], Solutions],
+    condition: Expression | None,
+) -> Solutions:
+    variables, joined = _join(left, right)
+    if condition is not None:
+        holds = compile_condition(condition, variables)
+        joined = joined.filter(lambda row: holds(_values(row)))
+    matched = _matcher(left[0], right, condition, None)
+    alone = left[1].filter(lambda row: not matched(row))
+    return joined + alone.map(lambda row: _arranged(row, left[0], variables))

@@ -1,0 +1,65 @@
+"""Joins of joins become one join, with filters, bindings and projections lifted above it.
+
+A ⋈ (B ⋈ C) = A ⋈ B ⋈ C;  A ⋈ σ(B) = σ(A ⋈ B);  A ⋈ π(B) = π(A ⋈ B): one join can be ordered from any of its
+patterns outward. A filter or binding is lifted only if it sees the same values above the join.
+"""
+
+from __future__ import annotations
+
+from sparqlive.plan import operators as op
+from sparqlive.plan.expressions import mentioned
+from sparqlive.plan.rewrites.walk import bottom_up
+from sparqlive.sparql.algebra import Expression
+
+
+def flatten_joins(plan: op.Operator) -> op.Operator:
+    return bottom_up(_flatten, plan)
+
+
+def _flatten(plan: op.Operator) -> op.Operator:
+    if not isinstance(plan, op.Join):
+        return plan
+    parts = [part for part in plan.parts if part != op.UNIT]
+    if not parts:
+        return op.UNIT
+    for number, part in enumerate(parts):
+        others = [*parts[:number], *parts[number + 1 :]]
+        match part:
+            case op.Join(inner):
+                return _flatten(op.Join((*parts[:number], *inner, *parts[number + 1 :])))
+            case op.Filter(condition, source) if _sees_the_same(condition, source, others):
+                inner = (*parts[:number], source, *parts[number + 1 :])
+                return _ordered(op.Filter(condition, _flatten(op.Join(inner))), plan)
+            case op.Extend(source, variable, expression) if _sees_the_same(
+                expression, source, others
+            ) and not any(variable in other.variables for other in others):
+                inner = (*parts[:number], source, *parts[number + 1 :])
+                return _ordered(op.Extend(_flatten(op.Join(inner)), variable, expression), plan)
+            case op.Project(source, columns) if _only_drops(source, columns, others):
+                inner = (*parts[:number], source, *parts[number + 1 :])
+                return op.Project(_flatten(op.Join(inner)), plan.variables)
+    if len(parts) == 1:
+        return _ordered(parts[0], plan)
+    return _ordered(op.Join(tuple(parts)), plan)
+
+
+def _sees_the_same(expression: Expression, source: op.Operator, others: list[op.Operator]) -> bool:
+    """No other part binds a variable that the expression may find unbound in its source."""
+    return not any(
+        variable in other.variables
+        for variable in mentioned(expression)
+        if variable not in source.always
+        for other in others
+    )
+
+
+def _only_drops(source: op.Operator, columns: tuple[op.Var, ...], others: list[op.Operator]) -> bool:
+    dropped = set(source.variables) - set(columns)
+    if any(variable in dropped for other in others for variable in other.variables):
+        return False
+    return set(columns) <= set(source.variables)
+
+
+def _ordered(plan: op.Operator, original: op.Operator) -> op.Operator:
+    """Keeps the order of columns that others rely on."""
+    return plan if plan.variables == original.variables else op.Project(plan, original.variables)

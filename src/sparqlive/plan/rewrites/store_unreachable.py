@@ -1,0 +1,43 @@
+"""What is probed by keys that cannot be pushed into it is stored, so that a probe stays a lookup.
+
+An operator is reached by keys if at least one variable that its partners bind can be pushed down to its
+data. Where none can (a maybe-unbound or computed key, or no shared variable at all), each probe would
+evaluate the operator from scratch.
+"""
+
+from __future__ import annotations
+
+from sparqlive.plan import operators as op
+from sparqlive.plan.keys import pushable
+from sparqlive.plan.rewrites.walk import with_children
+
+
+def store_unreachable(plan: op.Operator) -> op.Operator:
+    children = [store_unreachable(child) for child in plan.children]
+    match plan:
+        case op.Join(parts):
+            for number, part in enumerate(parts):
+                partners = {v for other, p in enumerate(parts) if other != number for v in p.variables}
+                children[number] = _reachable(children[number], tuple(v for v in part.variables if v in partners))
+        case op.LeftJoin(left, right, _) | op.Semi(left, right, _, _) | op.Mark(left, right, _):
+            keys = op.shared(left, right)
+            children = [_reachable(child, keys) for child in children]
+    return with_children(plan, children)
+
+
+def _reachable(plan: op.Operator, keys: tuple[op.Var, ...]) -> op.Operator:
+    if not plan.children or isinstance(plan, op.Stored) or pushable(plan) & frozenset(keys):
+        return plan
+    if _small(plan):
+        return plan
+    return op.Stored(plan, (keys,))
+
+
+def _small(plan: op.Operator) -> bool:
+    """Inline tables and switches under linear operators cost less to evaluate than to store."""
+    match plan:
+        case op.Table() | op.Names(op.OneGraph()):
+            return True
+        case op.Filter() | op.Extend() | op.Project() | op.Join() | op.Union():
+            return all(_small(child) for child in plan.children)
+    return False

@@ -1,0 +1,1 @@
+"""RDF: terms and their ids, reading documents and change streams."""

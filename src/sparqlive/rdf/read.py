@@ -1,0 +1,107 @@
+"""Reading RDF: documents in any syntax, plain or compressed, and quads given as objects or text.
+
+Owns the ways in. Refuses, with place and reason, what no graph can hold. Invariant: blank nodes of a
+document are its own (they get new labels); those of given objects and of N-Quads text keep their label.
+"""
+
+from __future__ import annotations
+
+import builtins
+import bz2
+import glob
+import gzip
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
+
+from sparqlive.errors import Error, InvalidChange, SyntaxError
+
+_COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open}
+
+
+def read_paths(paths: Iterable[str | os.PathLike[str]], graph: NamedNode | None) -> Iterator[Quad]:
+    """The quads of files and globs, in order; those without a graph of their own go into `graph`."""
+    for path in paths:
+        for file in _files(os.fspath(path)):
+            yield from _read_file(file, graph)
+
+
+def _files(path: str) -> list[Path]:
+    if Path(path).is_dir():
+        found = sorted(file for file in Path(path).iterdir() if file.is_file() and _format(file) is not None)
+    elif Path(path).exists():
+        found = [Path(path)]
+    else:
+        found = sorted(Path(name) for name in glob.glob(path, recursive=True) if Path(name).is_file())
+    if not found:
+        raise Error(f"There is nothing to load at {path}: no such file, and no file matches it as a pattern.")
+    return found
+
+
+def _format(file: Path) -> RdfFormat | None:
+    name = file.with_suffix("") if file.suffix in _COMPRESSED else file
+    return RdfFormat.from_extension(name.suffix.lstrip("."))
+
+
+def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
+    syntax = _format(file)
+    if syntax is None:
+        raise Error(
+            f"{file}: the name does not tell the RDF syntax. "
+            f"Known endings are .nt .nq .ttl .trig .rdf .jsonld, also with .gz or .bz2."
+        )
+    opener = _COMPRESSED.get(file.suffix, open)
+    try:
+        with cast("IO[bytes]", opener(file, "rb")) as stream:
+            base = file.resolve().as_uri()
+            for quad in parse(stream, syntax, base_iri=base, rename_blank_nodes=True):
+                yield check_quad(quad, graph)
+    except OSError as error:
+        raise Error(f"{file}: cannot be read: {error}.") from error
+    except (builtins.SyntaxError, EOFError) as error:  # pyoxigraph's message says line and column
+        raise SyntaxError(f"{file}: {error}") from error
+
+
+def read_text(text: str) -> Iterator[Quad]:
+    """The quads of N-Quads text."""
+    try:
+        for quad in parse(text, RdfFormat.N_QUADS):
+            yield check_quad(quad, None)
+    except builtins.SyntaxError as error:
+        raise SyntaxError(f"The N-Quads text is malformed: {error}") from error
+
+
+def read_objects(items: Iterable[Any], graph: NamedNode | None = None) -> Iterator[Quad]:
+    """Quads and triples given as pyoxigraph objects, or as an rdflib graph or dataset."""
+    if type(items).__module__.startswith("rdflib"):
+        items = _from_rdflib(items)
+    for item in items:
+        yield check_quad(item, graph)
+
+
+def check_quad(item: Any, graph: NamedNode | None) -> Quad:
+    """A quad that a graph can hold; a triple, or a quad of the unnamed graph, goes into `graph`."""
+    if isinstance(item, Triple):
+        subject, predicate, object_ = item
+        name: Any = DefaultGraph()
+    elif isinstance(item, Quad):
+        subject, predicate, object_, name = item
+    else:
+        raise InvalidChange(f"{item!r} is not a quad: give pyoxigraph quads or triples, or N-Quads text.")
+    if isinstance(object_, Triple) or isinstance(subject, Triple):
+        raise InvalidChange(f"{item} has a triple term: RDF 1.2 triple terms are not supported yet.")
+    if not isinstance(subject, NamedNode | BlankNode) or not isinstance(object_, NamedNode | BlankNode | Literal):
+        raise InvalidChange(f"{item} has a term in a wrong position.")
+    if isinstance(name, DefaultGraph) and graph is not None:
+        return Quad(subject, predicate, object_, graph)
+    return item if isinstance(item, Quad) else Quad(subject, predicate, object_)
+
+
+def _from_rdflib(graph: Any) -> Iterator[Quad]:
+    """rdflib writes N-Quads of what it holds; blank nodes keep their label."""
+    context_aware = getattr(graph, "context_aware", False)
+    text = graph.serialize(format="nquads" if context_aware else "nt11", encoding="utf-8")
+    yield from parse(text, RdfFormat.N_QUADS)

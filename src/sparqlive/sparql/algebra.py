@@ -1,0 +1,368 @@
+"""The SPARQL 1.1 algebra (§18.2) as small frozen dataclasses: what the front end makes of a query.
+
+Owns the words for queries. Refuses nothing: it holds all of SPARQL 1.1, also what no executor runs yet.
+Invariants: blank nodes of a query are hidden variables (their names start with a dot, which no
+SPARQL variable can); prefixes and relative IRIs are resolved; `SELECT *` is expanded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as Choice
+from typing import TypeAlias
+
+from pyoxigraph import BlankNode, Literal, NamedNode
+
+Term: TypeAlias = NamedNode | BlankNode | Literal
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Var:
+    """A variable. Hidden ones (blank nodes of a query, helpers of the plan) start with a dot."""
+
+    name: str
+
+    @property
+    def hidden(self) -> bool:
+        return self.name.startswith(".")
+
+    def __str__(self) -> str:
+        return f"?{self.name}"
+
+
+VarOrTerm: TypeAlias = Var | NamedNode | BlankNode | Literal
+
+
+# Expressions (§17)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    term: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function or operator applied to arguments.
+
+    Names: the operators `= != < > <= >= + - * / ! && ||` (`&&`, `||`, `+`, `*` are binary), the signs
+    `NEGATE` and `PLUS`, `IN` and `NOT IN` (first argument, then the list), `IF COALESCE BOUND`, the
+    built-in functions by their upper-case name (`STRLEN`, `SAMETERM`, `ISIRI` also for isURI, `IRI` also
+    for URI), and casts and extension functions by their IRI. `IRI` has the query's base as a second
+    argument when there is one.
+    """
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """EXISTS { pattern }. NOT EXISTS is Call("!", (Exists(pattern),))."""
+
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """COUNT SUM AVG MIN MAX SAMPLE GROUP_CONCAT; argument None is `COUNT(*)`."""
+
+    name: str
+    argument: Expression | None
+    distinct: bool = False
+    separator: str = " "
+
+
+Expression: TypeAlias = Var | Constant | Call | Exists | Aggregate
+
+
+# Property paths (§9)
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    first: Path
+    second: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    first: Path
+    second: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroOrOne:
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroOrMore:
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class OneOrMore:
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class NegatedSet:
+    """`!(:a | ^:b)`: forward (:a), inverse (:b)."""
+
+    forward: tuple[NamedNode, ...]
+    inverse: tuple[NamedNode, ...]
+
+
+Path: TypeAlias = (
+    NamedNode | Inverse | Sequence | Alternative | ZeroOrOne | ZeroOrMore | OneOrMore | NegatedSet
+)
+
+
+# Graph patterns (§18.2.2). A lone IRI as path is a Triple, not a PathPattern.
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    subject: VarOrTerm
+    predicate: VarOrTerm
+    object: VarOrTerm
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    subject: VarOrTerm
+    path: Path
+    object: VarOrTerm
+
+
+@dataclass(frozen=True, slots=True)
+class BasicPattern:
+    """A basic graph pattern with its paths; an empty one is the identity of Join."""
+
+    patterns: tuple[Triple | PathPattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    left: Pattern
+    right: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class LeftJoin:
+    left: Pattern
+    right: Pattern
+    condition: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    condition: Expression
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    left: Pattern
+    right: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Minus:
+    left: Pattern
+    right: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    pattern: Pattern
+    variable: Var
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Inline data; None stands for UNDEF."""
+
+    variables: tuple[Var, ...]
+    rows: tuple[tuple[Term | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    name: Var | NamedNode
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    name: Var | NamedNode
+    pattern: Pattern
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """GROUP BY. `keys` binds a variable to each key (`?x` is (?x, ?x), an unnamed expression gets a hidden
+    variable); `aggregates` binds hidden variables that the projection and HAVING read. No keys and
+    aggregates: the one group that always exists. A variable read outside an aggregate that is not a key
+    is not allowed by the grammar's notes and refused by the front end.
+    """
+
+    pattern: Pattern
+    keys: tuple[tuple[Var, Expression], ...]
+    aggregates: tuple[tuple[Var, Aggregate], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderBy:
+    pattern: Pattern
+    keys: tuple[tuple[Expression, bool], ...]  # True: descending
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    pattern: Pattern
+    variables: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    pattern: Pattern
+    offset: int
+    limit: int | None
+
+
+Pattern: TypeAlias = (
+    BasicPattern
+    | Join
+    | LeftJoin
+    | Filter
+    | Union
+    | Minus
+    | Extend
+    | Values
+    | Graph
+    | Service
+    | Group
+    | OrderBy
+    | Project
+    | Distinct
+    | Reduced
+    | Slice
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """FROM and FROM NAMED; None where the query has neither (the session's dataset)."""
+
+    default: tuple[NamedNode, ...]
+    named: tuple[NamedNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """`pattern` of a SELECT ends in Project (inside Distinct, Reduced, Slice); of other forms it is the
+    WHERE clause with its modifiers. `template` is CONSTRUCT's; `describe` the terms of DESCRIBE."""
+
+    form: Choice["SELECT", "ASK", "CONSTRUCT", "DESCRIBE"]
+    pattern: Pattern
+    variables: tuple[Var, ...]
+    dataset: Dataset | None = None
+    template: tuple[Triple, ...] = ()
+    describe: tuple[VarOrTerm, ...] = ()
+
+
+# Update operations (SPARQL 1.1 Update §3). A request is a tuple of them, carried out in order.
+
+
+@dataclass(frozen=True, slots=True)
+class QuadPattern:
+    """A quad of data or of a template; graph None is the default graph. Blank nodes are made anew."""
+
+    subject: VarOrTerm
+    predicate: VarOrTerm
+    object: VarOrTerm
+    graph: Var | NamedNode | None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertData:
+    quads: tuple[QuadPattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteData:
+    quads: tuple[QuadPattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Modify:
+    """DELETE, INSERT and DELETE WHERE: for each solution of `pattern`, first all deletes, then all inserts.
+
+    `dataset` is that of USING; `with_graph` is that of WITH, the default graph of `pattern` where there is no
+    USING. The quads of the templates have it already.
+    """
+
+    delete: tuple[QuadPattern, ...]
+    insert: tuple[QuadPattern, ...]
+    pattern: Pattern
+    dataset: Dataset | None = None
+    with_graph: NamedNode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`graph` None is the default graph."""
+
+    source: NamedNode
+    graph: NamedNode | None
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    target: NamedNode | Choice["DEFAULT", "NAMED", "ALL"]
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    target: NamedNode | Choice["DEFAULT", "NAMED", "ALL"]
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    graph: NamedNode
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """ADD, MOVE or COPY of a whole graph; None is the default graph."""
+
+    name: Choice["ADD", "MOVE", "COPY"]
+    source: NamedNode | None
+    target: NamedNode | None
+    silent: bool
+
+
+UpdateOperation: TypeAlias = InsertData | DeleteData | Modify | Load | Clear | Drop | Create | Transfer

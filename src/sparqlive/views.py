@@ -1,0 +1,264 @@
+"""What a session gives out: views, answers, deltas and epochs.
+
+Owns reading. Terms are decoded when somebody reads them, not before. Invariant: whatever is read belongs
+to one whole epoch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sparqlive.errors import HistoryGone, UnknownView, ViewFailed
+from sparqlive.live.maintained import Maintained
+from sparqlive.plan.explain import explain
+from sparqlive.plan.operators import Operator
+from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sparql.algebra import Query, Term
+from sparqlive.zset.relation import Row
+
+if TYPE_CHECKING:
+    from sparqlive.session import Session
+
+TermRow: TypeAlias = tuple[Term | None, ...]
+Solution: TypeAlias = dict[str, Term]
+
+RETAINED_DELTAS = 10_000
+RETAINED_ROWS = 1_000_000
+
+
+def _decoded(dictionary: Dictionary, items: Iterable[tuple[Row, int]]) -> dict[TermRow, int]:
+    term = dictionary.term
+    return {tuple([term(number) for number in row]): weight for row, weight in items}
+
+
+class Answer:
+    """The result of a one-off query; reads like a view."""
+
+    def __init__(self, query: Query, weights: Mapping[Row, int], dictionary: Dictionary) -> None:
+        self.form = query.form
+        self.variables = tuple(variable.name for variable in query.variables)
+        self._weights = weights
+        self._dictionary = dictionary
+
+    def weights(self) -> dict[TermRow, int]:
+        """Each distinct row with its multiplicity; None is unbound."""
+        return _decoded(self._dictionary, self._weights.items())
+
+    def solutions(self) -> list[Solution]:
+        """The solutions, one entry a multiplicity; a variable that is unbound is left out."""
+        return _solutions(self.variables, self.weights())
+
+    def __len__(self) -> int:
+        return sum(self._weights.values())
+
+
+def _solutions(variables: tuple[str, ...], weights: Mapping[TermRow, int]) -> list[Solution]:
+    result: list[Solution] = []
+    for row, weight in weights.items():
+        solution = {name: term for name, term in zip(variables, row, strict=True) if term is not None}
+        result.extend(dict(solution) for _ in range(weight))
+    return result
+
+
+class Delta:
+    """The change of a view from one epoch to the next.
+
+    `reset`: not a change but the whole content, because the changes asked for are no longer kept.
+    """
+
+    __slots__ = ("_decode", "_rows", "epoch", "reset")
+
+    def __init__(
+        self,
+        epoch: int,
+        rows: Mapping[Row, int],
+        decode: Callable[[Iterable[tuple[Row, int]]], dict[TermRow, int]],
+        reset: bool = False,
+    ) -> None:
+        self.epoch = epoch
+        self.reset = reset
+        self._rows = rows
+        self._decode = decode
+
+    def weights(self) -> dict[TermRow, int]:
+        """Rows that entered (positive) and left (negative)."""
+        return self._decode(self._rows.items())
+
+    def __len__(self) -> int:
+        """The number of rows that changed."""
+        return len(self._rows)
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def __repr__(self) -> str:
+        return f"Delta(epoch={self.epoch}, rows={len(self._rows)}{', reset' if self.reset else ''})"
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One committed batch of changes: its number, how many quads it changed, and each view's delta.
+
+    `ignored` counts the changes that changed nothing. `strategy`: how it was carried to the views.
+    """
+
+    number: int
+    inserted: int
+    deleted: int
+    ignored: int
+    deltas: Mapping[str, Delta]
+    strategy: str = "live"
+
+
+class Deltas(Mapping[str, Delta]):
+    """The deltas of an epoch by view: an entry only for views that changed, an answer for all."""
+
+    def __init__(self, epoch: int, changed: Mapping[str, Delta], views: Mapping[str, View]) -> None:
+        self._epoch = epoch
+        self._changed = changed
+        self._views = views
+
+    def __getitem__(self, name: str) -> Delta:
+        found = self._changed.get(name)
+        return found if found is not None else self._views[name].no_change(self._epoch)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._views)
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def changed(self) -> Iterator[str]:
+        """The names of the views that changed."""
+        return iter(self._changed)
+
+
+class View:
+    """A registered query and its content, kept up to date."""
+
+    def __init__(
+        self, session: Session, name: str, text: str, query: Query, plan: Operator, maintained: Maintained
+    ) -> None:
+        self.name = name
+        self.text = text
+        self.query = query
+        self.form = query.form
+        self.variables = tuple(variable.name for variable in query.variables)
+        self.plan = plan
+        self.maintained = maintained
+        self.since = session.epoch
+        self.failure: str | None = None
+        self._session = session
+        self._history: deque[Delta] = deque()
+        self._history_rows = 0
+        self._retained_from = session.epoch
+
+    # Reading
+
+    def weights(self) -> dict[TermRow, int]:
+        """Each distinct row with its multiplicity; None is unbound."""
+        with self._session.reading():
+            self._ensure_alive()
+            return self._decode(self.maintained.items())
+
+    def solutions(self) -> list[Solution]:
+        """The solutions, one entry a multiplicity; a variable that is unbound is left out."""
+        return _solutions(self.variables, self.weights())
+
+    def __len__(self) -> int:
+        """The number of solutions, counted with their multiplicity."""
+        with self._session.reading():
+            self._ensure_alive()
+            return sum(weight for _, weight in self.maintained.items())
+
+    def changes(self, since: int = 0, follow: bool = False) -> Iterator[Delta]:
+        """The deltas after epoch `since`, one for each epoch that changed the view.
+
+        Where they are no longer kept, or the view is younger, the content as a delta marked `reset` comes
+        first. `follow` goes on with each new epoch until the session is closed.
+        """
+        if since > self._session.epoch:
+            raise HistoryGone(f"Epoch {since} is yet to come: the session is at epoch {self._session.epoch}.")
+        while True:
+            for delta in self._since(since):
+                since = delta.epoch
+                yield delta
+            if not follow or not self._session.wait_beyond(since):
+                return
+
+    def _since(self, since: int) -> list[Delta]:
+        with self._session.reading():
+            self._ensure_alive()
+            if since < self._retained_from:
+                content = dict(self.maintained.items())
+                return [Delta(self._session.epoch, content, self._decode, reset=True)]
+            return [delta for delta in self._history if delta.epoch > since]
+
+    def explain(self) -> str:
+        """The plan, its delta rules, what is stored and how large it is."""
+        with self._session.reading():
+            return explain(self.maintained.plan, self.maintained.sizes(), self.text)
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers about the view: rows, bytes of state, the last epoch that changed it."""
+        with self._session.reading():
+            last = self._history[-1].epoch if self._history else self.since
+            return {
+                "rows": self.maintained.row_count(),
+                "state_bytes": self.maintained.nbytes,
+                "last_epoch": last,
+                "strategy": "live",
+                "failure": self.failure,
+            }
+
+    def _ensure_alive(self) -> None:
+        self._session.ensure_open()
+        if self.failure is not None:
+            raise ViewFailed(self.failure)
+
+    def _decode(self, items: Iterable[tuple[Row, int]]) -> dict[TermRow, int]:
+        return _decoded(self._session.dictionary, items)
+
+    # For the session
+
+    def no_change(self, epoch: int) -> Delta:
+        return Delta(epoch, {}, self._decode)
+
+    def record(self, epoch: int, rows: Mapping[Row, int]) -> Delta:
+        """Keeps an epoch's delta, and forgets the oldest beyond the bounds."""
+        delta = Delta(epoch, rows, self._decode)
+        self._history.append(delta)
+        self._history_rows += len(rows)
+        while len(self._history) > 1 and (
+            len(self._history) > RETAINED_DELTAS or self._history_rows > RETAINED_ROWS
+        ):
+            oldest = self._history.popleft()
+            self._history_rows -= len(oldest)
+            self._retained_from = oldest.epoch
+        return delta
+
+    def __repr__(self) -> str:
+        return f"View({self.name!r}, variables={self.variables})"
+
+
+class Views(Mapping[str, View]):
+    """The views of a session by name."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, View] = {}
+
+    def __getitem__(self, name: str) -> View:
+        try:
+            return self.by_name[name]
+        except KeyError:
+            known = ", ".join(sorted(self.by_name)) or "none"
+            raise UnknownView(f"There is no view named {name!r}. Registered views: {known}.") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self.by_name))
+
+    def __len__(self) -> int:
+        return len(self.by_name)

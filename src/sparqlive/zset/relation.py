@@ -1,0 +1,330 @@
+"""Relations: a sorted run with a small mutable overlay on top, and during an epoch a pending layer.
+
+Owns the states: *before* an epoch is run + overlay, *after* is run + overlay + pending. Nothing is
+merged until `commit`; `rollback` forgets the pending layer. Knows no RDF, only rows of integers.
+Invariants: the overlay and the pending layer hold no zero weight; in a `KeyedRelation` (a set) each
+row's total weight is zero or one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparqlive.zset.run import Column, Run
+from sparqlive.zset.zset import add_into
+
+Row = tuple[int, ...]
+Layer = dict[Any, dict[Any, int]]
+
+_SMALLEST_MERGE = 16_384
+_RUN_TO_OVERLAY = 64
+
+
+def _merge_is_due(overlay_rows: int, run: Run | None) -> bool:
+    """Merging copies the run: amortised over so many changes it costs each a few microseconds."""
+    return overlay_rows > max(_SMALLEST_MERGE, (run.length if run else 0) // _RUN_TO_OVERLAY)
+
+
+class KeyedRelation:
+    """A set of rows, looked up by their first `key_length` columns (one or more).
+
+    A key is an integer, or a tuple of them if it has several columns; so is a value, the rest of a row.
+    `before(key)` and `after(key)` give the values of a key as an iterable, or None where there are none:
+    plain attributes, so that a relation that lives in its overlay alone is read by one dict lookup.
+    """
+
+    __slots__ = ("after", "arity", "before", "key_length", "overlay", "overlay_rows", "pending", "run")
+
+    before: Callable[[Any], Iterable[Any] | None]
+    after: Callable[[Any], Iterable[Any] | None]
+
+    def __init__(self, arity: int, key_length: int, run: Run | None = None) -> None:
+        assert 1 <= key_length <= arity
+        self.arity = arity
+        self.key_length = key_length
+        self.run = run if run is not None and run.length else None
+        self.overlay: Layer = {}
+        self.overlay_rows = 0
+        self.pending: Layer = {}
+        self._choose_readers()
+
+    def _choose_readers(self) -> None:
+        self.before = self._read if self.run is not None else self.overlay.get
+        self.after = self._read_after if self.pending else self.before
+
+    # Rows and their parts
+
+    def key_of(self, row: Sequence[int]) -> Any:
+        return row[0] if self.key_length == 1 else tuple(row[: self.key_length])
+
+    def value_of(self, row: Sequence[int]) -> Any:
+        return row[-1] if self.arity - self.key_length == 1 else tuple(row[self.key_length :])
+
+    def _row(self, key: Any, value: Any) -> Row:
+        keys = (key,) if self.key_length == 1 else key
+        values = (value,) if self.arity - self.key_length == 1 else value
+        return (*keys, *values)
+
+    def _range(self, key: Any) -> tuple[int, int]:
+        assert self.run is not None
+        return self.run.range_one(key) if self.key_length == 1 else self.run.range(key)
+
+    def _values(self, low: int, high: int) -> list[Any]:
+        assert self.run is not None
+        columns = self.run.views[self.key_length :]
+        if len(columns) == 1:
+            return columns[0][low:high].tolist()
+        if not columns:
+            return [()] * (high - low)
+        return list(zip(*(column[low:high].tolist() for column in columns), strict=True))
+
+    # Reading
+
+    def _read(self, key: Any) -> Iterable[Any] | None:
+        low, high = self._range(key)
+        base = self._values(low, high) if low != high else None
+        changed = self.overlay.get(key)
+        if changed is None:
+            return base
+        return _with_layer(base, changed)
+
+    def _read_after(self, key: Any) -> Iterable[Any] | None:
+        changed = self.pending.get(key)
+        if changed is None:
+            return self.before(key)
+        return _with_layer(self.before(key), changed)
+
+    def has_before(self, key: Any, value: Any) -> bool:
+        changed = self.overlay.get(key)
+        if changed is not None and value in changed:
+            return changed[value] > 0
+        if self.run is None:
+            return False
+        low, high = self._range(key)
+        if low == high:
+            return False
+        if self.arity == self.key_length:
+            return True
+        return self.run.position(self._row(key, value))[1]
+
+    def has_after(self, key: Any, value: Any) -> bool:
+        changed = self.pending.get(key)
+        if changed is not None and value in changed:
+            return changed[value] > 0
+        return self.has_before(key, value)
+
+    def count_before(self, key: Any) -> int:
+        """How many values a key has, without listing them."""
+        changed = self.overlay.get(key)
+        count = 0 if changed is None else sum(changed.values())
+        if self.run is not None:
+            low, high = self._range(key)
+            count += high - low
+        return count
+
+    def count_after(self, key: Any) -> int:
+        changed = self.pending.get(key)
+        return self.count_before(key) + (0 if changed is None else sum(changed.values()))
+
+    def rows_before(self) -> Iterator[Row]:
+        """All rows, in no particular order."""
+        overlay = self.overlay
+        if self.run is not None:
+            rows = zip(*(view.tolist() for view in self.run.views), strict=True)
+            if not overlay:
+                yield from rows
+            else:
+                for row in rows:
+                    changed = overlay.get(self.key_of(row))
+                    if changed is None or changed.get(self.value_of(row), 1) > 0:
+                        yield row
+        for key, values in overlay.items():
+            for value, weight in values.items():
+                if weight > 0:
+                    yield self._row(key, value)
+
+    def rows_after(self) -> Iterator[Row]:
+        pending = self.pending
+        if not pending:
+            yield from self.rows_before()
+            return
+        for row in self.rows_before():
+            changed = pending.get(self.key_of(row))
+            if changed is None or changed.get(self.value_of(row), 1) > 0:
+                yield row
+        for key, values in pending.items():
+            for value, weight in values.items():
+                if weight > 0:
+                    yield self._row(key, value)
+
+    def size_before(self) -> int:
+        changed = sum(sum(values.values()) for values in self.overlay.values())
+        return changed + (self.run.length if self.run is not None else 0)
+
+    def size_after(self) -> int:
+        return self.size_before() + sum(sum(values.values()) for values in self.pending.values())
+
+    # Writing
+
+    def stage(self, row: Sequence[int], weight: int) -> None:
+        """Adds a change to the pending layer: +1 for a row that is not there, -1 for one that is."""
+        self.pending.setdefault(self.key_of(row), {})[self.value_of(row)] = weight
+        self.after = self._read_after
+
+    def commit(self) -> None:
+        overlay = self.overlay
+        for key, changes in self.pending.items():
+            values = overlay.setdefault(key, {})
+            size = len(values)
+            add_into(values, changes)
+            self.overlay_rows += len(values) - size
+            if not values:
+                del overlay[key]
+        self.rollback()
+        if _merge_is_due(self.overlay_rows, self.run):
+            self.merge()
+
+    def rollback(self) -> None:
+        self.pending = {}
+        self.after = self.before
+
+    def fill(self, run: Run) -> None:
+        """Gives an empty relation its rows."""
+        assert not self.overlay and not self.pending and self.run is None
+        self.run = run
+        self._choose_readers()
+
+    def merge(self) -> None:
+        """Folds the overlay into the run."""
+        rows, weights = [], []
+        for key, values in self.overlay.items():
+            for value, weight in values.items():
+                rows.append(self._row(key, value))
+                weights.append(weight)
+        if not rows:
+            return
+        if self.run is None:
+            columns = [np.fromiter(column, np.int64, len(rows)) for column in zip(*rows, strict=True)]
+            self.run = Run.sort(columns)
+        else:
+            run = self.run.with_changes(rows, weights)
+            self.run = run if run.length else None
+        self.overlay = {}
+        self.overlay_rows = 0
+        self._choose_readers()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes: exact for the run, about 200 a row of the overlay."""
+        return (self.run.nbytes if self.run is not None else 0) + 200 * self.overlay_rows
+
+    @property
+    def fan_out(self) -> float:
+        """The mean number of values a key, estimated from a sample of the run or from the overlay."""
+        if self.run is not None and self.run.length:
+            sample = self.run.columns[: self.key_length]
+            stop = min(self.run.length, 10_000)
+            changes = np.zeros(stop, dtype=bool)
+            for column in sample:
+                changes[1:] |= column[1:stop] != column[: stop - 1]
+            return stop / (1 + int(changes.sum()))
+        return self.overlay_rows / len(self.overlay) if self.overlay else 1.0
+
+
+def _with_layer(values: Iterable[Any] | None, changed: Mapping[Any, int]) -> Iterable[Any]:
+    """A set's values after a layer of changes: +1 enters, -1 leaves."""
+    added = [value for value, weight in changed.items() if weight > 0]
+    if values is None:
+        return added
+    if len(added) == len(changed):
+        return [*values, *added]
+    return [*(value for value in values if value not in changed), *added]
+
+
+class Relation:
+    """A bag of whole rows with weights: a view's rows, or the counts under a DISTINCT.
+
+    `commit` adds a delta to the overlay and reads nothing of the run, so its cost follows the delta.
+    """
+
+    __slots__ = ("arity", "overlay", "pending", "run")
+
+    def __init__(self, arity: int, weights: Mapping[Row, int] | None = None) -> None:
+        self.arity = arity
+        self.run: Run | None = None
+        self.overlay: dict[Row, int] = {}
+        self.pending: Mapping[Row, int] = {}
+        if weights:
+            self.overlay = dict(weights)
+            if _merge_is_due(len(self.overlay), None):
+                self.merge()
+
+    def weight_before(self, row: Row) -> int:
+        weight = self.overlay.get(row, 0)
+        if self.run is not None and self.run.weights is not None:
+            position, found = self.run.position(row)
+            if found:
+                weight += int(self.run.weights[position])
+        return weight
+
+    def stage(self, delta: Mapping[Row, int]) -> None:
+        self.pending = delta
+
+    def commit(self) -> None:
+        if self.pending:
+            add_into(self.overlay, self.pending)
+            self.pending = {}
+            if _merge_is_due(len(self.overlay), self.run):
+                self.merge()
+
+    def rollback(self) -> None:
+        self.pending = {}
+
+    def merge(self) -> None:
+        """Folds the overlay into the run; a relation without columns has no run."""
+        if self.arity == 0 or not self.overlay:
+            return
+        rows = list(self.overlay)
+        weights = np.fromiter(self.overlay.values(), np.int64, len(rows))
+        if self.run is None:
+            self.run = Run.sort(_columns(rows, self.arity), weights)
+        else:
+            self.run = self.run.with_changes(rows, weights.tolist())
+        if not self.run.length:
+            self.run = None
+        self.overlay = {}
+
+    def items(self) -> Iterator[tuple[Row, int]]:
+        """All rows with their weights, in no particular order."""
+        overlay = self.overlay
+        if self.run is None:
+            yield from overlay.items()
+            return
+        assert self.run.weights is not None
+        rows = zip(*(view.tolist() for view in self.run.views), strict=True)
+        if not overlay:
+            yield from zip(rows, self.run.weights.tolist(), strict=True)
+            return
+        rest = dict(overlay)
+        for row, weight in zip(rows, self.run.weights.tolist(), strict=True):
+            weight += rest.pop(row, 0)
+            if weight:
+                yield row, weight
+        yield from rest.items()
+
+    def __len__(self) -> int:
+        """The number of distinct rows."""
+        return len(self.overlay) if self.run is None else sum(1 for _ in self.items())
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes: exact for the run, about 100 + 32 a column for a row of the overlay."""
+        run = self.run.nbytes if self.run is not None else 0
+        return run + (100 + 32 * self.arity) * len(self.overlay)
+
+
+def _columns(rows: Sequence[Row], arity: int) -> list[Column]:
+    return [np.fromiter((row[number] for row in rows), np.int64, len(rows)) for number in range(arity)]

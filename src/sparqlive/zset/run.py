@@ -1,0 +1,141 @@
+"""A run: an immutable sorted array of rows of 64-bit integers, with weights unless all are one.
+
+Owns sorting and binary search. Refuses to change. Invariant: rows are strictly increasing in
+lexicographic order. Ids are hashes, spread evenly over 64 bits: the top bits of a row's first column
+index a small directory, so that a search opens a window of a few rows whatever the size of the run.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Column = npt.NDArray[np.int64]
+
+_ROWS_A_BUCKET = 4
+_HALF = 1 << 63
+
+
+class Run:
+    """`columns` sorted lexicographically; `weights` None where each row has weight one."""
+
+    __slots__ = ("_directory", "_shift", "columns", "length", "views", "weights")
+
+    def __init__(self, columns: Sequence[Column], weights: Column | None = None) -> None:
+        self.columns = tuple(columns)
+        self.weights = weights
+        self.length = len(columns[0]) if columns else 0
+        # A memoryview gives Python integers several times faster than a NumPy array does.
+        self.views = tuple(memoryview(column) for column in self.columns)
+        bits = max(1, (self.length // _ROWS_A_BUCKET).bit_length())
+        self._shift = 64 - bits
+        buckets = (self.columns[0].view(np.uint64) ^ np.uint64(_HALF)) >> np.uint64(self._shift)
+        counts = np.bincount(buckets.view(np.int64), minlength=1 << bits)
+        starts = np.zeros(len(counts) + 1, dtype=np.uint32 if self.length < 1 << 32 else np.uint64)
+        np.cumsum(counts, out=starts[1:])
+        self._directory = memoryview(starts)
+
+    @classmethod
+    def sort(cls, columns: Sequence[Column], weights: Column | None = None) -> Run:
+        """Sorts rows and sums the weights of equal ones; rows of weight zero are dropped.
+
+        Without weights, equal rows are one row (a set).
+        """
+        if len(columns[0]) == 0:
+            return cls(columns, weights)
+        order = np.lexsort(tuple(reversed(columns)))
+        columns = [column[order] for column in columns]
+        fresh = np.zeros(len(order), dtype=bool)
+        fresh[0] = True
+        for column in columns:
+            fresh[1:] |= column[1:] != column[:-1]
+        if weights is not None:
+            starts = np.flatnonzero(fresh)
+            weights = np.add.reduceat(weights[order], starts)
+            keep = starts[weights != 0]
+            return cls([np.ascontiguousarray(column[keep]) for column in columns], weights[weights != 0])
+        if not fresh.all():
+            columns = [column[fresh] for column in columns]
+        return cls([np.ascontiguousarray(column) for column in columns])
+
+    def range_one(self, key: int) -> tuple[int, int]:
+        """Where the rows whose first column is `key` begin and end."""
+        bucket = (key + _HALF) >> self._shift
+        directory = self._directory
+        low: int = directory[bucket]
+        high: int = directory[bucket + 1]
+        if low == high:
+            return 0, 0
+        first = self.views[0]
+        low = bisect_left(first, key, low, high)
+        return low, bisect_right(first, key, low, high)
+
+    def range(self, prefix: Sequence[int]) -> tuple[int, int]:
+        """Where the rows that start with `prefix` begin and end; an empty range has begin == end."""
+        if not prefix:
+            return 0, self.length
+        low, high = self.range_one(prefix[0])
+        for value, view in zip(prefix[1:], self.views[1:], strict=False):
+            if low == high:
+                break
+            low = bisect_left(view, value, low, high)
+            high = bisect_right(view, value, low, high)
+        return low, high
+
+    def position(self, row: Sequence[int]) -> tuple[int, bool]:
+        """Where `row` is or would be inserted, and whether it is there."""
+        bucket = (row[0] + _HALF) >> self._shift
+        low: int = self._directory[bucket]
+        high: int = self._directory[bucket + 1]
+        for value, view in zip(row, self.views, strict=True):
+            low, high = bisect_left(view, value, low, high), bisect_right(view, value, low, high)
+            if low == high:
+                return low, False
+        return low, True
+
+    def with_changes(self, rows: Sequence[Sequence[int]], changes: Sequence[int]) -> Run:
+        """The run after adding `changes[i]` to the weight of `rows[i]`; rows are distinct.
+
+        Linear in the run for the copy, logarithmic a changed row: no sorting of what is sorted.
+        """
+        order = sorted(range(len(rows)), key=rows.__getitem__)
+        inserted_at: list[int] = []
+        inserted: list[int] = []
+        removed: list[int] = []
+        weights = self.weights
+        if weights is not None:
+            weights = weights.copy()
+        for index in order:
+            position, found = self.position(rows[index])
+            if not found:
+                inserted_at.append(position)
+                inserted.append(index)
+            elif weights is None:
+                assert changes[index] == -1, "a set holds each row once"
+                removed.append(position)
+            else:
+                weights[position] += changes[index]
+                if weights[position] == 0:
+                    removed.append(position)
+        shift = np.searchsorted(np.array(removed, dtype=np.int64), np.array(inserted_at, dtype=np.int64))
+        places = np.array(inserted_at, dtype=np.int64) - shift
+        columns = []
+        for number, column in enumerate(self.columns):
+            kept = np.delete(column, removed) if removed else column
+            values = np.array([rows[index][number] for index in inserted], dtype=np.int64)
+            columns.append(np.insert(kept, places, values) if inserted else kept)
+        if weights is not None:
+            weights = np.delete(weights, removed) if removed else weights
+            added = np.array([changes[index] for index in inserted], dtype=np.int64)
+            weights = np.insert(weights, places, added) if inserted else weights
+        else:
+            assert all(changes[index] == 1 for index in inserted), "a set holds each row once"
+        return Run(columns, weights)
+
+    @property
+    def nbytes(self) -> int:
+        size = sum(column.nbytes for column in self.columns) + self._directory.nbytes
+        return size + (self.weights.nbytes if self.weights is not None else 0)

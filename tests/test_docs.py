@@ -1,0 +1,77 @@
+"""The documentation cannot drift: its Python blocks and the example run, the commands it names exist."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks() -> list[object]:
+    return [
+        pytest.param(page, match[1], text[: match.start()].count("\n") + 1, id=f"{page.name}:{number}")
+        for page in PAGES
+        for text in [page.read_text(encoding="utf-8")]
+        for number, match in enumerate(BLOCK.finditer(text), 1)
+    ]
+
+
+def test_the_readme_has_an_example_that_checks_something() -> None:
+    [code, *_] = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert "assert " in code
+    assert "sparqlive.open()" in code
+
+
+@pytest.mark.parametrize(("page", "code", "line"), blocks())
+def test_python_blocks_run(
+    page: Path, code: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    compiled = compile("\n" * line + code, str(page), "exec")  # errors show the page's own line numbers
+    names: dict[str, object] = {"__name__": "__docs__"}
+    exec(compiled, names)
+    assert "sparqlive" in names, "an example shows sparqlive"
+
+
+def test_the_readme_names_the_commands_on_its_first_screen() -> None:
+    first_screen = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:20]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in ("run", "test"):
+        assert any(line.startswith(f"make {target}") for line in first_screen)
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_the_lock_names_no_place() -> None:
+    for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line), line
+
+
+def test_the_shop_runs() -> None:
+    from examples.shop import STREAM, main
+
+    out = io.StringIO()
+    main(out)
+    text = out.getvalue()
+    assert text.endswith("\ncheck: 3 views equal their recomputation\n")
+    assert "\x1b" not in text, "colour is for terminals"
+    assert all(title in text for title, _, _ in STREAM)
+    assert re.search(r"^    unsold  \+1  juice$", text, re.MULTILINE)
+    assert re.search(r"^    unsold  -1  juice$", text, re.MULTILINE)
+    assert re.search(r"^    stock   \+1  juice   full$", text, re.MULTILINE)
+    assert "nothing changes" in text
+
+
+def test_the_shop_is_a_module() -> None:
+    command = [sys.executable, "-m", "examples.shop"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith("check: 3 views equal their recomputation\n")

@@ -1,0 +1,154 @@
+"""Each fixture through a session: deltas, their sum, the view and the oracle must agree after every epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyoxigraph as ox
+import pytest
+
+import sparqlive
+from tests.fixture_format import Change, Epoch, Fixture, Weights, last_words
+from tests.oracle import Oracle, add, assert_same
+from tests.test_fixture_format import FIXTURES
+
+KEPT = [fixture for fixture in FIXTURES if fixture.kind == "snapshot"]
+REFUSED = [fixture for fixture in FIXTURES if fixture.kind == "error"]
+
+
+def test_every_kind_of_fixture_is_run() -> None:
+    assert len(KEPT) + len(REFUSED) == len(FIXTURES)
+
+
+class Run:
+    """One session with the fixture's view, and what it should hold by now."""
+
+    def __init__(self, fixture: Fixture, session: sparqlive.Session, view: sparqlive.View) -> None:
+        self.fixture, self.session, self.view = fixture, session, view
+        self.quads: set[ox.Quad] = set()
+        self.sum: Weights = {}
+
+    def weights(self) -> Weights:
+        return reorder(self.view.weights(), self.view.variables, self.fixture.variables)
+
+    def apply(self, changes: Iterable[Change], expected: Weights | None, when: str) -> None:
+        """One batch: compare its delta, the sum of deltas, the view and the oracle."""
+        insert, delete = last_words(list(changes))
+        before, self.quads = self.quads, (self.quads - set(delete)) | set(insert)
+        epoch = self.session.apply(insert=insert, delete=delete)
+        delta = reorder(epoch.deltas["view"].weights(), self.view.variables, self.fixture.variables)
+        if before == self.quads:
+            assert delta == {}, f"{when}: nothing changed"
+        if expected is not None:
+            assert_same(delta, expected, f"{when}: the delta")
+        self.sum = add(self.sum, delta)
+        self.compare(when)
+
+    def compare(self, when: str) -> None:
+        assert set(self.session.quads()) == self.quads, f"{when}: the graph"
+        assert_same(self.weights(), self.sum, f"{when}: the view and the sum of its deltas")
+        oracle = Oracle(self.quads, union=self.fixture.default_graph == "union")
+        recomputed = oracle.weights(self.fixture.oracle_text, self.fixture.variables)
+        assert_same(self.sum, recomputed, f"{when}: the view and its re-evaluation")
+        self.session.check()
+
+
+def reorder(weights: Weights, actual: tuple[str, ...], expected: tuple[str, ...]) -> Weights:
+    """Rows in the fixture's order of columns (`SELECT *` fixes none)."""
+    assert sorted(actual) == sorted(expected)
+    columns = [actual.index(name) for name in expected]
+    return {tuple(row[column] for column in columns): weight for row, weight in weights.items()}
+
+
+def start(fixture: Fixture, session: sparqlive.Session, *, data_first: bool) -> Run:
+    """Load and register, in either order, and compare the first snapshot."""
+    if data_first:
+        session.load(fixture.data)
+        run = Run(fixture, session, session.view("view", fixture.text))
+        run.sum = run.weights()
+    else:
+        run = Run(fixture, session, session.view("view", fixture.text))
+        run.sum = run.weights()
+        before = run.view.weights()
+        epoch = session.load(fixture.data)
+        assert_same(add(before, epoch.deltas["view"].weights()), run.view.weights(), "the delta of the load")
+        run.sum = run.weights()
+    run.quads = set(fixture.data)
+    assert_same(run.sum, fixture.snapshot, "the first snapshot")
+    run.compare("at first")
+    return run
+
+
+@pytest.mark.parametrize("data_first", [True, False], ids=["late-view", "early-view"])
+@pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)
+def test_epoch_by_epoch(fixture: Fixture, data_first: bool) -> None:
+    with sparqlive.open(default_graph=fixture.default_graph) as session:
+        run = start(fixture, session, data_first=data_first)
+        for number, epoch in enumerate(fixture.epochs, 1):
+            run.apply(epoch.changes, epoch.delta, f"epoch {number} ({epoch.title})")
+
+
+@pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)
+def test_all_epochs_in_one_batch(fixture: Fixture) -> None:
+    total: Weights = {}
+    for epoch in fixture.epochs:
+        total = add(total, epoch.delta)
+    with sparqlive.open(default_graph=fixture.default_graph) as session:
+        run = start(fixture, session, data_first=True)
+        run.apply([change for epoch in fixture.epochs for change in epoch.changes], total, "all at once")
+
+
+@pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)
+def test_change_by_change_and_back(fixture: Fixture) -> None:
+    """Every change a batch of its own; then everything is undone, and the first snapshot must be back."""
+    with sparqlive.open(default_graph=fixture.default_graph) as session:
+        run = start(fixture, session, data_first=False)
+        for epoch in fixture.epochs:
+            single_changes(run, epoch)
+        first = set(fixture.data)
+        for quad in sorted(run.quads - first, key=str):
+            run.apply([Change("-", quad)], None, f"undo of {quad}")
+        for quad in sorted(first - run.quads, key=str):
+            run.apply([Change("+", quad)], None, f"return of {quad}")
+        assert_same(run.weights(), fixture.snapshot, "everything undone")
+
+
+def single_changes(run: Run, epoch: Epoch) -> None:
+    before = run.sum
+    for change in epoch.changes:
+        run.apply([change], None, f"{epoch.title}: {change.sign} {change.quad}")
+    assert_same(run.sum, add(before, epoch.delta), f"{epoch.title}: split into single changes")
+
+
+@pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)
+def test_query_answers_like_the_view(fixture: Fixture) -> None:
+    with sparqlive.open(default_graph=fixture.default_graph) as session:
+        session.load(fixture.data)
+        answer = session.query(fixture.text)
+        assert_same(
+            reorder(answer.weights(), answer.variables, fixture.variables),
+            fixture.snapshot,
+            "the one-off query",
+        )
+
+
+@pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)
+def test_explain_shows_plan_and_rules(fixture: Fixture) -> None:
+    with sparqlive.open(default_graph=fixture.default_graph) as session:
+        session.load(fixture.data)
+        text = session.view("view", fixture.text).explain()
+    assert "Δ" in text, text
+
+
+@pytest.mark.parametrize("fixture", REFUSED, ids=lambda f: f.name)
+def test_refused(fixture: Fixture) -> None:
+    with sparqlive.open(default_graph=fixture.default_graph) as session:
+        session.load(fixture.data)
+        with pytest.raises(getattr(sparqlive, fixture.error)) as caught:
+            session.view("view", fixture.text)
+        sentence = str(caught.value)
+        assert len(sentence.split()) >= 3, f"not a sentence: {sentence!r}"
+        for part in fixture.error_says:
+            assert part.lower() in sentence.lower(), sentence
+        assert "view" not in session.views
+        assert set(session.quads()) == set(fixture.data)
