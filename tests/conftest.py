@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 W3C = Path(os.environ.get("SPARQLIVE_W3C", ROOT.parent / "shared" / "w3c"))
@@ -19,8 +19,14 @@ W3C_ABSENT = (
 DATA_ABSENT = f"the benchmark data is not at {DATA}: set SPARQLIVE_DATA to the folder of bsbm-1000.nt.gz"
 
 _slow_is_fine = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+# Without shrinking, which takes minutes a failure: the profile "search" makes a counterexample small.
 settings.register_profile(
-    "ci", derandomize=True, deadline=None, suppress_health_check=_slow_is_fine, database=None
+    "ci",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=_slow_is_fine,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
 )
 settings.register_profile("search", deadline=None, suppress_health_check=_slow_is_fine, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -11,6 +11,7 @@ Not to be trusted, and how the tests live with it:
   that the specification defines it by (`graph_union`); fixtures have an `equivalent` query.
 - Alternatives in paths: it removes duplicates of `(:p|:q)`, which are a bag (§18.4). Zero-length paths with a
   constant end that the graph does not hold: it gives nothing instead of the constant.
+- Negated property sets when both ends are bound already: it counts one where each triple counts (§18.4).
 - `<` and `>` between IRIs, which are errors (§17.3): it answers them.
 - `*` with constant ends over empty data, GROUP_CONCAT of tagged strings, COUNT of errors, sums beyond
   64 bits.

@@ -97,6 +97,12 @@ subjects = st.integers(0, 4).flatmap(lambda n: nodes if n == 4 else variables)
 objects = st.integers(0, 4).flatmap(lambda n: constants if n == 4 else variables)
 
 
+def hidden(start: str, end: str, pattern: str) -> str:
+    """A pattern of which only the two ends are seen."""
+    ends = " ".join(name for name in (start, end) if name.startswith("?"))
+    return f"{{ SELECT {ends} WHERE {{ {pattern} }} }}"
+
+
 @st.composite
 def path_patterns(draw: st.DrawFn) -> Text:
     """Property paths: sequence, inverse, alternative, negated sets, and the optional step."""
@@ -115,9 +121,11 @@ def path_patterns(draw: st.DrawFn) -> Text:
             union = f"{{ {start} {first} {end} }} UNION {{ {start} {second} {end} }}"
             return Text(f"{start} {first}|{second} {end} .", lambda names: union)
         case "negated":
-            return plain(f"{start} !({first}|{second}) {end} .")
+            step = f"{start} ?step {end} FILTER(?step NOT IN ({first}, {second}))"
+            return Text(f"{start} !({first}|{second}) {end} .", lambda names: hidden(start, end, step))
         case "negated-inverse":
-            return plain(f"{start} !^{first} {end} .")
+            step = f"{end} ?step {start} FILTER(?step NOT IN ({first}))"
+            return Text(f"{start} !^{first} {end} .", lambda names: hidden(start, end, step))
     text = f"{start} {first}? {end} ."
     if start.startswith("?"):
         return plain(text)

@@ -54,7 +54,6 @@ def sentence(caught: pytest.ExceptionInfo[sparqlive.Error], *parts: str) -> None
         "SELECT ?s WHERE { ?s ?p ?o",
         "SELECT ?s WHERE { ?s ?p ?o }}",
         "SELECT ?s WHERE { ?s :p ?o }",  # no such prefix
-        "SELECT ?s WHERE { 'text' ?p ?o }",  # a literal as a subject
         "SELECT ?s WHERE { ?s 'text' ?o }",
         "SELECT ?s WHERE { ?s _:b ?o }",
         "SELECT (1 AS ?s) (2 AS ?s) WHERE { ?s ?p ?o }",
@@ -72,6 +71,10 @@ def test_malformed_queries(session: sparqlive.Session, query: str) -> None:
     sentence(caught)
     with pytest.raises(sparqlive.SyntaxError):
         session.query(query)
+
+
+def test_a_literal_as_a_subject_is_allowed_and_matches_nothing(session: sparqlive.Session) -> None:
+    assert session.query("SELECT ?p WHERE { 'text' ?p ?o }").weights() == {}
 
 
 def test_a_syntax_error_says_where(session: sparqlive.Session) -> None:

@@ -22,12 +22,14 @@ class Item:
     expression: Expression
     variable: Var | None
     reads: frozenset[Var]
+    always: bool = False
 
 
 def _item(operator: op.Filter | op.Extend) -> Item:
     expression = operator.condition if isinstance(operator, op.Filter) else operator.expression
     variable = operator.variable if isinstance(operator, op.Extend) else None
-    return Item(expression, variable, mentioned(expression) & frozenset(operator.source.variables))
+    reads = mentioned(expression) & frozenset(operator.source.variables)
+    return Item(expression, variable, reads, variable in operator.always)
 
 
 def items_below(node: Node) -> tuple[Node, list[Item]]:
@@ -69,15 +71,15 @@ def apply(compiler: Compiler, f: Function, item: Item, env: Env) -> tuple[list[s
         return [_condition(compiler, item, env)], env
     if isinstance(item.expression, Var):
         local = env.get(item.expression, Local("0", False))
-        if item.variable in env:  # a key: with_copies made both the same local
-            assert env[item.variable] == local
-            return [], env
+        if item.variable in env:  # a key on the copy: the same local if `with_copies` could make it so
+            same = env[item.variable].name == local.name
+            return [] if same else [f"{env[item.variable].name} == {local.name}"], env
         return [], {**env, item.variable: local}
     variables = sorted(v for v in item.reads if v in env)
     function = compiler.program.name("e", compiler.terms.binding(item.expression, variables))
     name = f.fresh()
     f.line(f"{name} = {function}({', '.join(env[v].name for v in variables)})")
-    return [], {**env, item.variable: Local(name, False)}
+    return [], {**env, item.variable: Local(name, item.always)}
 
 
 def _condition(compiler: Compiler, item: Item, env: Env) -> str:

@@ -49,7 +49,7 @@ def loop(
     groups = _components(parts, items, env)
     for group, own in groups:
         if not _read_outside(group, own, env, needed) and (
-            len(groups) > 1 or _counts(group, own) or f.result in (Result.SUM, Result.ROWS)
+            len(groups) > 1 or _counts(group, own, env) or f.result in (Result.SUM, Result.ROWS)
         ):
             _factor(compiler, f, group, own, (parts, items, env, weight, needed, then))
             return
@@ -95,9 +95,11 @@ def _read_outside(parts: list[Part], items: list[Item], env: Env, needed: frozen
     return bool((bound | _bound_by(items)) & needed)
 
 
-def _counts(group: list[Part], own: list[Item]) -> bool:
+def _counts(group: list[Part], own: list[Item], env: Env) -> bool:
     """Whether a group is a single pattern, whose solutions an index counts without listing them."""
-    return len(group) == 1 and not own and isinstance(group[0][0].operator, op.Scan)
+    if len(group) > 1 or own or not isinstance(group[0][0].operator, op.Scan):
+        return False
+    return all(env[v].bound for v in group[0][0].operator.variables if v in env)
 
 
 def _factor(
@@ -111,7 +113,7 @@ def _factor(
     parts, items, env, weight, needed, then = whole
     rest = [part for part in parts if part not in group]
     left = [item for item in items if item not in own]
-    if _counts(group, own) and all(env[v].bound for v in group[0][0].operator.variables if v in env):
+    if _counts(group, own, env):
         number, test = scan.count(compiler, group[0][0], group[0][1], env)
     else:
         number, test = _count_function(compiler, f, group, own, env), ""

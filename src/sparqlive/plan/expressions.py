@@ -23,7 +23,12 @@ def conjuncts(expression: al.Expression) -> Iterator[al.Expression]:
 
 def mentioned(expression: al.Expression) -> frozenset[Var]:
     """All variables of an expression, those in the patterns of EXISTS included."""
-    return frozenset(_variables_in(expression))
+    return variables_in(expression)
+
+
+def variables_in(item: al.Expression | al.Pattern) -> frozenset[Var]:
+    """All variables of an expression or pattern that a solution around it could see."""
+    return frozenset(_variables_in(item))
 
 
 def _variables_in(item: Any) -> Iterator[Var]:

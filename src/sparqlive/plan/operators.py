@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from pyoxigraph import NamedNode
 
-from sparqlive.sparql.algebra import Expression, Term, Var, VarOrTerm
+from sparqlive.sparql.algebra import Call, Constant, Expression, Term, Var, VarOrTerm
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +216,19 @@ class Extend(Operator):
 
     @cached_property
     def always(self) -> frozenset[Var]:
-        copies = isinstance(self.expression, Var) and self.expression in self.source.always
-        return self.source.always | {self.variable} if copies else self.source.always
+        always = self.source.always
+        return always | {self.variable} if _never_fails(self.expression, always) else always
+
+
+def _never_fails(expression: Expression, always: frozenset[Var]) -> bool:
+    match expression:
+        case Constant() | Call("BOUND", _):
+            return True
+        case Var():
+            return expression in always
+        case Call("COALESCE", arguments):
+            return any(_never_fails(argument, always) for argument in arguments)
+    return False
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,16 @@ carries yet. Invariant: below `GRAPH ?g` every operator has the hidden graph var
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from pyoxigraph import NamedNode
+from pyoxigraph import Literal, NamedNode
 
 from sparqlive.errors import Unsupported
 from sparqlive.plan import operators as op
-from sparqlive.plan.expressions import conjuncts, contains_exists, mentioned, rename, replace_exists
+from sparqlive.plan.expressions import conjuncts, contains_exists, rename, replace_exists, variables_in
+from sparqlive.plan.keys import pushable
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
 
@@ -30,10 +31,14 @@ def translate(query: al.Query, union_default: bool) -> op.Operator:
 
 @dataclass(frozen=True)
 class _Scope:
-    """Where a pattern is evaluated: the active graph, and inside EXISTS the solutions around it."""
+    """Where a pattern is evaluated: the active graph, and inside EXISTS what is passed into its leaves.
+
+    `passed` are columns of `outer`, the solutions around the EXISTS.
+    """
 
     graph: op.GraphChoice
-    outer: op.Operator | None = None
+    passed: tuple[Var, ...] = ()
+    outer: op.Operator = op.UNIT
 
     @property
     def hidden(self) -> tuple[Var, ...]:
@@ -63,11 +68,11 @@ class _Translator:
     def _pattern(self, pattern: al.Pattern, scope: _Scope) -> op.Operator:
         match pattern:
             case al.BasicPattern(patterns):
-                return self._basic(patterns, scope)
+                return self._leaf(self._basic(patterns, scope), scope)
             case al.Join(left, right):
                 return op.Join((self._pattern(left, scope), self._pattern(right, scope)))
             case al.LeftJoin(left, right, condition):
-                return self._left_join(self._pattern(left, scope), right, condition, scope)
+                return self._left_join(self._pattern(left, scope), self._pattern(right, scope), condition, scope)
             case al.Filter(condition, source):
                 return self._filter(condition, self._pattern(source, scope), scope)
             case al.Union(left, right):
@@ -75,15 +80,15 @@ class _Translator:
             case al.Minus(left, right):
                 return self._minus(self._pattern(left, scope), self._pattern(right, scope), scope)
             case al.Extend(source, variable, expression):
-                inner = self._with_outer(self._pattern(source, scope), expression, scope)
-                inner, expression = self._marks(inner, expression, scope)
+                inner, expression = self._marks(self._pattern(source, scope), expression, scope)
                 return op.Extend(inner, variable, expression)
             case al.Values(variables, rows):
-                return self._in_graph(op.Table(variables, rows), scope)
+                return self._leaf(self._in_graph(op.Table(variables, rows), scope), scope)
             case al.Graph(name, source):
                 return self._in_graph(self._graph(name, source, scope), scope)
             case al.Project(source, variables):
-                return self._project(self._pattern(source, scope), variables, scope)
+                inside = replace(scope, passed=tuple(v for v in scope.passed if v in variables))
+                return self._leaf(self._project(self._pattern(source, inside), variables, scope), scope)
             case al.Distinct(source):
                 return op.Distinct(self._pattern(source, scope))
             case al.Reduced(source):
@@ -97,6 +102,13 @@ class _Translator:
                 raise Unsupported(_LATER.format("ORDER BY"))
             case al.Slice():
                 raise Unsupported(_LATER.format("LIMIT or OFFSET"))
+
+    def _leaf(self, plan: op.Operator, scope: _Scope) -> op.Operator:
+        """Inside EXISTS: the leaf joined with the distinct bindings of what is passed into it."""
+        if not scope.passed:
+            return plan
+        keys = tuple(v for v in op.shared(scope.outer, plan) if v in scope.outer.always and v not in scope.passed)
+        return op.Join((plan, op.Distinct(op.Project(scope.outer, (*keys, *scope.passed)))))
 
     # Graphs
 
@@ -187,13 +199,12 @@ class _Translator:
 
     def _filter(self, condition: al.Expression, source: op.Operator, scope: _Scope) -> op.Operator:
         plain: list[al.Expression] = []
-        source = self._with_outer(source, condition, scope)
         for part in conjuncts(condition):
             match part:
                 case al.Exists(body):
-                    source = op.Semi(source, self._body(body, source, scope), keep=True)
+                    source = op.Semi(*self._exists(body, source, scope), keep=True)
                 case al.Call("!", (al.Exists(body),)):
-                    source = op.Semi(source, self._body(body, source, scope), keep=False)
+                    source = op.Semi(*self._exists(body, source, scope), keep=False)
                 case _:
                     plain.append(part)
         for part in plain:
@@ -213,69 +224,61 @@ class _Translator:
 
         expression = replace_exists(expression, mark)
         for variable, body in marks:
-            source = op.Mark(source, self._body(body, source, scope), variable)
+            source = op.Mark(*self._exists(body, source, scope), variable)
         return source, expression
 
-    def _body(self, body: al.Pattern, left: op.Operator, scope: _Scope) -> op.Operator:
-        """The body of EXISTS, reduced to what decides: the variables it shares with the left side."""
-        right = self._pattern(body, replace(scope, outer=left))
-        return op.Project(right, op.shared(left, right))
+    def _exists(
+        self, body: al.Pattern, left: op.Operator, scope: _Scope
+    ) -> tuple[op.Operator, op.Operator]:
+        """The two sides of EXISTS; the right one reduced to what decides, the variables that are shared.
 
-    def _with_outer(self, source: op.Operator, expression: al.Expression, scope: _Scope) -> op.Operator:
-        """Inside EXISTS, an expression may read variables of the solution around it (§18.6, substitute).
-
-        Their distinct bindings are joined in where the expression is evaluated.
+        §18.6 substitutes the left solution into the body. That is a join on the shared variables, unless the
+        body reads one where a key does not reach: in a filter, or under an OPTIONAL or MINUS that does not
+        always bind it. Such variables are passed into every leaf, with the distinct values they have.
         """
-        if scope.outer is None:
-            return source
-        outer = scope.outer
-        missing = tuple(v for v in outer.variables if v in mentioned(expression) and v not in source.variables)
-        if not missing:
-            return source
-        for variable in missing:
-            if variable not in outer.always:
-                raise Unsupported(
-                    f"EXISTS reads {variable} of the pattern around it, where it may be unbound; "
-                    f"bind it there in all solutions, or move the condition out of EXISTS."
-                )
-        keys = tuple(v for v in op.shared(outer, source) if v in outer.always)
-        bindings = op.Distinct(op.Project(outer, (*keys, *missing)))
-        return op.Join((source, bindings))
+        right = self._pattern(body, replace(scope, passed=()))
+        read = variables_in(body)
+        lost = [v for v in left.variables if v in read and v not in pushable(right)]
+        if not lost:
+            return left, op.Project(right, op.shared(left, right))
+        left, tags = self._tagged(left, [v for v in lost if v not in left.always])
+        passed = tuple(column for v in lost for column in (v, *tags.get(v, ())))
+        right = self._pattern(body, replace(scope, passed=passed, outer=left))
+        return left, op.Project(right, tuple(v for v in op.shared(left, right) if v not in tags))
+
+    def _tagged(
+        self, plan: op.Operator, variables: Sequence[Var]
+    ) -> tuple[op.Operator, dict[Var, tuple[Var, Var]]]:
+        """Adds two columns that are always bound for each variable that may not be: whether, and to what.
+
+        They tell apart a solution that has no value from one that has, which a join would take as one.
+        """
+        tags = {}
+        for variable in variables:
+            is_bound, value = self._fresh("bound"), self._fresh("value")
+            nothing = al.Constant(Literal(False))
+            plan = op.Extend(plan, is_bound, al.Call("BOUND", (variable,)))
+            plan = op.Extend(plan, value, al.Call("COALESCE", (variable, nothing)))
+            tags[variable] = (is_bound, value)
+        return plan, tags
 
     def _left_join(
-        self, left: op.Operator, body: al.Pattern, condition: al.Expression | None, scope: _Scope
+        self, left: op.Operator, right: op.Operator, condition: al.Expression | None, scope: _Scope
     ) -> op.Operator:
-        right = self._pattern(body, scope)
-        if condition is None:
-            return op.LeftJoin(left, right, None)
-        if contains_exists(condition):
-            return self._left_join_exists(left, right, condition, scope)
-        read_here = al.Call("COALESCE", tuple(v for v in mentioned(condition) if v not in right.variables))
-        return op.LeftJoin(self._with_outer(left, read_here, scope), right, condition)
-
-    def _left_join_exists(
-        self, left: op.Operator, right: op.Operator, condition: al.Expression, scope: _Scope
-    ) -> op.Operator:
-        """EXISTS in a condition of OPTIONAL is evaluated on the joined solution.
-
-        The left side's distinct bindings of what the condition reads are joined into the right side,
-        which then decides alone.
-        """
-        read = mentioned(condition)
-        columns = tuple(v for v in left.variables if v in read or v in right.variables)
-        for variable in columns:
-            if variable not in left.always:
-                raise Unsupported(
-                    f"EXISTS in a filter of OPTIONAL reads {variable}, which may be unbound on the left side; "
-                    f"move the filter out of the OPTIONAL."
-                )
-        if columns:
-            bindings = op.Distinct(op.Project(left, columns))
-            right = op.Join((right, bindings))
-        return op.LeftJoin(left, self._filter(condition, right, scope), None)
+        if condition is None or not contains_exists(condition):
+            return op.LeftJoin(left, right, condition)
+        # EXISTS in a condition is evaluated on joined solutions: J + (A ⊖ π(J)) with whole left solutions
+        # as keys, told apart by tags where they may lack a variable.
+        columns = op.ordered_union(left.variables, right.variables)
+        left, tags = self._tagged(left, [v for v in left.variables if v not in left.always])
+        joined = self._filter(condition, op.Join((left, right)), scope)
+        keys = tuple(v for v in left.variables if v not in tags)
+        alone = op.Semi(left, op.Project(joined, keys), keep=False)
+        return op.Union((op.Project(joined, columns), op.Project(alone, columns)))
 
     def _minus(self, left: op.Operator, right: op.Operator, scope: _Scope) -> op.Operator:
-        domain = tuple(v for v in op.shared(left, right) if v not in scope.hidden)
+        # What is passed into EXISTS is a constant there, and the graph's name is no variable of the pattern.
+        domain = tuple(v for v in op.shared(left, right) if v not in scope.hidden and v not in scope.passed)
         if not domain:
             return left
         return op.Semi(left, op.Project(right, op.shared(left, right)), keep=False, domain=domain)

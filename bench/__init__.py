@@ -1,0 +1,1 @@
+"""Benchmarks: what a change costs, against evaluating the query again. `python -m bench` runs them all."""

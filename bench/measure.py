@@ -1,0 +1,193 @@
+"""What the benchmarks share: clocks, figures, and the table in which they are shown.
+
+Owns the form of a result. Invariant: a figure says what was measured, whether or not it is what was wanted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any
+
+import pyoxigraph
+
+Sizes = Mapping[str, int]
+AllSizes = Mapping[str, tuple[int, int]]
+"""For each option of a benchmark: its value in a full run and in a quick one."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A line of the table. `reached` None: nothing was asked for, the line is there to be compared with."""
+
+    benchmark: str
+    ours: str
+    peer: str
+    measured: str
+    wanted: str = ""
+    reached: bool | None = None
+
+
+@dataclass
+class Report:
+    """The result of one benchmark: figures, and remarks below the table."""
+
+    figures: list[Figure] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    details: list[list[str]] = field(default_factory=list)
+    """A table of its own, its head first; empty where the figures say it all."""
+
+    def ratio_at_least(self, benchmark: str, ours: float, peer: float, wanted: float | None = None) -> None:
+        """How many times longer the peer takes."""
+        ratio = peer / ours
+        self.figures.append(
+            Figure(
+                benchmark,
+                duration(ours),
+                duration(peer),
+                f"{number(ratio)}×",
+                "" if wanted is None else f"≥ {number(wanted)}×",
+                None if wanted is None else ratio >= wanted,
+            )
+        )
+
+    def ratio_at_most(self, benchmark: str, ours: float, peer: float, ratio: float, wanted: float) -> None:
+        """How many times as long ours takes."""
+        self.figures.append(
+            Figure(
+                benchmark,
+                duration(ours),
+                duration(peer),
+                f"{number(ratio)}×",
+                f"≤ {number(wanted)}×",
+                ratio <= wanted,
+            )
+        )
+
+    def at_most(self, benchmark: str, value: float, limit: float, text: Callable[[float], str]) -> None:
+        """A figure without a peer."""
+        self.figures.append(
+            Figure(benchmark, text(value), "", text(value), f"≤ {text(limit)}", value <= limit)
+        )
+
+    def note(self, benchmark: str, ours: str, peer: str = "", measured: str = "") -> None:
+        """A figure that nothing was asked of."""
+        self.figures.append(Figure(benchmark, ours, peer, measured))
+
+
+def timed(action: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    result = action()
+    return result, time.perf_counter() - start
+
+
+def percentile(samples: Sequence[float], percent: float) -> float:
+    ordered = sorted(samples)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def middle(samples: Iterable[float]) -> float:
+    return median(samples)
+
+
+def same(what: str, ours: object, peer: object) -> None:
+    """A benchmark of wrong results is worth nothing: it stops."""
+    if ours != peer:
+        shown = [repr(value) if len(repr(value)) < 200 else f"{repr(value)[:200]}…" for value in (ours, peer)]
+        raise SystemExit(f"{what}: the results differ. Ours: {shown[0]} Expected: {shown[1]}")
+
+
+def solutions(store: pyoxigraph.Store, query: str) -> int:
+    """Evaluates a query with the peer, to its last solution."""
+    count = 0
+    for _ in store.query(query):  # type: ignore[union-attr]
+        count += 1
+    return count
+
+
+def bag(store: pyoxigraph.Store, query: str, variables: Sequence[str]) -> Counter[tuple[Any, ...]]:
+    """The peer's solutions in the form of a view's weights."""
+    return Counter(tuple(solution[name] for name in variables) for solution in store.query(query))
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def duration(value: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if value * factor >= 1:
+            return f"{number(value * factor)} {unit}"
+    return f"{number(value * 1e6)} µs"
+
+
+# The table
+
+
+def environment() -> str:
+    return (
+        f"{platform.python_implementation()} {platform.python_version()}, "
+        f"pyoxigraph {pyoxigraph.__version__}, {platform.system()} {platform.machine()}"
+    )
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    head, *body = rows
+    return [
+        f"| {' | '.join(head)} |",
+        f"|{'---|' * len(head)}",
+        *(f"| {' | '.join(row)} |" for row in body),
+    ]
+
+
+def figures_table(figures: Iterable[Figure]) -> list[str]:
+    answers = {True: "yes", False: "no", None: ""}
+    return markdown_table(
+        [
+            ("benchmark", "ours", "peer", "measured", "wanted", "reached"),
+            *((f.benchmark, f.ours, f.peer, f.measured, f.wanted, answers[f.reached]) for f in figures),
+        ]
+    )
+
+
+def shown(report: Report) -> str:
+    parts = [figures_table(report.figures)]
+    if report.details:
+        parts.append(markdown_table(report.details))
+    if report.remarks:
+        parts.append([f"- {remark}" for remark in report.remarks])
+    return "\n\n".join("\n".join(part) for part in parts)
+
+
+# Running
+
+
+def sizes_of(sizes: AllSizes, quick: bool) -> dict[str, int]:
+    return {name: values[1 if quick else 0] for name, values in sizes.items()}
+
+
+def unjudged(report: Report) -> Report:
+    """What is wanted is wanted at full size: at any other, figures are only shown."""
+    report.figures = [replace(figure, wanted="", reached=None) for figure in report.figures]
+    return report
+
+
+def run_alone(description: str | None, sizes: AllSizes, run: Callable[[Sizes], Report]) -> None:
+    """The main function of one benchmark: every size is an option."""
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
+    for name, (full, quick) in sizes.items():
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=int, help=f"default {full:,}, quick {quick:,}"
+        )
+    options = vars(parser.parse_args())
+    chosen = sizes_of(sizes, options["quick"])
+    chosen |= {name: options[name] for name in sizes if options[name] is not None}
+    report = run(chosen)
+    print(shown(report if chosen == sizes_of(sizes, quick=False) else unjudged(report)))
+    print(f"\n{environment()}; {chosen}")

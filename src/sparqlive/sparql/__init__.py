@@ -1,0 +1,1 @@
+"""SPARQL: query text to algebra; expressions, functions and result formats."""
