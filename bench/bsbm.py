@@ -113,9 +113,9 @@ def run(sizes: Sizes) -> Report:
     pair.session.close()
     _summary(report, all_cells)
     report.remarks.append(
-        f"bsbm: {len(quads):,} triples, loaded into both in {duration(loading)}; the results were compared row by "
-        f"row after each kind of update. The peer must take a batch in before it can evaluate the query, so "
-        f"'update + query' is its way to a fresh answer; 'query' leaves its update out, but not ours."
+        f"bsbm: {len(quads):,} triples, loaded into both in {duration(loading)}; the results were compared "
+        f"row by row after each kind of update. The peer must take a batch in before it can evaluate the "
+        f"query, so 'update + query' is its way to a fresh answer; 'query' leaves its update out, not ours."
     )
     return report
 

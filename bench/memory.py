@@ -60,7 +60,7 @@ def run(sizes: Sizes) -> Report:
     report.at_most(f"{name}: growth of the process", growth, BYTES_WANTED, lambda b: f"{b:.1f} B a triple")
     report.note(f"{name}: as the indexes count themselves", f"{counted:.1f} B a triple")
     report.remarks.append(
-        f"memory: {quads.size:,} distinct triples of {sizes['predicates']} predicates; without the dictionary."
+        f"memory: {quads.size:,} distinct triples of {sizes['predicates']} predicates; no dictionary."
     )
     return report
 

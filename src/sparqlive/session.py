@@ -19,7 +19,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from sparqlive.errors import CheckFailed, Closed, Error, InvalidChange, Unsupported, ViewExists
 from sparqlive.live.deadline import deadline
-from sparqlive.live.dispatch import Dispatcher
+from sparqlive.live.keeper import Content, Keeper
 from sparqlive.live.maintained import Maintained
 from sparqlive.live.quads import Change, Quads
 from sparqlive.live.terms import Terms
@@ -63,8 +63,8 @@ class Session:
         self._views = Views()
         self._quads = Quads()
         self._terms = Terms(self.dictionary)
-        self._dispatcher = Dispatcher(self._quads)
-        self._users: dict[Maintained, list[View]] = {}
+        self._keeper = Keeper(self._quads, self._terms)
+        self._readers: dict[Content, list[View]] = {}
         self._lock = threading.RLock()
         self._advanced = threading.Condition(self._lock)
         self._closed = False
@@ -134,14 +134,12 @@ class Session:
                     f"A view named {name!r} is there with another query. "
                     f"Choose another name, drop it first, or pass replace=True."
                 )
-            maintained = Maintained(rewrite(plan), self._quads, self._terms)
-            maintained.start()
+            content = self._keeper.keep(rewrite(plan))
             if known is not None:
                 self.drop(name)
-            view = View(self, name, query, parsed, plan, maintained)
+            view = View(self, name, query, parsed, plan, content)
             self._views.by_name[name] = view
-            self._users[maintained] = [view]
-            self._dispatcher.add(maintained)
+            self._readers.setdefault(content, []).append(view)
             return view
 
     def drop(self, name: str) -> None:
@@ -153,12 +151,12 @@ class Session:
             self._release(view)
 
     def _release(self, view: View) -> None:
-        users = self._users.get(view.maintained)
-        if users is not None and view in users:
-            users.remove(view)
-            if not users:
-                del self._users[view.maintained]
-                self._dispatcher.remove(view.maintained)
+        readers = self._readers.get(view.content, [])
+        if view in readers:
+            readers.remove(view)
+            if not readers:
+                del self._readers[view.content]
+            self._keeper.release(view.content)
 
     def query(self, query: str, *, base: str | None = None, timeout_seconds: float | None = None) -> Answer:
         """Evaluates a query once, on the current epoch."""
@@ -227,49 +225,42 @@ class Session:
         return id_of(subject), id_of(predicate), id_of(object_), id_of(graph)
 
     def _carry(self, changes: Sequence[Change], ignored: int) -> Epoch:
-        quads = self._quads
         number = self.epoch + 1
-        if not self._users:
-            quads.add(changes)
+        if not self._readers:
+            self._quads.add(changes)
             self.epoch = number
             self._advanced.notify_all()
             return self._made(number, changes, ignored, {})
-        quads.stage(changes)
+        failed: list[tuple[View, str]] = []
+        self._quads.stage(changes)
         try:
-            results = self._deltas()
+            results = self._keeper.carry(lambda content, error: failed.extend(self._failing(content, error)))
         except BaseException:
-            for maintained in self._users:
-                maintained.rollback()
-            quads.rollback()
+            self._keeper.rollback()
+            self._quads.rollback()
             raise
-        quads.commit()
+        changed = {
+            view.name: view.record(number, rows)
+            for content, rows in results.items()
+            if rows
+            for view in self._readers.get(content, ())
+        }
+        self._keeper.commit()
+        self._quads.commit()
         self.epoch = number
-        changed: dict[str, Delta] = {}
-        for maintained, rows in results:
-            maintained.commit(rows)
-            if rows:
-                for view in self._users[maintained]:
-                    changed[view.name] = view.record(number, rows)
+        for view, sentence in failed:
+            view.failure = sentence
+            self._release(view)
         self._advanced.notify_all()
         return self._made(number, changes, ignored, changed)
 
-    def _deltas(self) -> list[tuple[Maintained, dict[Row, int]]]:
-        results = []
-        for maintained, inputs in self._dispatcher.dispatch(self._quads.staged).items():
-            try:
-                results.append((maintained, maintained.delta(inputs)))
-            except Exception as error:  # a view that fails does not block the epoch
-                maintained.rollback()
-                self._fail(maintained, error)
-        return results
-
-    def _fail(self, maintained: Maintained, error: Exception) -> None:
-        for view in list(self._users.get(maintained, ())):
-            view.failure = (
+    def _failing(self, content: Content, error: Exception) -> Iterator[tuple[View, str]]:
+        """A view that fails is marked, and does not block the epoch."""
+        for view in self._readers.get(content, ()):
+            yield view, (
                 f"View {view.name!r} stopped at epoch {self.epoch + 1}: {type(error).__name__}: {error}. "
                 f"Register it again to compute it anew."
             )
-            self._release(view)
 
     def _made(
         self, number: int, changes: Sequence[Change], ignored: int, changed: Mapping[str, Delta]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sparqlive.errors import HistoryGone, UnknownView, ViewFailed
-from sparqlive.live.maintained import Maintained
+from sparqlive.live.keeper import Content
 from sparqlive.plan.explain import explain
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
@@ -140,7 +140,7 @@ class View:
     """A registered query and its content, kept up to date."""
 
     def __init__(
-        self, session: Session, name: str, text: str, query: Query, plan: Operator, maintained: Maintained
+        self, session: Session, name: str, text: str, query: Query, plan: Operator, content: Content
     ) -> None:
         self.name = name
         self.text = text
@@ -148,7 +148,7 @@ class View:
         self.form = query.form
         self.variables = tuple(variable.name for variable in query.variables)
         self.plan = plan
-        self.maintained = maintained
+        self.content = content
         self.since = session.epoch
         self.failure: str | None = None
         self._session = session
@@ -162,7 +162,7 @@ class View:
         """Each distinct row with its multiplicity; None is unbound."""
         with self._session.reading():
             self._ensure_alive()
-            return self._decode(self.maintained.items())
+            return self._decode(self.content.items())
 
     def solutions(self) -> list[Solution]:
         """The solutions, one entry a multiplicity; a variable that is unbound is left out."""
@@ -172,7 +172,7 @@ class View:
         """The number of solutions, counted with their multiplicity."""
         with self._session.reading():
             self._ensure_alive()
-            return sum(weight for _, weight in self.maintained.items())
+            return sum(weight for _, weight in self.content.items())
 
     def changes(self, since: int = 0, follow: bool = False) -> Iterator[Delta]:
         """The deltas after epoch `since`, one for each epoch that changed the view.
@@ -193,22 +193,22 @@ class View:
         with self._session.reading():
             self._ensure_alive()
             if since < self._retained_from:
-                content = dict(self.maintained.items())
+                content = dict(self.content.items())
                 return [Delta(self._session.epoch, content, self._decode, reset=True)]
             return [delta for delta in self._history if delta.epoch > since]
 
     def explain(self) -> str:
         """The plan, its delta rules, what is stored and how large it is."""
         with self._session.reading():
-            return explain(self.maintained.plan, self.maintained.sizes(), self.text)
+            return explain(self.content.plan, self.content.sizes(), self.text)
 
     def stats(self) -> dict[str, Any]:
         """Numbers about the view: rows, bytes of state, the last epoch that changed it."""
         with self._session.reading():
             last = self._history[-1].epoch if self._history else self.since
             return {
-                "rows": self.maintained.row_count(),
-                "state_bytes": self.maintained.nbytes,
+                "rows": self.content.row_count(),
+                "state_bytes": self.content.nbytes,
                 "last_epoch": last,
                 "strategy": "live",
                 "failure": self.failure,

@@ -99,7 +99,7 @@ class Compiler:
             node.number = number
             if isinstance(node.operator, op.Distinct):
                 self.states[number] = distinct.new_state(node.operator)
-            elif isinstance(node.operator, op.Stored):
+            elif isinstance(node.operator, op.Stored | op.Parameters):
                 self.states[number] = stored.StoredRows(node.operator)
         self._made: dict[tuple[Any, ...], str] = {}
         self.methods: dict[str, str] = {}
@@ -110,12 +110,14 @@ class Compiler:
 
     # Functions
 
-    def content(self, node: Node) -> Callable[[dict[tuple[int, ...], int]], None]:
-        """A function that sums the whole content of an operator into a dict."""
-        function = self.program.function("content", ["out"], Result.SUM)
-        columns = node.operator.variables
-        self.down(function, node, State.OLD, {}, "1", node.needed, lambda f, e, w: f.emit(e, w, columns))
-        made: Callable[[dict[tuple[int, ...], int]], None] = self.program.namespace[function.finish()]
+    def content(self, node: Node, bound: Sequence[Var] = ()) -> Callable[..., None]:
+        """A function that sums the content of an operator into a dict; for given values of `bound`."""
+        parameters = [f"a{number}" for number in range(len(bound))]
+        function = self.program.function("content", [*parameters, "out"], Result.SUM)
+        env = {v: Local(name, True) for v, name in zip(bound, parameters, strict=True)}
+        columns = [v for v in node.operator.variables if v not in bound]
+        self.down(function, node, State.OLD, env, "1", node.needed, lambda f, e, w: f.emit(e, w, columns))
+        made: Callable[..., None] = self.program.namespace[function.finish()]
         return made
 
     def segments(self) -> list[Segment]:
@@ -228,7 +230,7 @@ class Compiler:
                 self.part(f, node.children[0], state, env, weight, read, marked)
             case op.Distinct():
                 distinct.loop(self, f, node, state, env, weight, then)
-            case op.Stored():
+            case op.Stored() | op.Parameters():
                 stored.loop(self, f, node, state, env, weight, then)
 
     def part(

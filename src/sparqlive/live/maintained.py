@@ -6,7 +6,7 @@ Invariant: until `commit`, nothing of the state before the epoch is changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sparqlive.live import distinct
@@ -31,12 +31,14 @@ class Maintained:
             _, functions = gathering.setdefault(segment.target.number, (segment.target, []))
             functions.append((segment.source.number, segment.function))
         self._schedule = [gathering[number] for number in sorted(gathering)]
-        self.rows: Relation | None = None
+        self._member: Callable[..., None] | None = None
         self._load_states()
 
     def _load_states(self) -> None:
         """Fills what is stored, lowest first, from the quads as they are."""
         for number, state in self._compiler.states.items():
+            if isinstance(self._compiler.nodes[number].operator, op.Parameters):
+                continue
             content: dict[Row, int] = {}
             self._compiler.content(self._compiler.nodes[number].children[0])(content)
             if isinstance(state, Relation):
@@ -50,21 +52,33 @@ class Maintained:
         self._compiler.content(self._compiler.root)(result)
         return result
 
-    def start(self) -> None:
-        """Computes the result and keeps it; what DISTINCT at the top counts is the result already."""
-        if not isinstance(self.plan, op.Distinct):
-            self.rows = Relation(len(self.plan.variables), self.compute())
+    def top_counts(self) -> Relation:
+        """The counts of a DISTINCT at the top: its rows are the result."""
+        counts: Relation = self._compiler.states[self._compiler.root.number]
+        return counts
 
-    def items(self) -> Iterator[tuple[Row, int]]:
-        """The rows of the kept result with their weights."""
-        if self.rows is not None:
-            yield from self.rows.items()
-        else:
-            counts: Relation = self._compiler.states[self._compiler.root.number]
-            yield from ((row, 1) for row, _ in counts.items())
+    # A plan with parameters
 
-    def row_count(self) -> int:
-        return sum(1 for _ in self.items())
+    def add_parameters(self, constants: Row) -> None:
+        self._change_parameters(constants, 1)
+
+    def remove_parameters(self, constants: Row) -> None:
+        self._change_parameters(constants, -1)
+
+    def _change_parameters(self, constants: Row, weight: int) -> None:
+        node = next(node for node in self._compiler.nodes if isinstance(node.operator, op.Parameters))
+        rows = self._compiler.states[node.number]
+        rows.stage({constants: weight})
+        rows.commit()
+
+    def compute_member(self, constants: Row) -> dict[Row, int]:
+        """The result for one row of parameters."""
+        if self._member is None:
+            parameters = self.plan.variables[: len(constants)]
+            self._member = self._compiler.content(self._compiler.root, parameters)
+        result: dict[Row, int] = {}
+        self._member(*constants, result)
+        return result
 
     def leaves(self) -> Iterator[tuple[int, op.Scan | op.Names | op.Nodes]]:
         """The leaves whose changes are this plan's inputs, by number."""
@@ -107,10 +121,7 @@ class Maintained:
                 delta = distinct.signs(state, delta)
             inputs[parent.number] = delta.items()
 
-    def commit(self, delta: Mapping[Row, int]) -> None:
-        if self.rows is not None and delta:
-            self.rows.stage(delta)
-            self.rows.commit()
+    def commit(self) -> None:
         for state in self._touched:
             state.commit()
         self._touched.clear()
@@ -121,15 +132,8 @@ class Maintained:
         self._touched.clear()
 
     def sizes(self) -> dict[int, tuple[int, int]]:
-        """Rows and bytes of what is stored, by the number of the operator; the result under -1."""
-        found = {number: (len(state), state.nbytes) for number, state in self._compiler.states.items()}
-        if self.rows is not None:
-            found[-1] = (len(self.rows), self.rows.nbytes)
-        return found
-
-    @property
-    def nbytes(self) -> int:
-        return sum(size for _, size in self.sizes().values())
+        """Rows and bytes of what operators store, by their number."""
+        return {number: (len(state), state.nbytes) for number, state in self._compiler.states.items()}
 
     @property
     def sources(self) -> list[str]:

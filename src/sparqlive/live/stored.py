@@ -26,7 +26,7 @@ class StoredRows:
     and a probe looks there too.
     """
 
-    def __init__(self, operator: op.Stored) -> None:
+    def __init__(self, operator: op.Stored | op.Parameters) -> None:
         self._variables = operator.variables
         self._maybe = operator.maybe
         self.rows: dict[Row, int] = {}

@@ -33,6 +33,8 @@ def _estimate(part: op.Operator, bound: frozenset[Var], fan_out: FanOut) -> floa
             return float(len(rows)) if not bound.intersection(part.variables) else 1.0
         case op.Nodes() | op.Names():
             return 1e7
+        case op.Parameters():
+            return 0.1 if bound.intersection(part.variables) else 1e5
     shared = bound.intersection(part.variables)
     return 20.0 if shared else 1e8
 

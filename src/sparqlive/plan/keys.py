@@ -17,7 +17,7 @@ from sparqlive.sparql.algebra import Var
 def pushable(plan: op.Operator) -> frozenset[Var]:
     everything = frozenset(plan.variables)
     match plan:
-        case op.Scan() | op.Names() | op.Nodes() | op.Table() | op.Stored():
+        case op.Scan() | op.Names() | op.Nodes() | op.Table() | op.Parameters() | op.Stored():
             return everything
         case op.Join(parts) | op.Union(parts):
             return everything - frozenset(v for part in parts for v in part.variables if v not in pushable(part))

@@ -155,7 +155,19 @@ class Table(Operator):
 
 UNIT = Table((), ((),))
 
-Leaf: TypeAlias = Scan | Names | Nodes | Table
+@dataclass(frozen=True)
+class Parameters(Operator):
+    """The constants of plans that differ in nothing else: a row a plan, added and removed between epochs."""
+
+    columns: tuple[Var, ...]
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return self.columns
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return frozenset(self.columns)
 
 
 # Linear operators

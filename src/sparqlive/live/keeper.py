@@ -1,0 +1,294 @@
+"""Keeps the content of plans, and shares the work between them.
+
+Owns which compiled plan serves which content: equal plans are one content; a plan that falls apart is the
+product of its parts; plans of one shape become a family, carried by one set of delta rules. Invariant:
+`carry` changes nothing that is read before `commit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+
+from sparqlive.live.dispatch import Dispatcher
+from sparqlive.live.maintained import Maintained
+from sparqlive.live.quads import Quads
+from sparqlive.live.terms import Terms
+from sparqlive.plan import operators as op
+from sparqlive.plan.parts import independent_parts
+from sparqlive.plan.shapes import shape_of
+from sparqlive.zset.relation import Relation, Row
+from sparqlive.zset.zset import without_zeros
+
+# Below this number views of one shape are cheaper each on its own: constants are the best keys.
+FAMILY_SIZE = 8
+
+
+class Content:
+    """The rows of a plan. `rows` is None where the counts under a DISTINCT at the top are the rows."""
+
+    def __init__(self, plan: op.Operator, maintained: Maintained | None, rows: Relation | None) -> None:
+        self.plan = plan
+        self.maintained = maintained
+        self.rows = rows
+        self.users = 0
+        self.products: list[Product] = []
+
+    def items(self) -> Iterator[tuple[Row, int]]:
+        if self.rows is not None:
+            return self.rows.items()
+        assert self.maintained is not None
+        return ((row, 1) for row, _ in self.maintained.top_counts().items())
+
+    def add(self, delta: Mapping[Row, int]) -> None:
+        if self.rows is not None:
+            self.rows.stage(delta)
+            self.rows.commit()
+
+    def row_count(self) -> int:
+        return len(self.rows if self.rows is not None else self.maintained.top_counts())  # type: ignore[union-attr]
+
+    def sizes(self) -> dict[int, tuple[int, int]]:
+        """Rows and bytes of what is stored, by the number of the operator; the result under -1."""
+        found = dict(self.maintained.sizes()) if self.maintained is not None else {}
+        if self.rows is not None:
+            found[-1] = (len(self.rows), self.rows.nbytes)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        return sum(size for _, size in self.sizes().values())
+
+    @property
+    def sources(self) -> list[str]:
+        """The generated code."""
+        return self.maintained.sources if self.maintained is not None else []
+
+
+class Product(Content):
+    """The product of contents that share no variable: never stored, expanded when it is read."""
+
+    def __init__(self, plan: op.Operator, parts: list[Content]) -> None:
+        super().__init__(plan, None, None)
+        self.parts = parts
+        columns = [v for part in parts for v in part.plan.variables]
+        self._order = [columns.index(v) if v in columns else None for v in plan.variables]
+
+    def items(self) -> Iterator[tuple[Row, int]]:
+        return self._expanded([list(part.items()) for part in self.parts])
+
+    def _expanded(self, factors: list[list[tuple[Row, int]]]) -> Iterator[tuple[Row, int]]:
+        if not all(factors):
+            return
+        for combination in product(*factors):
+            joined: Row = ()
+            weight = 1
+            for row, times in combination:
+                joined += row
+                weight *= times
+            yield tuple([0 if place is None else joined[place] for place in self._order]), weight
+
+    def expand(self, changed: Mapping[Content, Mapping[Row, int]]) -> dict[Row, int]:
+        """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts take in their deltas."""
+        total: dict[Row, int] = {}
+        for position, part in enumerate(self.parts):
+            if part not in changed:
+                continue
+            factors = [_after(earlier, changed) for earlier in self.parts[:position]]
+            factors.append(list(changed[part].items()))
+            factors += [list(later.items()) for later in self.parts[position + 1 :]]
+            for row, weight in self._expanded(factors):
+                total[row] = total.get(row, 0) + weight
+        return without_zeros(total)
+
+    def add(self, delta: Mapping[Row, int]) -> None:
+        """Nothing: the parts hold what there is."""
+
+    def row_count(self) -> int:
+        count = 1
+        for part in self.parts:
+            count *= part.row_count()
+        return count
+
+    def sizes(self) -> dict[int, tuple[int, int]]:
+        """What the parts store; the result of the i-th part under -i."""
+        found = {}
+        for number, part in enumerate(self.parts, 1):
+            rows, size = part.row_count(), part.nbytes
+            found[-number] = (rows, size)
+        return found
+
+    @property
+    def sources(self) -> list[str]:
+        return [source for part in self.parts for source in part.sources]
+
+
+def _after(part: Content, changed: Mapping[Content, Mapping[Row, int]]) -> list[tuple[Row, int]]:
+    if part not in changed:
+        return list(part.items())
+    total = dict(part.items())
+    for row, weight in changed[part].items():
+        total[row] = total.get(row, 0) + weight
+    return list(without_zeros(total).items())
+
+
+class _Family:
+    """Contents of one shape under one maintained plan, by their constants."""
+
+    def __init__(self, maintained: Maintained, width: int) -> None:
+        self.maintained = maintained
+        self.width = width
+        self.members: dict[Row, Content] = {}
+
+    def split(self, delta: Mapping[Row, int]) -> dict[Content, dict[Row, int]]:
+        found: dict[Content, dict[Row, int]] = {}
+        width = self.width
+        for row, weight in delta.items():
+            found.setdefault(self.members[row[:width]], {})[row[width:]] = weight
+        return found
+
+
+class Keeper:
+    def __init__(self, quads: Quads, terms: Terms) -> None:
+        self._quads = quads
+        self._terms = terms
+        self._dispatcher = Dispatcher(quads)
+        self._contents: dict[op.Operator, Content] = {}
+        self._single: dict[Maintained, Content] = {}
+        self._shapes: dict[op.Operator, dict[Row, Content]] = {}
+        self._families: dict[op.Operator, _Family] = {}
+        self._family_of: dict[Maintained, _Family] = {}
+        self._ran: list[Maintained] = []
+        self._changed: dict[Content, dict[Row, int]] = {}
+
+    # Contents
+
+    def keep(self, plan: op.Operator) -> Content:
+        """The content of a plan, computed if it is new; give it back with `release`."""
+        content = self._contents.get(plan)
+        if content is None:
+            content = self._contents[plan] = self._new(plan)
+        content.users += 1
+        return content
+
+    def _new(self, plan: op.Operator) -> Content:
+        parts = independent_parts(plan)
+        if len(parts) > 1:
+            kept = [self.keep(part) for part in parts]
+            content = Product(plan, kept)
+            for part in kept:
+                part.products.append(content)
+            return content
+        shape = self._shape(plan)
+        if shape is not None and shape[0] in self._families:
+            return self._join_family(self._families[shape[0]], shape[1], plan)
+        return self._new_single(plan, shape)
+
+    def _new_single(self, plan: op.Operator, shape: tuple[op.Operator, Row] | None) -> Content:
+        maintained = Maintained(plan, self._quads, self._terms)
+        rows = None if isinstance(plan, op.Distinct) else Relation(len(plan.variables), maintained.compute())
+        content = Content(plan, maintained, rows)
+        self._single[maintained] = content
+        self._dispatcher.add(maintained)
+        if shape is not None:
+            members = self._shapes.setdefault(shape[0], {})
+            members[shape[1]] = content
+            if len(members) >= FAMILY_SIZE:
+                self._make_family(shape[0], members)
+        return content
+
+    def _shape(self, plan: op.Operator) -> tuple[op.Operator, Row] | None:
+        found = shape_of(plan)
+        if found is None:
+            return None
+        return found[0], tuple(map(self._terms.dictionary.id_of, found[1]))
+
+    def _make_family(self, shape: op.Operator, members: dict[Row, Content]) -> None:
+        """From now on one plan carries them all; their rows stay where they are."""
+        maintained = Maintained(shape, self._quads, self._terms)
+        family = _Family(maintained, len(next(iter(members))))
+        for constants, content in members.items():
+            assert content.maintained is not None
+            maintained.add_parameters(constants)
+            family.members[constants] = content
+            self._dispatcher.remove(content.maintained)
+            del self._single[content.maintained]
+            content.maintained = maintained
+        self._dispatcher.add(maintained)
+        self._families[shape] = self._family_of[maintained] = family
+        del self._shapes[shape]
+
+    def _join_family(self, family: _Family, constants: Row, plan: op.Operator) -> Content:
+        family.maintained.add_parameters(constants)
+        rows = family.maintained.compute_member(constants)
+        content = Content(plan, family.maintained, Relation(len(plan.variables), rows))
+        family.members[constants] = content
+        return content
+
+    def release(self, content: Content) -> None:
+        """Forgets a content when its last user has given it back."""
+        content.users -= 1
+        if content.users:
+            return
+        self._contents.pop(content.plan, None)
+        if isinstance(content, Product):
+            for part in content.parts:
+                part.products.remove(content)
+                self.release(part)
+            return
+        assert content.maintained is not None
+        shape = self._shape(content.plan)
+        family = self._family_of.get(content.maintained)
+        if family is None:
+            self._dispatcher.remove(content.maintained)
+            del self._single[content.maintained]
+            if shape is not None and self._shapes.get(shape[0], {}).pop(shape[1], None) and not self._shapes[shape[0]]:
+                del self._shapes[shape[0]]
+            return
+        assert shape is not None
+        family.maintained.remove_parameters(shape[1])
+        del family.members[shape[1]]
+        if not family.members:
+            self._dispatcher.remove(family.maintained)
+            del self._families[shape[0]], self._family_of[family.maintained]
+
+    # Epochs
+
+    def carry(self, on_failure: Callable[[Content, Exception], None]) -> Mapping[Content, dict[Row, int]]:
+        """The deltas of the contents that the staged changes concern; a plan that fails is reported."""
+        self._ran, self._changed = [], {}
+        changed = self._changed
+        for maintained, inputs in self._dispatcher.dispatch(self._quads.staged).items():
+            try:
+                delta = maintained.delta(inputs)
+            except Exception as error:
+                maintained.rollback()
+                for content in self._contents_of(maintained):
+                    for user in (content, *content.products):
+                        on_failure(user, error)
+                continue
+            self._ran.append(maintained)
+            if delta:
+                single = self._single.get(maintained)
+                changed.update({single: delta} if single else self._family_of[maintained].split(delta))
+        for content in list(changed):
+            for whole in content.products:
+                if whole not in changed:
+                    changed[whole] = whole.expand(changed)
+        return changed
+
+    def _contents_of(self, maintained: Maintained) -> list[Content]:
+        single = self._single.get(maintained)
+        return [single] if single is not None else list(self._family_of[maintained].members.values())
+
+    def commit(self) -> None:
+        for maintained in self._ran:
+            maintained.commit()
+        for content, delta in self._changed.items():
+            content.add(delta)
+        self._ran, self._changed = [], {}
+
+    def rollback(self) -> None:
+        for maintained in self._ran:
+            maintained.rollback()
+        self._ran, self._changed = [], {}

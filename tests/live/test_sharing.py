@@ -1,0 +1,97 @@
+"""Views that share their work: families of one shape, equal plans, products kept apart."""
+
+from __future__ import annotations
+
+import random
+
+import pyoxigraph as ox
+import pytest
+
+import sparqlive
+from sparqlive.live.keeper import FAMILY_SIZE, Product
+from tests.oracle import Oracle
+
+EX = "http://example.org/"
+PREFIX = f"PREFIX : <{EX}> "
+
+SHAPES = {
+    "member": "SELECT ?x ?y {{ ?x :member :n{0} . ?x :name ?y }}",
+    "bag": "SELECT ?y {{ ?x :member :n{0} . ?x :name ?y }}",
+    "lone": "SELECT ?x {{ ?x :member :n{0} }}",
+    "subject": "SELECT ?x ?y {{ :n{0} :member ?x . ?x :name ?y }}",
+    "two": "SELECT ?x {{ ?x :member :n{0} . ?x :name :n{1} }}",
+    "filter": "SELECT ?x ?y {{ ?x :age ?y FILTER(?y > {0}) }}",
+    "both": "SELECT ?x {{ ?x :member :n{1} . ?x :age ?y FILTER(?y > {0} && ?y < 9) }}",
+    "expression": "SELECT ?x (?y + 1 AS ?z) {{ ?x :member :n{0} . ?x :age ?y }}",
+}
+
+
+def quad(rng: random.Random) -> ox.Quad:
+    subject = ox.NamedNode(f"{EX}n{rng.randrange(6)}")
+    predicate = rng.choice(("member", "name", "age"))
+    value = ox.Literal(rng.randrange(12)) if predicate == "age" else ox.NamedNode(f"{EX}n{rng.randrange(6)}")
+    return ox.Quad(subject, ox.NamedNode(EX + predicate), value)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_family_keeps_each_member(shape: str) -> None:
+    rng = random.Random(shape)
+    queries = {f"v{a}-{b}": PREFIX + SHAPES[shape].format(a, b) for a in range(6) for b in range(2)}
+    with sparqlive.open() as session:
+        data: set[ox.Quad] = {quad(rng) for _ in range(30)}
+        session.load(data)
+        names = list(queries)
+        for step in range(60):
+            if step < len(names):
+                session.view(names[step], queries[names[step]])
+            elif step % 7 == 0:
+                name = rng.choice(names)
+                session.drop(name)
+                session.view(name, queries[name])
+            gone, come = set(rng.sample(sorted(data, key=str), 3)), {quad(rng) for _ in range(3)}
+            data = (data - gone) | come
+            epoch = session.apply(insert=come, delete=gone)
+            session.check()
+            for name, view in session.views.items():
+                assert view.weights() == Oracle(data).weights(queries[name], view.variables), (name, epoch)
+
+
+def test_views_of_one_shape_are_carried_by_one_plan() -> None:
+    with sparqlive.open() as session:
+        views = [session.view(f"v{i}", PREFIX + SHAPES["member"].format(i)) for i in range(FAMILY_SIZE + 5)]
+        assert len({id(view.content.maintained) for view in views}) == 1
+        session.apply(insert=f"<{EX}a> <{EX}member> <{EX}n3> .\n<{EX}a> <{EX}name> <{EX}b> .")
+        assert [view.name for view in views if view.weights()] == ["v3"]
+        for view in views[:-1]:
+            session.drop(view.name)
+        epoch = session.apply(insert=f"<{EX}a> <{EX}member> <{EX}n{FAMILY_SIZE + 4}> .")
+        assert list(epoch.deltas.changed()) == [views[-1].name]
+
+
+def test_equal_queries_are_one_content() -> None:
+    with sparqlive.open() as session:
+        one = session.view("one", PREFIX + "SELECT ?x { ?x :p ?y }")
+        two = session.view("two", PREFIX + "SELECT  ?x  WHERE { ?x :p ?y . }")
+        assert one.content is two.content
+        epoch = session.apply(insert=f"<{EX}a> <{EX}p> <{EX}b> .")
+        assert epoch.deltas["one"].weights() == epoch.deltas["two"].weights() != {}
+        session.drop("one")
+        session.apply(delete=f"<{EX}a> <{EX}p> <{EX}b> .")
+        assert two.weights() == {}
+
+
+def test_a_product_is_never_stored() -> None:
+    query = PREFIX + "SELECT ?x ?y { ?x :p ?a . ?y :q ?b . :on :is :on }"
+    quads = [ox.Quad(ox.NamedNode(f"{EX}{k}{i}"), ox.NamedNode(EX + k), ox.Literal(i)) for k in "pq" for i in range(50)]
+    with sparqlive.open() as session:
+        view = session.view("v", query)
+        session.load(quads)
+        assert len(view) == 0
+        epoch = session.apply(insert=f"<{EX}on> <{EX}is> <{EX}on> .")
+        assert len(epoch.deltas["v"]) == 2500 == len(view)
+        assert isinstance(view.content, Product)
+        assert sum(rows for rows, _ in view.content.sizes().values()) == 101
+        session.check()
+        epoch = session.apply(delete=quads[:1])
+        assert len(epoch.deltas["v"]) == 50
+        session.check()
