@@ -33,7 +33,6 @@ from sparqlive.rdf.read import check_quad, read_objects, read_paths, read_text
 from sparqlive.sparql.algebra import Query
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.views import Answer, Delta, Deltas, Epoch, View, Views
-from sparqlive.zset.relation import Row
 
 Changes = str | Iterable[Any]
 Strategy = Literal["auto", "live", "spark", "rebuild"]
@@ -47,7 +46,9 @@ def open(  # noqa: A001 - always used as sparqlive.open
     `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones.
     """
     if path is not None:
-        raise Unsupported("A store in a directory is not there yet: open a session in memory, without a path.")
+        raise Unsupported(
+            "A store in a directory is not there yet: open a session in memory, without a path."
+        )
     return Session(default_graph=default_graph)
 
 
@@ -83,9 +84,7 @@ class Session:
         name = NamedNode(graph) if isinstance(graph, str) else graph
         return self._epoch((), list(_read_source(source, name)))
 
-    def apply(
-        self, insert: Changes = (), delete: Changes = (), *, strategy: Strategy = "auto"
-    ) -> Epoch:
+    def apply(self, insert: Changes = (), delete: Changes = (), *, strategy: Strategy = "auto") -> Epoch:
         """Applies one batch: deletes first, then inserts. Quads, triples, or N-Quads text.
 
         A batch that changes nothing makes no new epoch.
@@ -257,9 +256,12 @@ class Session:
     def _failing(self, content: Content, error: Exception) -> Iterator[tuple[View, str]]:
         """A view that fails is marked, and does not block the epoch."""
         for view in self._readers.get(content, ()):
-            yield view, (
-                f"View {view.name!r} stopped at epoch {self.epoch + 1}: {type(error).__name__}: {error}. "
-                f"Register it again to compute it anew."
+            yield (
+                view,
+                (
+                    f"View {view.name!r} stopped at epoch {self.epoch + 1}: {type(error).__name__}: {error}. "
+                    f"Register it again to compute it anew."
+                ),
             )
 
     def _made(
@@ -331,4 +333,6 @@ def _compare(view: View, expected: Mapping[Any, int]) -> None:
         for row in rows[:5]
     )
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
-    raise CheckFailed(f"View {view.name!r} differs from its recomputation in {len(rows)} rows: {shown}{more}.")
+    raise CheckFailed(
+        f"View {view.name!r} differs from its recomputation in {len(rows)} rows: {shown}{more}."
+    )

@@ -22,7 +22,6 @@ from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.keys import pushable
 from sparqlive.sparql.algebra import Var
 
-
 _MOST_CHOICES = 3
 
 
@@ -31,7 +30,9 @@ class Node:
 
     __slots__ = ("children", "index", "needed", "number", "operator", "parent")
 
-    def __init__(self, operator: op.Operator, parent: Node | None, index: int, needed: frozenset[Var]) -> None:
+    def __init__(
+        self, operator: op.Operator, parent: Node | None, index: int, needed: frozenset[Var]
+    ) -> None:
         self.operator = operator
         self.parent = parent
         self.index = index
@@ -127,7 +128,11 @@ class Compiler:
             operator = node.operator
             if isinstance(operator, op.Scan | op.Names | op.Nodes | op.Distinct | op.Stored):
                 made.append(self._segment(node))
-            if node.gathers and node.parent and isinstance(node.parent.operator, op.LeftJoin | op.Semi | op.Mark):
+            if (
+                node.gathers
+                and node.parent
+                and isinstance(node.parent.operator, op.LeftJoin | op.Semi | op.Mark)
+            ):
                 made.append(self._flips(node))
         return made
 
@@ -191,7 +196,14 @@ class Compiler:
     # Down
 
     def down(
-        self, f: Function, node: Node, state: State, env: Env, weight: str, needed: frozenset[Var], then: Continue
+        self,
+        f: Function,
+        node: Node,
+        state: State,
+        env: Env,
+        weight: str,
+        needed: frozenset[Var],
+        then: Continue,
     ) -> None:
         """Writes loops over an operator's content; `env` binds only what may be pushed into it."""
         match node.operator:
@@ -234,7 +246,14 @@ class Compiler:
                 stored.loop(self, f, node, state, env, weight, then)
 
     def part(
-        self, f: Function, node: Node, state: State, env: Env, weight: str, needed: frozenset[Var], then: Continue
+        self,
+        f: Function,
+        node: Node,
+        state: State,
+        env: Env,
+        weight: str,
+        needed: frozenset[Var],
+        then: Continue,
     ) -> None:
         """Loops over an operator under any environment: in line where that is safe, else by a call."""
         mine = {v: local for v, local in env.items() if v in node.operator.variables}
@@ -245,14 +264,24 @@ class Compiler:
             self.call(f, node, state, env, weight, needed, then)
 
     def call(
-        self, f: Function, node: Node, state: State, env: Env, weight: str, needed: frozenset[Var], then: Continue
+        self,
+        f: Function,
+        node: Node,
+        state: State,
+        env: Env,
+        weight: str,
+        needed: frozenset[Var],
+        then: Continue,
     ) -> None:
         """Loops over the rows of a probe; values that could not be pushed are compared afterwards."""
         columns = [v for v in node.operator.variables if v in needed or v in env]
         rows = self.rows_of(f, node, state, env, columns)
         own = {v: f.fresh() for v in columns}
         factor = f.fresh("w")
-        with f.block(f"for {tuple_of(list(own.values()))}, {factor} in {rows}"), f.when(agreement(node, env, own)):
+        with (
+            f.block(f"for {tuple_of(list(own.values()))}, {factor} in {rows}"),
+            f.when(agreement(node, env, own)),
+        ):
             f.unless_too_deep(merged(f, node, env, own), times(weight, factor), then)
 
     def rows_of(
@@ -303,10 +332,14 @@ class Compiler:
                     if child is not node
                 ]
                 top, items = extend.items_above(parent)
-                join.loop(self, f, rest, items, env, weight, top.needed, lambda f2, e, w: self.up(f2, top, e, w))
+                join.loop(
+                    self, f, rest, items, env, weight, top.needed, lambda f2, e, w: self.up(f2, top, e, w)
+                )
             case Apply(op.Filter() | op.Extend()):
                 top, items = extend.items_above(node)
-                join.loop(self, f, [], items, env, weight, top.needed, lambda f2, e, w: self.up(f2, top, e, w))
+                join.loop(
+                    self, f, [], items, env, weight, top.needed, lambda f2, e, w: self.up(f2, top, e, w)
+                )
             case Apply(op.Project(_, columns)):
                 self.up(f, parent, {v: local for v, local in env.items() if v in columns}, weight)
             case Apply():

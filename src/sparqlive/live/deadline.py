@@ -37,7 +37,9 @@ def deadline(seconds: float | None) -> Iterator[None]:
         with guard:
             finished = True
     except _TimeIsUp:
-        raise Timeout(f"The query was stopped after {seconds} seconds: ask for less, or allow more.") from None
+        raise Timeout(
+            f"The query was stopped after {seconds} seconds: ask for less, or allow more."
+        ) from None
     finally:
         finished = True
         timer.cancel()

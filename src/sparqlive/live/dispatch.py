@@ -49,7 +49,9 @@ class Dispatcher:
         self._quads.watch(scope)
         if not isinstance(leaf, op.Scan):
             return self._counted.setdefault((_kind(leaf), scope), {})
-        constants = [(position, term) for position, term in enumerate(leaf.positions) if not isinstance(term, Var)]
+        constants = [
+            (position, term) for position, term in enumerate(leaf.positions) if not isinstance(term, Var)
+        ]
         positions = tuple(position for position, _ in constants)
         ids = tuple(compiler.terms.dictionary.id_of(term) for _, term in constants)
         table = self._tables.setdefault(scope, {}).setdefault(positions, _Table(positions))

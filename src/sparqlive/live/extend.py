@@ -91,4 +91,3 @@ def _condition(compiler: Compiler, item: Item, env: Env) -> str:
 def condition(compiler: Compiler, expression: Expression, env: Env) -> str:
     """The test of an expression under an environment that binds all that is in scope."""
     return _condition(compiler, Item(expression, None, mentioned(expression) & frozenset(env)), env)
-

@@ -242,8 +242,11 @@ class Keeper:
         if family is None:
             self._dispatcher.remove(content.maintained)
             del self._single[content.maintained]
-            if shape is not None and self._shapes.get(shape[0], {}).pop(shape[1], None) and not self._shapes[shape[0]]:
-                del self._shapes[shape[0]]
+            if shape is not None:
+                members = self._shapes[shape[0]]
+                del members[shape[1]]
+                if not members:
+                    del self._shapes[shape[0]]
             return
         assert shape is not None
         family.maintained.remove_parameters(shape[1])

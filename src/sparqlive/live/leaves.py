@@ -9,6 +9,7 @@ from sparqlive.live.scan import scope_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import UNDEF
+from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
@@ -49,7 +50,13 @@ def _names(
 
 
 def _rows(
-    f: Function, relation: str, variables: tuple[op.Var, ...], when: str, env: Env, weight: str, then: Continue
+    f: Function,
+    relation: str,
+    variables: tuple[Var, ...],
+    when: str,
+    env: Env,
+    weight: str,
+    then: Continue,
 ) -> None:
     """A relation of one or two columns, the first of which is its key."""
     first, *others = variables
@@ -71,9 +78,7 @@ def _rows(
             then(f, {**env, **fresh}, weight)
 
 
-def _table(
-    compiler: Compiler, f: Function, table: op.Table, env: Env, weight: str, then: Continue
-) -> None:
+def _table(compiler: Compiler, f: Function, table: op.Table, env: Env, weight: str, then: Continue) -> None:
     id_of = compiler.terms.dictionary.id_of
     rows = [tuple(UNDEF if term is None else id_of(term) for term in row) for row in table.rows]
     names = {v: f.fresh() for v in table.columns}

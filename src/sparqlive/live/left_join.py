@@ -54,14 +54,18 @@ def _matcher(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[st
     operator, right = node.operator, node.children[1]
     assert isinstance(operator, op.LeftJoin)
     read = mentioned(operator.condition) if operator.condition is not None else frozenset()
-    arguments = [v for v in operator.left.variables if v in env and (v in right.operator.variables or v in read)]
+    arguments = [
+        v for v in operator.left.variables if v in env and (v in right.operator.variables or v in read)
+    ]
     outputs = _outputs(operator, {v: env[v] for v in arguments})
     maybe = [v for v in outputs if v in env]
     key = ("match", node.number, state, tuple((v, env[v].bound) for v in arguments))
 
     def body(f: Function, inner: Env) -> None:
         def found(f2: Function, e: Env, weight: str) -> None:
-            tests = [extend.condition(compiler, operator.condition, e)] if operator.condition is not None else []
+            tests = (
+                [extend.condition(compiler, operator.condition, e)] if operator.condition is not None else []
+            )
             with f2.when(tests):
                 f2.emit(e, weight, outputs)
 

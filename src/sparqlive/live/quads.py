@@ -168,7 +168,7 @@ class Quads:
 
     def _merge(self, scope: Scope) -> None:
         merged = self._merged[scope] = _Merged()
-        seen: dict[int, dict[tuple[int, int], int]] = {}
+        seen: dict[int, dict[tuple[int, ...], int]] = {}
         for (graph, predicate), pairs in list(self._pairs.items()):
             if isinstance(graph, int) and scope.covers(graph):
                 counts = seen.setdefault(predicate, {})
@@ -176,9 +176,9 @@ class Quads:
                     counts[pair] = counts.get(pair, 0) + 1
         for predicate, counts in seen.items():
             self._pairs[(scope, predicate)] = _relation(list(counts), 2, 1)
-            for (subject, object_), count in counts.items():
+            for pair, count in counts.items():
                 if count > 1:
-                    merged.again[(subject, predicate, object_)] = count - 1
+                    merged.again[(pair[0], predicate, pair[1])] = count - 1
 
     # Changing
 

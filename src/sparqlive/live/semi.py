@@ -48,7 +48,9 @@ def tester(compiler: Compiler, node: Node, state: State, env: Env) -> str:
     assert isinstance(operator, op.LeftJoin | op.Semi | op.Mark)
     condition = operator.condition if isinstance(operator, op.LeftJoin) else None
     read = mentioned(condition) if condition is not None else frozenset()
-    arguments = [v for v in operator.left.variables if v in env and (v in right.operator.variables or v in read)]
+    arguments = [
+        v for v in operator.left.variables if v in env and (v in right.operator.variables or v in read)
+    ]
     key = ("test", node.number, state, tuple((v, env[v].bound) for v in arguments))
 
     def body(f: Function, inner: Env) -> None:
@@ -139,7 +141,7 @@ def whole_row_flips(
     compiler: Compiler, f: Function, node: Node, left_state: State,
     on_row: Callable[[Compiler, Function, Node, Env], None],
 ) -> None:  # fmt: skip
-    """Gathers the left solutions that a changed right one is compatible with, and tests each before and after.
+    """Gathers the left solutions that a changed right one is compatible with; tests each before and after.
 
     `touched` maps a left solution to its weight and to the changed matches.
     """
@@ -166,9 +168,15 @@ def whole_row_flips(
 
 
 def _gather(
-    compiler: Compiler, f: Function, operator: op.LeftJoin | op.Semi | op.Mark, changed: Env, own: dict[Var, str]
+    compiler: Compiler,
+    f: Function,
+    operator: op.LeftJoin | op.Semi | op.Mark,
+    changed: Env,
+    own: dict[Var, str],
 ) -> None:
-    agree, common = _pairwise(changed, own, operator.left, operator.domain or () if isinstance(operator, op.Semi) else ())
+    agree, common = _pairwise(
+        changed, own, operator.left, operator.domain or () if isinstance(operator, op.Semi) else ()
+    )
     if isinstance(operator, op.Semi) and operator.tests_domain:
         agree.append(common)
     with f.when(agree):
@@ -190,4 +198,3 @@ def _gather(
             f.line("entry = touched.setdefault(a, (wa, []))")
             if is_optional:
                 f.line(f"entry[1].append({match})")
-

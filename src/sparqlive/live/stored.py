@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
+from sparqlive.sparql.algebra import Var
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into
 
@@ -56,7 +57,7 @@ class StoredRows:
     def rollback(self) -> None:
         self._pending = {}
 
-    def reader(self, variables: Sequence[op.Var], state: State) -> Callable[..., Rows]:
+    def reader(self, variables: Sequence[Var], state: State) -> Callable[..., Rows]:
         """A function of the values of `variables` that lists the compatible rows."""
         positions = tuple(self._variables.index(v) for v in variables)
         if positions not in self._indexes:
@@ -66,7 +67,8 @@ class StoredRows:
 
         def keys(values: tuple[int, ...]) -> list[Row]:
             return [
-                tuple(value if used else 0 for value, used in zip(values, mask, strict=True)) for mask in masks
+                tuple(value if used else 0 for value, used in zip(values, mask, strict=True))
+                for mask in masks
             ]
 
         def before(*values: int) -> Rows:

@@ -1,45 +1,35 @@
 """What a view does, as text for a terminal: its plan, delta rules, stored relations and pattern forms.
 
-Owns the wording. The rules are those of `delta`, written as the counting paper writes them: nothing is
-derived here, and terms that hold the change of something constant are left out. Refuses nothing: an operator
-without words of its own is shown by the name of its class. Invariant: the text depends on the arguments
-alone, and every short name that a rule uses stands in the plan.
+Owns the sections. The rules are those of `delta`, written as the counting paper writes them: nothing is
+derived here, and only terms that hold the change of something constant are left out. Refuses nothing.
+Invariant: the text depends on the arguments alone, and every short name that a rule uses stands in the plan.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Final
-
-from pyoxigraph import Literal, NamedNode
 
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import Apply, Flips, Of, Outer, Plus, Rule, Signs, State, Tested, Times, delta_rule
 from sparqlive.plan.forms import Form, Part, centre_of, decompose, form_of
-from sparqlive.sparql.algebra import Aggregate, Call, Constant, Exists, Expression, Term, Var, VarOrTerm
+from sparqlive.plan.wording import Node, Words, named, text_of_expression
+from sparqlive.sparql.algebra import Expression, Var
+
+__all__ = ["RESULT", "explain", "keys_of_flips", "text_of_expression"]
 
 RESULT: Final = -1
 _WIDTH = 100
-_SHOWN_ROWS = 3
-_XSD = "http://www.w3.org/2001/XMLSchema#"
-_TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
-_SHORT_LITERALS = {
-    f"{_XSD}integer": re.compile(r"[+-]?\d+"),
-    f"{_XSD}decimal": re.compile(r"[+-]?\d*\.\d+"),
-    f"{_XSD}double": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+"),
-    f"{_XSD}boolean": re.compile(r"true|false"),
-}
+_INDEXES = "nothing but the quads' indexes"
 
 
 def explain(plan: op.Operator, sizes: Mapping[int, tuple[int, int]], text: str) -> str:
     """The query, its plan, its delta rules, what is stored, and the forms of its graph patterns.
 
-    `sizes` gives rows and bytes by the operator's number (its place in post-order), the result under -1. Other
-    keys stand for parts of the result that are stored apart.
+    `sizes` gives rows and bytes by the operator's number (its place in post-order), the result under -1.
+    Other keys stand for parts of the result that are stored apart.
     """
     explanation = _Explanation(plan, sizes)
     sections = {
@@ -49,149 +39,10 @@ def explain(plan: op.Operator, sizes: Mapping[int, tuple[int, int]], text: str) 
         "stored": explanation.stored(),
         "graph patterns": explanation.graph_patterns(),
     }
-    blocks = ["\n".join([title, *(f"  {line}".rstrip() for line in lines)]) for title, lines in sections.items()]
+    blocks = [
+        "\n".join([title, *(f"  {line}".rstrip() for line in lines)]) for title, lines in sections.items()
+    ]
     return "\n\n".join(blocks) + "\n"
-
-
-# Terms and expressions
-
-_LEVELS: Final = {
-    **dict.fromkeys(["||"], 1),
-    **dict.fromkeys(["&&"], 2),
-    **dict.fromkeys(["=", "!=", "<", ">", "<=", ">=", "IN", "NOT IN"], 3),
-    **dict.fromkeys(["+", "-"], 4),
-    **dict.fromkeys(["*", "/"], 5),
-}
-_SIGNS: Final = {"!": "!", "NEGATE": "-", "PLUS": "+"}
-_UNARY, _PRIMARY = 6, 7
-
-
-def text_of_term(term: Term) -> str:
-    """As in SPARQL: numbers and booleans without their datatype."""
-    if isinstance(term, Literal):
-        short = _SHORT_LITERALS.get(term.datatype.value)
-        if short is not None and short.fullmatch(term.value):
-            return term.value
-    return str(term)
-
-
-def text_of_expression(expression: Expression, variable: Callable[[Var], str] = str) -> str:
-    """As in SPARQL, with parentheses only where they are needed; `variable` writes a variable."""
-    return _expression(expression, variable, 0)
-
-
-def _expression(expression: Expression, variable: Callable[[Var], str], outside: int) -> str:
-    """`outside`: how tightly what stands around binds; what binds less tightly gets parentheses."""
-    match expression:
-        case Var():
-            return variable(expression)
-        case Constant(term):
-            return text_of_term(term)
-        case Exists():
-            return "EXISTS { … }"
-        case Aggregate(name, argument, distinct, _):
-            inner = "*" if argument is None else _expression(argument, variable, 0)
-            return f"{name}({'DISTINCT ' if distinct else ''}{inner})"
-        case Call(name, arguments):
-            text, level = _call(name, arguments, variable)
-            return f"({text})" if level < outside else text
-
-
-def _call(name: str, arguments: tuple[Expression, ...], variable: Callable[[Var], str]) -> tuple[str, int]:
-    level = _LEVELS.get(name, _PRIMARY)
-    if name in ("IN", "NOT IN"):
-        first, *others = arguments
-        listed = ", ".join(_expression(other, variable, 0) for other in others)
-        return f"{_expression(first, variable, level + 1)} {name} ({listed})", level
-    if level < _PRIMARY:
-        left, right = arguments
-        # Comparisons do not chain; the others group to the left.
-        written = _expression(left, variable, level + (level == 3))
-        return f"{written} {name} {_expression(right, variable, level + 1)}", level
-    if name in _SIGNS:
-        (argument,) = arguments
-        inner = _expression(argument, variable, _PRIMARY)
-        # `-1` is a number, not the negative of one.
-        is_number = name != "!" and isinstance(argument, Constant)
-        return f"{_SIGNS[name]}({inner})" if is_number else f"{_SIGNS[name]}{inner}", _UNARY
-    if name == "IRI":
-        arguments = arguments[:1]  # the second one is the query's base
-    listed = ", ".join(_expression(argument, variable, 0) for argument in arguments)
-    return f"<{name}>({listed})" if ":" in name else f"{name}({listed})", _PRIMARY
-
-
-# The plan with names
-
-
-@dataclass(eq=False)
-class _Node:
-    """An operator at its place in the plan. `number` is that of `sizes`; `name` is what rules call it."""
-
-    operator: op.Operator
-    parent: _Node | None
-    depth: int
-    children: tuple[_Node, ...] = ()
-    number: int = 0
-    name: str = ""
-
-    @property
-    def is_leaf(self) -> bool:
-        return not self.children
-
-    @property
-    def constant(self) -> bool:
-        """Whether nothing below reads quads, so that its change is always nothing."""
-        if self.is_leaf:
-            return isinstance(self.operator, op.Table)
-        return all(child.constant for child in self.children)
-
-    def top_down(self) -> Iterator[_Node]:
-        yield self
-        for child in self.children:
-            yield from child.top_down()
-
-    def bottom_up(self) -> Iterator[_Node]:
-        for child in self.children:
-            yield from child.bottom_up()
-        yield self
-
-
-def _nodes(operator: op.Operator, parent: _Node | None = None) -> _Node:
-    node = _Node(operator, parent, parent.depth + 1 if parent else 0)
-    node.children = tuple(_nodes(child, node) for child in operator.children)
-    return node
-
-
-def _letter(operator: op.Operator) -> str:
-    match operator:
-        case op.Scan():
-            return "T"
-        case op.Names() | op.Nodes():
-            return "N"
-        case op.Table():
-            return "V"
-        case op.Extend():
-            return "E"
-        case op.Semi(_, _, _, domain):
-            return "X" if domain is None else "M"
-        case op.Mark():
-            return "K"
-        case op.Join() | op.Filter() | op.Project() | op.Union() | op.LeftJoin() | op.Distinct() | op.Stored():
-            return type(operator).__name__[0]
-        case _:
-            return "Q"
-
-
-def _give_names(root: _Node) -> None:
-    """A letter for the kind of operator; a number where it is not the only one. Patterns are T1, T2, …"""
-    totals = Counter(_letter(node.operator) for node in root.top_down())
-    used: Counter[str] = Counter()
-    for node in root.top_down():
-        letter = _letter(node.operator)
-        used[letter] += 1
-        node.name = letter if totals[letter] == 1 and letter != "T" else f"{letter}{used[letter]}"
-    for number, node in enumerate(root.bottom_up()):
-        node.number = number
 
 
 def keys_of_flips(operator: op.LeftJoin | op.Semi | op.Mark) -> tuple[Var, ...] | None:
@@ -207,132 +58,273 @@ def keys_of_flips(operator: op.LeftJoin | op.Semi | op.Mark) -> tuple[Var, ...] 
 class _Explanation:
     def __init__(self, plan: op.Operator, sizes: Mapping[int, tuple[int, int]]) -> None:
         self._sizes = sizes
-        self._root = _nodes(plan)
-        _give_names(self._root)
+        self._root = named(plan)
         self._all = list(self._root.top_down())
-        self._hidden: dict[Var, str] = {}
-        self._stems: Counter[str] = Counter()
-        self._apart = [key for key in sizes if not isinstance(key, int) or key < RESULT]
-
-    # Variables
-
-    def _variable(self, variable: Var) -> str:
-        """Hidden variables get a readable name that no variable of a query can have."""
-        if not variable.hidden:
-            return str(variable)
-        if variable not in self._hidden:
-            stem = variable.name.strip("._").rstrip("0123456789_") or "v"
-            self._stems[stem] += 1
-            self._hidden[variable] = f"_{stem}{self._stems[stem]}"
-        return self._hidden[variable]
-
-    def _marked(self, maybe: Iterable[Var]) -> Callable[[Var], str]:
-        unbound = frozenset(maybe)
-        return lambda variable: self._variable(variable) + ("°" if variable in unbound else "")
-
-    def _listed(self, variables: Iterable[Var], maybe: Iterable[Var] = ()) -> str:
-        return " ".join(map(self._marked(maybe), variables))
-
-    # The section "plan"
+        self._words = Words()
+        self._apart = sorted((key for key in sizes if not isinstance(key, int) or key < RESULT), key=str)
 
     def plan(self) -> Iterator[str]:
         lines = []
         for node in self._all:
-            stored = self._is_stored(node) and not isinstance(node.operator, op.Stored)
-            words = f"{self._words(node.operator)}{'  (stored)' if stored else ''}"
-            lines.append(f"{'  ' * node.depth}{node.name}  {words}")
+            kept = isinstance(node.operator, op.Distinct) or (node is self._root and not self._apart)
+            stored = "  (stored)" if kept and not isinstance(node.operator, op.Stored) else ""
+            lines.append(f"{'  ' * node.depth}{node.name}  {self._words.operator(node.operator)}{stored}")
         yield from lines
         if any("°" in line for line in lines):
             yield "° may be unbound"
-        if self._hidden:
-            yield "_ begins the name of a variable that is not the query's own"
+        if self._words.hidden:
+            yield "_ begins the name of a variable that is not one of the query's"
 
-    def _is_stored(self, node: _Node) -> bool:
-        if isinstance(node.operator, op.Distinct | op.Stored):
-            return True
-        return node is self._root and not self._apart
+    # Delta rules
 
-    def _words(self, operator: op.Operator) -> str:
-        match operator:
-            case op.Scan():
-                return self._scan(operator)
-            case op.Names(graph):
-                return f"whether {graph.name} exists" if isinstance(graph, op.OneGraph) else self._named(graph)
-            case op.Nodes(graph, variable):
-                return self._in_graph(f"each node as {self._variable(variable)}", graph)
-            case op.Table():
-                return self._table(operator)
-            case op.Join(parts):
-                times = Counter(v for part in parts for v in part.variables)
-                return f"join{self._on([v for v, number in times.items() if number > 1], operator.maybe)}"
-            case op.Filter(condition, source):
-                return f"filter {text_of_expression(condition, self._marked(source.maybe))}"
-            case op.Extend(source, variable, expression):
-                value = text_of_expression(expression, self._marked(source.maybe))
-                return f"bind {value} as {self._listed([variable], operator.maybe)}"
-            case op.Project(_, columns):
-                return f"project {self._listed(columns, operator.maybe) or 'no variable'}"
-            case op.LeftJoin() | op.Semi() | op.Mark():
-                return self._two_sided(operator)
-            case op.Stored(_, keys):
-                listed = ", ".join(self._listed(key, operator.maybe) or "nothing" for key in keys)
-                return f"stored, looked up by {listed}"
+    def rules(self) -> Iterator[str]:
+        yield "X is the content before the change, X′ after it, ΔX what the change adds (+) and removes (-)."
+        yield "T(G) are the matches of a pattern in the quads G; ⋈ multiplies weights, + adds them."
+        for node in self._all:
+            if node is self._root or not node.is_leaf:
+                yield from _RuleWriter(node, self._words).lines()
+        if any(isinstance(getattr(node.operator, "graph", None), op.MergedGraphs) for node in self._all):
+            yield "In a union of graphs a triple enters with its first graph and leaves with its last one."
+
+    # What is stored
+
+    def stored(self) -> Iterator[str]:
+        lines = list(self._below_the_result())
+        result = self._result()
+        if lines or self._apart or RESULT not in self._sizes:
+            yield result
+            yield from lines
+        else:
+            yield f"nothing but the {result}"
+
+    def _result(self) -> str:
+        if self._apart:
+            listed = [f"part {number}{self._size(key)}" for number, key in enumerate(self._apart, 1)]
+            return (
+                f"result, in parts that share no variable; their product is not stored: {'; '.join(listed)}"
+            )
+        if isinstance(self._root.operator, op.Distinct):
+            return f"result: the rows of {self._root.name} that have a count"
+        return f"result{self._size(RESULT)}"
+
+    def _below_the_result(self) -> Iterator[str]:
+        for node in self._all:
+            match node.operator:
+                case op.Distinct():
+                    yield f"{node.name}{self._size(node.number)}: how often each solution occurs below DISTINCT"
+                case op.Stored() as stored:
+                    yield f"{node.name}{self._size(node.number)}: {self._why_stored(stored)}"
+
+    def _why_stored(self, stored: op.Stored) -> str:
+        below = stored.source
+        reasons = []
+        for variable in dict.fromkeys(v for keys in stored.keys for v in keys):
+            why = "may be unbound" if variable in below.maybe else "is computed above them"
+            reasons.append(f"{self._words.variable(variable)} {why}")
+        if not reasons:
+            return "no shared variable leads to it"
+        return f"its keys cannot be pushed down to the quads: {', '.join(reasons)}"
+
+    def _size(self, key: int) -> str:
+        if key not in self._sizes:
+            return ""
+        rows, size = self._sizes[key]
+        return f" ({rows:,} row{'' if rows == 1 else 's'}, {size:,} bytes)"
+
+    # Graph patterns
+
+    def graph_patterns(self) -> Iterator[str]:
+        count = 0
+        for node in self._all:
+            in_join = node.parent is not None and isinstance(node.parent.operator, op.Join)
+            if isinstance(node.operator, op.Join):
+                patterns = [child for child in node.children if isinstance(child.operator, op.Scan)]
+                whole = len(patterns) == len(node.children)
+            else:
+                patterns, whole = [node] if isinstance(node.operator, op.Scan) and not in_join else [], True
+            if patterns:
+                count += 1
+                yield from self._basic_pattern(node, patterns, whole)
+        if not count:
+            yield "none"
+
+    def _basic_pattern(self, node: Node, patterns: list[Node], whole: bool) -> Iterator[str]:
+        """`whole`: nothing else is joined with the patterns."""
+        scans = [pattern.operator for pattern in patterns if isinstance(pattern.operator, op.Scan)]
+        parts = decompose(scans)
+        if len(parts) > 1:
+            names = " ".join(pattern.name for pattern in patterns)
+            yield f"{names}: {form_of(scans).value}, {len(parts)} parts that share no variable"
+        indent = "  " if len(parts) > 1 else ""
+        for part in parts:
+            names = " ".join(patterns[place].name for place in part.positions)
+            cached = self._cached(node, part, alone=whole and len(parts) == 1)
+            yield f"{indent}{names}: {self._form(part)}; cached: {cached}"
+
+    def _form(self, part: Part) -> str:
+        centre = centre_of(part.scans)
+        match part.form:
+            case Form.GROUND:
+                return "ground, a switch"
+            case Form.STAR:
+                around = self._words.variable(part.variables[0])
+                return f"star around {around} with constant arms"
+            case _ if len(part.scans) > 1 and centre is not None:
+                return f"connected, a star around {self._words.variable(centre)} with variable arms"
             case _:
-                return type(operator).__name__.lower()
+                return f"connected by {self._words.listed(part.variables)}"
 
-    def _two_sided(self, operator: op.LeftJoin | op.Semi | op.Mark) -> str:
-        left, right = operator.left, operator.right
-        on = self._on(op.shared(left, right), left.maybe | right.maybe)
+    def _cached(self, node: Node, part: Part, alone: bool) -> str:
+        """What remembers the part's weights. `alone`: it is all that the operator holds."""
+        keeper, above = self._keeper(node)
+        unit = {Form.GROUND: "one weight", Form.STAR: "one weight a centre"}.get(part.form)
+        if keeper == "the result" and self._apart:
+            return f"{unit or 'its solutions'}, apart from the other parts"
+        if unit is None or not alone or keeper is None:
+            return _INDEXES
+        if not all(variable in other.variables for other in above for variable in part.variables):
+            return f"{_INDEXES}; its weights are summed in {keeper}"
+        return f"{unit}, in {keeper}"
+
+    def _keeper(self, node: Node) -> tuple[str | None, list[op.Operator]]:
+        """What stores the content of an operator, seen through linear ones, and the operators between."""
+        above: list[op.Operator] = []
+        while node.parent is not None:
+            node = node.parent
+            if isinstance(node.operator, op.Distinct):
+                return f"the counts of {node.name}", above
+            if isinstance(node.operator, op.Stored):
+                return node.name, above
+            if not isinstance(node.operator, op.Project | op.Filter | op.Extend):
+                return None, above
+            above.append(node.operator)
+        return "the result", above
+
+
+class _RuleWriter:
+    """Writes the rule of one operator in the paper's notation."""
+
+    def __init__(self, node: Node, words: Words) -> None:
+        self._node = node
+        self._words = words
+        self._met: Counter[int] = Counter()
+
+    def lines(self) -> Iterator[str]:
+        left = f"Δ{self._node.name} = "
+        if self._node.is_leaf:
+            yield left + ("0" if self._node.constant else f"{self._node.name}(ΔG)")
+            return
+        terms = [term for term in delta_rule(self._node.operator).terms if not self._is_zero(term)]
+        written = [self._term(term, alone=len(terms) == 1) for term in terms] or ["0"]
+        line = left + " + ".join(written)
+        if len(line) <= _WIDTH:
+            yield line
+        else:
+            yield left + written[0]
+            yield from (" " * (len(left) - 2) + f"+ {term}" for term in written[1:])
+        operator = self._node.operator
+        if isinstance(operator, op.LeftJoin | op.Semi | op.Mark) and not self._node.children[1].constant:
+            yield f"    {self._flips(operator)}"
+
+    def _is_zero(self, rule: Rule) -> bool:
+        """Whether a term holds the change of something that never changes."""
+        match rule:
+            case Of(state, operator):
+                return state is State.DELTA and self._child(operator, count=False).constant
+            case Times(factors):
+                return any(self._is_zero(factor) for factor in factors)
+            case Plus(terms):
+                return all(self._is_zero(term) for term in terms)
+            case Apply(_, argument) | Signs(_, argument):
+                return self._is_zero(argument)
+            case Outer(left, _, _) | Tested(_, left, _):
+                return self._is_zero(left)
+            case Flips():
+                return self._node.children[1].constant
+
+    def _term(self, rule: Rule, alone: bool) -> str:
+        self._met.clear()
+        text = self._rule(rule)
+        return f"({text})" if not alone and isinstance(rule, Outer | Tested) and " " in text else text
+
+    def _rule(self, rule: Rule) -> str:
+        match rule:
+            case Of(state, operator):
+                return _state(self._child(operator), state)
+            case Times(factors):
+                return " ⋈ ".join(self._factor(factor) for factor in factors)
+            case Plus(terms):
+                return " + ".join(self._rule(term) for term in terms if not self._is_zero(term))
+            case Apply(operator, argument):
+                return self._applied(operator, self._rule(argument))
+            case Outer(left, right, condition):
+                sign = "⟕" if condition is None else f"⟕_{{{self._expression(condition)}}}"
+                return f"{self._rule(left)} {sign} {self._rule(right)}"
+            case Tested(op.Semi(_, _, keep, _), left, right):
+                return f"{self._rule(left)} {'⋉' if keep else '⊖'} {self._rule(right)}"
+            case Tested(_, left, right):
+                return f"mark({self._rule(left)}, {self._rule(right)})"
+            case Flips():
+                right_side = self._node.children[1]
+                return f"flips({_state(right_side, State.OLD)}, {_state(right_side, State.DELTA)})"
+            case Signs(_, argument):
+                source = self._node.children[0]
+                return f"signs({_state(source, State.OLD)}, {self._rule(argument)})"
+
+    def _factor(self, rule: Rule) -> str:
+        text = self._rule(rule)
+        return f"({text})" if isinstance(rule, Plus) else text
+
+    def _applied(self, operator: op.Operator, argument: str) -> str:
         match operator:
-            case op.LeftJoin(_, _, condition):
-                maybe = (left.maybe | right.maybe) - left.always - right.always
-                test = "" if condition is None else f" if {text_of_expression(condition, self._marked(maybe))}"
-                return f"optional{on}{test}"
-            case op.Semi(_, _, keep, domain):
-                if domain is None:
-                    return f"{'exists' if keep else 'not exists'}{on}"
-                one = f", one of {self._listed(domain)} bound in both" if operator.tests_domain else ""
-                return f"minus{on}{one}"
-            case op.Mark(_, _, variable):
-                return f"mark {self._variable(variable)}: exists{on}"
+            case op.Filter(condition, _):
+                return f"σ_{{{self._expression(condition)}}}({argument})"
+            case op.Project(_, columns):
+                return f"π_{{{','.join(map(self._words.variable, columns))}}}({argument})"
+            case op.Extend(_, variable, expression):
+                binding = f"{self._words.variable(variable)} := {self._expression(expression)}"
+                return f"extend_{{{binding}}}({argument})"
+            case op.Union() | op.Stored():
+                return argument
+            case _:
+                return f"{type(operator).__name__.lower()}({argument})"
 
-    def _on(self, variables: Iterable[Var], maybe: Iterable[Var]) -> str:
-        listed = self._listed(variables, maybe)
-        return f" on {listed}" if listed else " without a shared variable"
+    def _expression(self, expression: Expression) -> str:
+        return text_of_expression(expression, self._words.variable)
 
-    def _scan(self, scan: op.Scan) -> str:
-        predicate = "a" if scan.predicate == _TYPE else self._position(scan.predicate)
-        text = f"{self._position(scan.subject)} {predicate} {self._position(scan.object)}"
-        if scan.excluded:
-            text += f" with {predicate} none of {' '.join(map(str, scan.excluded))}"
-        return self._in_graph(text, scan.graph)
+    def _child(self, operator: op.Operator, count: bool = True) -> Node:
+        """The child that a rule means; one operator that is there twice is met in the order of the inputs."""
+        found = [child for child in self._node.children if child.operator is operator]
+        place = self._met[id(operator)] % len(found)
+        self._met[id(operator)] += count
+        return found[place]
 
-    def _position(self, term: VarOrTerm) -> str:
-        return self._variable(term) if isinstance(term, Var) else text_of_term(term)
+    def _flips(self, operator: op.LeftJoin | op.Semi | op.Mark) -> str:
+        keys = keys_of_flips(operator)
+        match operator:
+            case op.Mark():
+                signs = "minus the old mark and plus the new one where having a match changes"
+            case op.Semi(_, _, True, _):
+                signs = "+1 where the first match enters, -1 where the last one leaves"
+            case _:
+                signs = "-1 where the first match enters, +1 where the last one leaves"
+        if keys is None:
+            return f"flips by whole left solutions, because {self._why_whole(operator)}: {signs}"
+        by = f"by {self._words.listed(keys)}" if keys else "for all solutions at once (no shared variable)"
+        return f"flips {by}: {signs}"
 
-    def _in_graph(self, text: str, graph: op.GraphChoice) -> str:
-        match graph:
-            case op.OneGraph(name):
-                return text if name is None else f"GRAPH {name} {{ {text} }}"
-            case op.NamedGraphs(variable, names):
-                among = "" if names is None else f" among {' '.join(map(str, names)) or 'none'}"
-                return f"GRAPH {self._variable(variable)} {{ {text} }}{among}"
-            case op.MergedGraphs(None):
-                return f"{text} in the union of all graphs"
-            case op.MergedGraphs(names):
-                return f"{text} in {'the union of ' + ' '.join(map(str, names)) if names else 'no graph'}"
+    def _why_whole(self, operator: op.LeftJoin | op.Semi | op.Mark) -> str:
+        if isinstance(operator, op.LeftJoin) and operator.condition is not None:
+            return "whether a pair matches depends on its condition"
+        maybe = operator.left.maybe | operator.right.maybe
+        unbound = [v for v in op.shared(operator.left, operator.right) if v in maybe]
+        return f"{self._words.listed(unbound)} may be unbound"
 
-    def _named(self, graph: op.NamedGraphs) -> str:
-        among = "" if graph.names is None else f" among {' '.join(map(str, graph.names)) or 'none'}"
-        return f"each named graph as {self._variable(graph.variable)}{among}"
 
-    def _table(self, table: op.Table) -> str:
-        if not table.columns:
-            return f"{len(table.rows)} empty solution{'' if len(table.rows) == 1 else 's'}"
-        rows = [
-            " ".join("UNDEF" if term is None else text_of_term(term) for term in row)
-            for row in table.rows[:_SHOWN_ROWS]
-        ]
-        left = len(table.rows) - len(rows)
-        more = f" … {left} more" if left else ""
-        return f"values {self._listed(table.columns, table.maybe)} {{ {', '.join(rows)}{more} }}"
+def _state(node: Node, state: State) -> str:
+    """T(ΔG), T(G′), T(G) for what reads quads; ΔA, A′, A for the others; constants have one state."""
+    if node.constant and state is not State.DELTA:
+        return node.name
+    if node.is_leaf and not node.constant:
+        return f"{node.name}({'ΔG' if state is State.DELTA else 'G' + state.value})"
+    return f"Δ{node.name}" if state is State.DELTA else f"{node.name}{state.value}"

@@ -88,6 +88,5 @@ def rename(plan: op.Operator, names: Mapping[Var, Var]) -> op.Operator:
             return tuple(new(part) for part in item)
         return item
 
-    assert is_dataclass(plan)
-    changes = {field.name: new(getattr(plan, field.name)) for field in fields(plan)}
+    changes = {field.name: new(getattr(plan, field.name)) for field in fields(plan)}  # type: ignore[arg-type]
     return type(plan)(**changes)

@@ -20,7 +20,9 @@ def pushable(plan: op.Operator) -> frozenset[Var]:
         case op.Scan() | op.Names() | op.Nodes() | op.Table() | op.Parameters() | op.Stored():
             return everything
         case op.Join(parts) | op.Union(parts):
-            return everything - frozenset(v for part in parts for v in part.variables if v not in pushable(part))
+            return everything - frozenset(
+                v for part in parts for v in part.variables if v not in pushable(part)
+            )
         case op.Filter(condition, source):
             return pushable(source) - (source.maybe & mentioned(condition))
         case op.Extend(source, variable, expression):
@@ -29,7 +31,9 @@ def pushable(plan: op.Operator) -> frozenset[Var]:
         case op.Project(source, columns):
             return pushable(source) & frozenset(columns)
         case op.LeftJoin(left, right, condition):
-            read = frozenset(right.variables) | (mentioned(condition) if condition is not None else frozenset())
+            read = frozenset(right.variables) | (
+                mentioned(condition) if condition is not None else frozenset()
+            )
             return pushable(left) - (left.maybe & read)
         case op.Semi(left, right, _, _) | op.Mark(left, right, _):
             return pushable(left) - (left.maybe & frozenset(right.variables))

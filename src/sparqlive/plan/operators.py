@@ -155,6 +155,7 @@ class Table(Operator):
 
 UNIT = Table((), ((),))
 
+
 @dataclass(frozen=True)
 class Parameters(Operator):
     """The constants of plans that differ in nothing else: a row a plan, added and removed between epochs."""

@@ -15,7 +15,7 @@ Step = op.Filter | op.Extend
 
 
 def independent_parts(plan: op.Operator) -> tuple[op.Operator, ...]:
-    """Plans whose product is the plan, up to the order of columns; the plan itself if it does not fall apart."""
+    """Plans whose product is the plan, up to the order of columns; the plan alone if it is of one piece."""
     if isinstance(plan, op.Distinct):
         parts = independent_parts(plan.source)
         return tuple(op.Distinct(part) for part in parts) if len(parts) > 1 else (plan,)
@@ -40,9 +40,7 @@ def _steps(plan: op.Operator) -> tuple[list[Step], op.Operator]:
     return steps[::-1], plan
 
 
-def _groups(
-    parts: tuple[op.Operator, ...], steps: list[Step]
-) -> list[tuple[list[op.Operator], list[Step]]]:
+def _groups(parts: tuple[op.Operator, ...], steps: list[Step]) -> list[tuple[list[op.Operator], list[Step]]]:
     groups: list[tuple[set[Var], list[op.Operator], list[Step]]] = []
     ground: list[op.Operator] = []
 

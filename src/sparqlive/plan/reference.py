@@ -168,7 +168,10 @@ class Reference:
         domain = operator.domain if isinstance(operator, op.Semi) else None
         old, new = (
             _matcher(
-                operator.left.variables, (operator.right.variables, self.content(operator.right, state)), condition, domain
+                operator.left.variables,
+                (operator.right.variables, self.content(operator.right, state)),
+                condition,
+                domain,
             )
             for state in (State.OLD, State.NEW)
         )

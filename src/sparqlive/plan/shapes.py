@@ -66,7 +66,8 @@ class _Lifter:
         match expression:
             case al.Call(name, arguments) if name in _COMPARISONS:
                 lifted = (
-                    self._parameter(a.term) if isinstance(a, al.Constant) else self._expression(a) for a in arguments
+                    self._parameter(a.term) if isinstance(a, al.Constant) else self._expression(a)
+                    for a in arguments
                 )
                 return al.Call(name, tuple(lifted))
             case al.Call("&&" | "||" | "!" as name, arguments):

@@ -72,7 +72,9 @@ class _Translator:
             case al.Join(left, right):
                 return op.Join((self._pattern(left, scope), self._pattern(right, scope)))
             case al.LeftJoin(left, right, condition):
-                return self._left_join(self._pattern(left, scope), self._pattern(right, scope), condition, scope)
+                return self._left_join(
+                    self._pattern(left, scope), self._pattern(right, scope), condition, scope
+                )
             case al.Filter(condition, source):
                 return self._filter(condition, self._pattern(source, scope), scope)
             case al.Union(left, right):
@@ -95,7 +97,9 @@ class _Translator:
                 # §18.5: any multiplicity between one and the count; the counts as they are cost no state.
                 return self._pattern(source, scope)
             case al.Service(name):
-                raise Unsupported(f"SERVICE {name} cannot be kept fresh: nothing tells when its data changes.")
+                raise Unsupported(
+                    f"SERVICE {name} cannot be kept fresh: nothing tells when its data changes."
+                )
             case al.Group():
                 raise Unsupported(_LATER.format("Grouping and aggregation"))
             case al.OrderBy():
@@ -107,7 +111,9 @@ class _Translator:
         """Inside EXISTS: the leaf joined with the distinct bindings of what is passed into it."""
         if not scope.passed:
             return plan
-        keys = tuple(v for v in op.shared(scope.outer, plan) if v in scope.outer.always and v not in scope.passed)
+        keys = tuple(
+            v for v in op.shared(scope.outer, plan) if v in scope.outer.always and v not in scope.passed
+        )
         return op.Join((plan, op.Distinct(op.Project(scope.outer, (*keys, *scope.passed)))))
 
     # Graphs
@@ -131,7 +137,9 @@ class _Translator:
         named = None if self._dataset is None else tuple(dict.fromkeys(self._dataset.named))
         if not isinstance(name, Var):
             absent = named is not None and name not in named
-            return self._pattern(source, replace(scope, graph=op.MergedGraphs(()) if absent else op.OneGraph(name)))
+            return self._pattern(
+                source, replace(scope, graph=op.MergedGraphs(()) if absent else op.OneGraph(name))
+            )
         hidden = self._fresh("graph")
         inner = self._pattern(source, replace(scope, graph=op.NamedGraphs(hidden, named)))
         if name in inner.variables:
@@ -227,9 +235,7 @@ class _Translator:
             source = op.Mark(*self._exists(body, source, scope), variable)
         return source, expression
 
-    def _exists(
-        self, body: al.Pattern, left: op.Operator, scope: _Scope
-    ) -> tuple[op.Operator, op.Operator]:
+    def _exists(self, body: al.Pattern, left: op.Operator, scope: _Scope) -> tuple[op.Operator, op.Operator]:
         """The two sides of EXISTS; the right one reduced to what decides, the variables that are shared.
 
         §18.6 substitutes the left solution into the body. That is a join on the shared variables, unless the

@@ -6,20 +6,20 @@ document are its own (they get new labels); those of given objects and of N-Quad
 
 from __future__ import annotations
 
-import builtins
 import bz2
 import glob
 import gzip
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
-from sparqlive.errors import Error, InvalidChange, SyntaxError
+from sparqlive.errors import Error, InvalidChange
+from sparqlive.errors import SyntaxError as RdfSyntaxError
 
-_COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open}
+_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 def read_paths(paths: Iterable[str | os.PathLike[str]], graph: NamedNode | None) -> Iterator[Quad]:
@@ -61,8 +61,8 @@ def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
                 yield check_quad(quad, graph)
     except OSError as error:
         raise Error(f"{file}: cannot be read: {error}.") from error
-    except (builtins.SyntaxError, EOFError) as error:  # pyoxigraph's message says line and column
-        raise SyntaxError(f"{file}: {error}") from error
+    except (SyntaxError, EOFError) as error:  # pyoxigraph's message says line and column
+        raise RdfSyntaxError(f"{file}: {error}") from error
 
 
 def read_text(text: str) -> Iterator[Quad]:
@@ -70,8 +70,8 @@ def read_text(text: str) -> Iterator[Quad]:
     try:
         for quad in parse(text, RdfFormat.N_QUADS):
             yield check_quad(quad, None)
-    except builtins.SyntaxError as error:
-        raise SyntaxError(f"The N-Quads text is malformed: {error}") from error
+    except SyntaxError as error:
+        raise RdfSyntaxError(f"The N-Quads text is malformed: {error}") from error
 
 
 def read_objects(items: Iterable[Any], graph: NamedNode | None = None) -> Iterator[Quad]:
@@ -93,7 +93,9 @@ def check_quad(item: Any, graph: NamedNode | None) -> Quad:
         raise InvalidChange(f"{item!r} is not a quad: give pyoxigraph quads or triples, or N-Quads text.")
     if isinstance(object_, Triple) or isinstance(subject, Triple):
         raise InvalidChange(f"{item} has a triple term: RDF 1.2 triple terms are not supported yet.")
-    if not isinstance(subject, NamedNode | BlankNode) or not isinstance(object_, NamedNode | BlankNode | Literal):
+    if not isinstance(subject, NamedNode | BlankNode) or not isinstance(
+        object_, NamedNode | BlankNode | Literal
+    ):
         raise InvalidChange(f"{item} has a term in a wrong position.")
     if isinstance(name, DefaultGraph) and graph is not None:
         return Quad(subject, predicate, object_, graph)

@@ -52,7 +52,10 @@ class KeyedRelation:
         self._choose_readers()
 
     def _choose_readers(self) -> None:
-        self.before = self._read if self.run is not None else self.overlay.get
+        if self.run is None:
+            self.before = self.overlay.get
+        else:
+            self.before = self._read_pair if self.arity == 2 and self.key_length == 1 else self._read
         self.after = self._read_after if self.pending else self.before
 
     # Rows and their parts
@@ -82,6 +85,16 @@ class KeyedRelation:
         return list(zip(*(column[low:high].tolist() for column in columns), strict=True))
 
     # Reading
+
+    def _read_pair(self, key: int) -> Iterable[Any] | None:
+        """The same as `_read` for pairs, the most common lookup by far."""
+        run = self.run
+        assert run is not None
+        low, high = run.range_one(key)
+        changed = self.overlay.get(key)
+        if changed is None:
+            return run.views[1][low:high].tolist() if low != high else None
+        return _with_layer(run.views[1][low:high].tolist(), changed)
 
     def _read(self, key: Any) -> Iterable[Any] | None:
         low, high = self._range(key)

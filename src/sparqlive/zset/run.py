@@ -29,14 +29,14 @@ class Run:
         self.weights = weights
         self.length = len(columns[0]) if columns else 0
         # A memoryview gives Python integers several times faster than a NumPy array does.
-        self.views = tuple(memoryview(column) for column in self.columns)
+        self.views = tuple(column.data for column in self.columns)
         bits = max(1, (self.length // _ROWS_A_BUCKET).bit_length())
         self._shift = 64 - bits
         buckets = (self.columns[0].view(np.uint64) ^ np.uint64(_HALF)) >> np.uint64(self._shift)
         counts = np.bincount(buckets.view(np.int64), minlength=1 << bits)
         starts = np.zeros(len(counts) + 1, dtype=np.uint32 if self.length < 1 << 32 else np.uint64)
         np.cumsum(counts, out=starts[1:])
-        self._directory = memoryview(starts)
+        self._directory = starts.data
 
     @classmethod
     def sort(cls, columns: Sequence[Column], weights: Column | None = None) -> Run:
@@ -101,7 +101,7 @@ class Run:
 
         Linear in the run for the copy, logarithmic a changed row: no sorting of what is sorted.
         """
-        order = sorted(range(len(rows)), key=rows.__getitem__)
+        order = sorted(range(len(rows)), key=lambda index: tuple(rows[index]))
         inserted_at: list[int] = []
         inserted: list[int] = []
         removed: list[int] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.rewrites.walk import bottom_up
-from sparqlive.sparql.algebra import Expression
+from sparqlive.sparql.algebra import Expression, Var
 
 
 def flatten_joins(plan: op.Operator) -> op.Operator:
@@ -53,7 +53,7 @@ def _sees_the_same(expression: Expression, source: op.Operator, others: list[op.
     )
 
 
-def _only_drops(source: op.Operator, columns: tuple[op.Var, ...], others: list[op.Operator]) -> bool:
+def _only_drops(source: op.Operator, columns: tuple[Var, ...], others: list[op.Operator]) -> bool:
     dropped = set(source.variables) - set(columns)
     if any(variable in dropped for other in others for variable in other.variables):
         return False

@@ -1,4 +1,4 @@
-"""Filters move towards the data: below OPTIONAL, MINUS, UNION, bindings and projections where they see the same.
+"""Filters move towards the data: below OPTIONAL, MINUS, UNION, bindings and projections.
 
 σ(A ⟕ B) = σ(A) ⟕ B, σ(A ⊖ B) = σ(A) ⊖ B if σ reads only what A decides; σ(A + B) = σ(A) + σ(B) (Theorem 3.1).
 """
@@ -10,12 +10,14 @@ from dataclasses import replace
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.rewrites.walk import bottom_up
-from sparqlive.sparql.algebra import Expression
+from sparqlive.sparql.algebra import Expression, Var
 
 
 def push_filters(plan: op.Operator) -> op.Operator:
-    return bottom_up(lambda operator: _push(operator.condition, operator.source)
-                     if isinstance(operator, op.Filter) else operator, plan)  # fmt: skip
+    def rule(operator: op.Operator) -> op.Operator:
+        return _push(operator.condition, operator.source) if isinstance(operator, op.Filter) else operator
+
+    return bottom_up(rule, plan)
 
 
 def _push(condition: Expression, source: op.Operator) -> op.Operator:
@@ -38,5 +40,5 @@ def _push(condition: Expression, source: op.Operator) -> op.Operator:
     return op.Filter(condition, source)
 
 
-def _decides(left: op.Operator, right: op.Operator, read: frozenset[op.Var]) -> bool:
+def _decides(left: op.Operator, right: op.Operator, read: frozenset[Var]) -> bool:
     return all(v in left.always or v not in right.variables for v in read)

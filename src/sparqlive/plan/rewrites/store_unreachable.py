@@ -10,6 +10,7 @@ from __future__ import annotations
 from sparqlive.plan import operators as op
 from sparqlive.plan.keys import pushable
 from sparqlive.plan.rewrites.walk import with_children
+from sparqlive.sparql.algebra import Var
 
 
 def store_unreachable(plan: op.Operator) -> op.Operator:
@@ -18,14 +19,16 @@ def store_unreachable(plan: op.Operator) -> op.Operator:
         case op.Join(parts):
             for number, part in enumerate(parts):
                 partners = {v for other, p in enumerate(parts) if other != number for v in p.variables}
-                children[number] = _reachable(children[number], tuple(v for v in part.variables if v in partners))
+                children[number] = _reachable(
+                    children[number], tuple(v for v in part.variables if v in partners)
+                )
         case op.LeftJoin(left, right, _) | op.Semi(left, right, _, _) | op.Mark(left, right, _):
             keys = op.shared(left, right)
             children = [_reachable(child, keys) for child in children]
     return with_children(plan, children)
 
 
-def _reachable(plan: op.Operator, keys: tuple[op.Var, ...]) -> op.Operator:
+def _reachable(plan: op.Operator, keys: tuple[Var, ...]) -> op.Operator:
     if not plan.children or isinstance(plan, op.Stored) or pushable(plan) & frozenset(keys):
         return plan
     if _small(plan):

@@ -12,13 +12,14 @@ from dataclasses import replace
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.rewrites.walk import with_children
+from sparqlive.sparql.algebra import Var
 
 
 def sum_early(plan: op.Operator) -> op.Operator:
     return _narrow(plan, frozenset(plan.variables))
 
 
-def _narrow(plan: op.Operator, read: frozenset[op.Var]) -> op.Operator:
+def _narrow(plan: op.Operator, read: frozenset[Var]) -> op.Operator:
     """The plan with its right sides reduced to `read`; its own columns stay as they are."""
     match plan:
         case op.Project(source, columns):
@@ -40,8 +41,8 @@ def _narrow(plan: op.Operator, read: frozenset[op.Var]) -> op.Operator:
             of_left = read | frozenset(right.variables)
             return with_children(plan, (_narrow(left, of_left), _narrow(right, frozenset(right.variables))))
         case op.Join(parts):
-            wanted = [read | _others(parts, number) for number in range(len(parts))]
-            return replace(plan, parts=tuple(map(_narrow, parts, wanted)))
+            of_parts = [read | _others(parts, number) for number in range(len(parts))]
+            return replace(plan, parts=tuple(map(_narrow, parts, of_parts)))
         case op.Union(parts):
             return replace(plan, parts=tuple(_narrow(part, read) for part in parts))
         case op.Distinct(source):
@@ -49,7 +50,7 @@ def _narrow(plan: op.Operator, read: frozenset[op.Var]) -> op.Operator:
     return plan
 
 
-def _others(parts: tuple[op.Operator, ...], number: int) -> frozenset[op.Var]:
+def _others(parts: tuple[op.Operator, ...], number: int) -> frozenset[Var]:
     return frozenset(v for other, part in enumerate(parts) if other != number for v in part.variables)
 
 

@@ -1,0 +1,290 @@
+"""The words of a plan: terms, expressions, variables and operators as one reads them.
+
+Owns how each of them is written, and the short names of operators. Refuses nothing: an operator without
+words of its own is shown by the name of its class. Invariant: an expression without hidden variables,
+written and read again by the front end, is the same expression; no two operators of a plan, and no two
+variables, have one name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pyoxigraph import Literal, NamedNode
+
+from sparqlive.plan import operators as op
+from sparqlive.sparql.algebra import Aggregate, Call, Constant, Exists, Expression, Term, Var, VarOrTerm
+
+_SHOWN_ROWS = 3
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+_TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
+_SHORT_LITERALS = {
+    f"{_XSD}integer": re.compile(r"[+-]?\d+"),
+    f"{_XSD}decimal": re.compile(r"[+-]?\d*\.\d+"),
+    f"{_XSD}double": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+"),
+    f"{_XSD}boolean": re.compile(r"true|false"),
+}
+
+
+# Terms and expressions
+
+_LEVELS: Final = {
+    **dict.fromkeys(["||"], 1),
+    **dict.fromkeys(["&&"], 2),
+    **dict.fromkeys(["=", "!=", "<", ">", "<=", ">=", "IN", "NOT IN"], 3),
+    **dict.fromkeys(["+", "-"], 4),
+    **dict.fromkeys(["*", "/"], 5),
+}
+_SIGNS: Final = {"!": "!", "NEGATE": "-", "PLUS": "+"}
+_UNARY, _PRIMARY = 6, 7
+
+
+def text_of_term(term: Term) -> str:
+    """As in SPARQL: numbers and booleans without their datatype."""
+    if isinstance(term, Literal):
+        short = _SHORT_LITERALS.get(term.datatype.value)
+        if short is not None and short.fullmatch(term.value):
+            return term.value
+    return str(term)
+
+
+def text_of_expression(expression: Expression, variable: Callable[[Var], str] = str) -> str:
+    """As in SPARQL, with parentheses only where they are needed; `variable` writes a variable."""
+    return _expression(expression, variable, 0)
+
+
+def _expression(expression: Expression, variable: Callable[[Var], str], outside: int) -> str:
+    """`outside`: how tightly what stands around binds; what binds less tightly gets parentheses."""
+    match expression:
+        case Var():
+            return variable(expression)
+        case Constant(term):
+            return text_of_term(term)
+        case Exists():
+            return "EXISTS { … }"
+        case Aggregate(name, argument, distinct, _):
+            inner = "*" if argument is None else _expression(argument, variable, 0)
+            return f"{name}({'DISTINCT ' if distinct else ''}{inner})"
+        case Call(name, arguments):
+            text, level = _call(name, arguments, variable)
+            return f"({text})" if level < outside else text
+
+
+def _call(name: str, arguments: tuple[Expression, ...], variable: Callable[[Var], str]) -> tuple[str, int]:
+    level = _LEVELS.get(name, _PRIMARY)
+    if name in ("IN", "NOT IN"):
+        first, *others = arguments
+        listed = ", ".join(_expression(other, variable, 0) for other in others)
+        return f"{_expression(first, variable, level + 1)} {name} ({listed})", level
+    if level < _PRIMARY:
+        left, right = arguments
+        # Comparisons do not chain; the others group to the left.
+        written = _expression(left, variable, level + (level == 3))
+        return f"{written} {name} {_expression(right, variable, level + 1)}", level
+    if name in _SIGNS:
+        (argument,) = arguments
+        inner = _expression(argument, variable, _PRIMARY)
+        # `-1` is a number, not the negative of one.
+        is_number = name != "!" and isinstance(argument, Constant)
+        return f"{_SIGNS[name]}({inner})" if is_number else f"{_SIGNS[name]}{inner}", _UNARY
+    if name == "IRI":
+        arguments = arguments[:1]  # the second one is the query's base
+    listed = ", ".join(_expression(argument, variable, 0) for argument in arguments)
+    return f"<{name}>({listed})" if ":" in name else f"{name}({listed})", _PRIMARY
+
+
+# The plan with names
+
+
+@dataclass(eq=False)
+class Node:
+    """An operator at its place in the plan. `number` is that of `sizes`; `name` is what rules call it."""
+
+    operator: op.Operator
+    parent: Node | None
+    depth: int
+    children: tuple[Node, ...] = ()
+    number: int = 0
+    name: str = ""
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.children
+
+    @property
+    def constant(self) -> bool:
+        """Whether nothing below reads quads, so that its change is always nothing."""
+        if self.is_leaf:
+            return isinstance(self.operator, op.Table)
+        return all(child.constant for child in self.children)
+
+    def top_down(self) -> Iterator[Node]:
+        yield self
+        for child in self.children:
+            yield from child.top_down()
+
+    def bottom_up(self) -> Iterator[Node]:
+        for child in self.children:
+            yield from child.bottom_up()
+        yield self
+
+
+def _node(operator: op.Operator, parent: Node | None = None) -> Node:
+    node = Node(operator, parent, parent.depth + 1 if parent else 0)
+    node.children = tuple(_node(child, node) for child in operator.children)
+    return node
+
+
+def _letter(operator: op.Operator) -> str:
+    match operator:
+        case op.Scan():
+            return "T"
+        case op.Names() | op.Nodes():
+            return "N"
+        case op.Table():
+            return "V"
+        case op.Extend():
+            return "E"
+        case op.Semi(_, _, _, domain):
+            return "X" if domain is None else "M"
+        case op.Mark():
+            return "K"
+        case (
+            op.Join() | op.Filter() | op.Project() | op.Union() | op.LeftJoin() | op.Distinct() | op.Stored()
+        ):
+            return type(operator).__name__[0]
+        case _:
+            return "Q"
+
+
+def named(plan: op.Operator) -> Node:
+    """The plan with a name for each operator: a letter for its kind, and a number where there are several.
+
+    Patterns always have one: T1, T2, …
+    """
+    root = _node(plan)
+    totals = Counter(_letter(node.operator) for node in root.top_down())
+    used: Counter[str] = Counter()
+    for node in root.top_down():
+        letter = _letter(node.operator)
+        used[letter] += 1
+        node.name = letter if totals[letter] == 1 and letter != "T" else f"{letter}{used[letter]}"
+    for number, node in enumerate(root.bottom_up()):
+        node.number = number
+    return root
+
+
+class Words:
+    """Writes the variables and operators of one plan; hidden variables are named as they first occur."""
+
+    def __init__(self) -> None:
+        self.hidden: dict[Var, str] = {}
+        self._stems: Counter[str] = Counter()
+
+    def variable(self, variable: Var) -> str:
+        """Hidden variables get a readable name that no variable of a query can have."""
+        if not variable.hidden:
+            return str(variable)
+        if variable not in self.hidden:
+            stem = variable.name.strip("._").rstrip("0123456789_") or "v"
+            self._stems[stem] += 1
+            self.hidden[variable] = f"_{stem}{self._stems[stem]}"
+        return self.hidden[variable]
+
+    def marked(self, maybe: Iterable[Var]) -> Callable[[Var], str]:
+        unbound = frozenset(maybe)
+        return lambda variable: self.variable(variable) + ("°" if variable in unbound else "")
+
+    def listed(self, variables: Iterable[Var], maybe: Iterable[Var] = ()) -> str:
+        return " ".join(map(self.marked(maybe), variables))
+
+    def operator(self, operator: op.Operator) -> str:
+        match operator:
+            case op.Scan():
+                return self._scan(operator)
+            case op.Names(graph):
+                return (
+                    f"whether {graph.name} exists" if isinstance(graph, op.OneGraph) else self._named(graph)
+                )
+            case op.Nodes(graph, variable):
+                return self._in_graph(f"each node as {self.variable(variable)}", graph)
+            case op.Table():
+                return self._table(operator)
+            case op.Join(parts):
+                times = Counter(v for part in parts for v in part.variables)
+                return f"join{self._on([v for v, number in times.items() if number > 1], operator.maybe)}"
+            case op.Filter(condition, source):
+                return f"filter {text_of_expression(condition, self.marked(source.maybe))}"
+            case op.Extend(source, variable, expression):
+                value = text_of_expression(expression, self.marked(source.maybe))
+                return f"bind {value} as {self.listed([variable], operator.maybe)}"
+            case op.Project(_, columns):
+                return f"project {self.listed(columns, operator.maybe) or 'no variable'}"
+            case op.LeftJoin() | op.Semi() | op.Mark():
+                return self._two_sided(operator)
+            case op.Stored(_, keys):
+                listed = ", ".join(self.listed(key, operator.maybe) or "nothing" for key in keys)
+                return f"stored, looked up by {listed}"
+            case _:
+                return type(operator).__name__.lower()
+
+    def _two_sided(self, operator: op.LeftJoin | op.Semi | op.Mark) -> str:
+        left, right = operator.left, operator.right
+        on = self._on(op.shared(left, right), left.maybe | right.maybe)
+        match operator:
+            case op.LeftJoin(_, _, condition):
+                maybe = (left.maybe | right.maybe) - left.always - right.always
+                test = "" if condition is None else f" if {text_of_expression(condition, self.marked(maybe))}"
+                return f"optional{on}{test}"
+            case op.Semi(_, _, keep, domain):
+                if domain is None:
+                    return f"{'exists' if keep else 'not exists'}{on}"
+                one = f", one of {self.listed(domain)} bound in both" if operator.tests_domain else ""
+                return f"minus{on}{one}"
+            case op.Mark(_, _, variable):
+                return f"mark {self.variable(variable)}: exists{on}"
+
+    def _on(self, variables: Iterable[Var], maybe: Iterable[Var]) -> str:
+        listed = self.listed(variables, maybe)
+        return f" on {listed}" if listed else " without a shared variable"
+
+    def _scan(self, scan: op.Scan) -> str:
+        predicate = "a" if scan.predicate == _TYPE else self._position(scan.predicate)
+        text = f"{self._position(scan.subject)} {predicate} {self._position(scan.object)}"
+        if scan.excluded:
+            text += f" with {predicate} none of {' '.join(map(str, scan.excluded))}"
+        return self._in_graph(text, scan.graph)
+
+    def _position(self, term: VarOrTerm) -> str:
+        return self.variable(term) if isinstance(term, Var) else text_of_term(term)
+
+    def _in_graph(self, text: str, graph: op.GraphChoice) -> str:
+        match graph:
+            case op.OneGraph(name):
+                return text if name is None else f"GRAPH {name} {{ {text} }}"
+            case op.NamedGraphs(variable, names):
+                among = "" if names is None else f" among {' '.join(map(str, names)) or 'none'}"
+                return f"GRAPH {self.variable(variable)} {{ {text} }}{among}"
+            case op.MergedGraphs(None):
+                return f"{text} in the union of all graphs"
+            case op.MergedGraphs(names):
+                return f"{text} in {'the union of ' + ' '.join(map(str, names)) if names else 'no graph'}"
+
+    def _named(self, graph: op.NamedGraphs) -> str:
+        among = "" if graph.names is None else f" among {' '.join(map(str, graph.names)) or 'none'}"
+        return f"each named graph as {self.variable(graph.variable)}{among}"
+
+    def _table(self, table: op.Table) -> str:
+        if not table.columns:
+            return f"{len(table.rows)} empty solution{'' if len(table.rows) == 1 else 's'}"
+        rows = [
+            " ".join("UNDEF" if term is None else text_of_term(term) for term in row)
+            for row in table.rows[:_SHOWN_ROWS]
+        ]
+        left = len(table.rows) - len(rows)
+        more = f" … {left} more" if left else ""
+        return f"values {self.listed(table.columns, table.maybe)} {{ {', '.join(rows)}{more} }}"

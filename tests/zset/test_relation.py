@@ -1,0 +1,242 @@
+"""Relations against dict models, in any order of staging, committing, rolling back and merging."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from sparqlive.zset import relation as relation_module
+from sparqlive.zset.relation import KeyedRelation, Relation, Row
+from sparqlive.zset.run import Run
+
+values = st.sampled_from((-(2**63), -1, 0, 1, 2, 2**63 - 1))
+SHAPES = [(arity, length) for arity in range(1, 5) for length in (1, 2) if length <= arity]
+
+
+def run_of(rows: list[Row], arity: int) -> Run:
+    return Run.sort([np.array([row[number] for row in rows], dtype=np.int64) for number in range(arity)])
+
+
+class SmallMerges(RuleBasedStateMachine):
+    """Overlays are merged after a few rows, so that all three layers are met."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(relation_module, "_SMALLEST_MERGE", 4)
+        self.patch.setattr(relation_module, "_RUN_TO_OVERLAY", 4)
+
+    def teardown(self) -> None:
+        self.patch.undo()
+
+
+class KeyedMachine(SmallMerges):
+    """A `KeyedRelation` is the set that it was given."""
+
+    relation: KeyedRelation
+
+    @initialize(data=st.data(), shape=st.sampled_from(SHAPES), start=st.booleans())
+    def make(self, data: st.DataObject, shape: tuple[int, int], start: bool) -> None:
+        self.arity, self.key_length = shape
+        self.rows = st.tuples(*(values for _ in range(self.arity)))
+        self.old: set[Row] = data.draw(st.sets(self.rows, max_size=12)) if start else set()
+        self.new = set(self.old)
+        run = run_of(sorted(self.old), self.arity) if start else None
+        self.relation = KeyedRelation(self.arity, self.key_length, run)
+
+    @rule(data=st.data())
+    def stage(self, data: st.DataObject) -> None:
+        """Changes that change something, each row at most once a batch."""
+        for row in data.draw(st.sets(self.rows, max_size=5)):
+            if (row in self.old) == (row in self.new):
+                self.relation.stage(row, -1 if row in self.old else 1)
+                self.new ^= {row}
+
+    @rule(data=st.data())
+    def stage_deletes(self, data: st.DataObject) -> None:
+        for row in sorted(self.old & self.new)[:: data.draw(st.integers(1, 3))]:
+            self.relation.stage(row, -1)
+            self.new.remove(row)
+
+    @rule()
+    def commit(self) -> None:
+        self.relation.commit()
+        self.old = set(self.new)
+
+    @rule()
+    def rollback(self) -> None:
+        self.relation.rollback()
+        self.new = set(self.old)
+
+    @rule()
+    def merge(self) -> None:
+        """Also while something is staged."""
+        self.relation.merge()
+
+    @precondition(lambda self: not self.old and self.old == self.new and self.relation.run is None)
+    @rule(data=st.data())
+    def fill(self, data: st.DataObject) -> None:
+        self.relation.merge()
+        rows = data.draw(st.sets(self.rows, min_size=1, max_size=6))
+        if self.relation.run is None and not self.relation.overlay:
+            self.relation.fill(run_of(sorted(rows), self.arity))
+            self.old, self.new = set(rows), set(rows)
+
+    def key(self, row: Row) -> int | Row:
+        return row[0] if self.key_length == 1 else row[: self.key_length]
+
+    def value(self, row: Row) -> int | Row:
+        return row[-1] if self.arity - self.key_length == 1 else row[self.key_length :]
+
+    @invariant()
+    def reads_like_a_set(self) -> None:
+        relation = self.relation
+        for rows, read, has, count, whole, size in (
+            (
+                self.old,
+                relation.before,
+                relation.has_before,
+                relation.count_before,
+                relation.rows_before(),
+                relation.size_before(),
+            ),
+            (
+                self.new,
+                relation.after,
+                relation.has_after,
+                relation.count_after,
+                relation.rows_after(),
+                relation.size_after(),
+            ),
+        ):
+            assert sorted(whole) == sorted(rows)
+            assert size == len(rows)
+            for row in self.old | self.new | {(0,) * self.arity, (7,) * self.arity}:
+                key = self.key(row)
+                of_key = sorted(self.value(other) for other in rows if self.key(other) == key)
+                assert sorted(read(key) or ()) == of_key
+                assert count(key) == len(of_key)
+                assert has(key, self.value(row)) == (row in rows)
+
+    @invariant()
+    def keeps_no_zero_and_counts_its_overlay(self) -> None:
+        relation = self.relation
+        for layer in (relation.overlay, relation.pending):
+            assert all(weight in (-1, 1) for changes in layer.values() for weight in changes.values())
+        assert all(relation.overlay.values()), "a key without changes is left in the overlay"
+        assert relation.overlay_rows == sum(len(changes) for changes in relation.overlay.values())
+        assert relation.run is None or relation.run.length, "an empty run is kept"
+        assert relation.nbytes >= 0
+        assert relation.fan_out >= 1.0
+
+
+class TestKeyedRelation(KeyedMachine.TestCase):  # type: ignore[name-defined,misc]
+    settings = settings(max_examples=120, stateful_step_count=15)
+
+
+class BagMachine(SmallMerges):
+    """A `Relation` is the dict of weights that it was given."""
+
+    relation: Relation
+
+    @initialize(data=st.data(), arity=st.integers(0, 4))
+    def make(self, data: st.DataObject, arity: int) -> None:
+        self.rows = st.tuples(*(values for _ in range(arity)))
+        self.deltas = st.dictionaries(self.rows, st.integers(-3, 3).filter(bool), max_size=6)
+        self.model: dict[Row, int] = data.draw(self.deltas)
+        self.relation = Relation(arity, self.model)
+
+    @rule(data=st.data(), keep=st.booleans())
+    def epoch(self, data: st.DataObject, keep: bool) -> None:
+        delta = data.draw(self.deltas)
+        for row in sorted(self.model)[:2]:
+            if data.draw(st.booleans()):
+                delta[row] = -self.model[row]
+        before = dict(self.relation.items())
+        self.relation.stage(delta)
+        assert dict(self.relation.items()) == before, "what is staged is not seen before the commit"
+        if not keep:
+            self.relation.rollback()
+            return
+        self.relation.commit()
+        total = {row: self.model.get(row, 0) + delta.get(row, 0) for row in {*self.model, *delta}}
+        self.model = {row: weight for row, weight in total.items() if weight}
+
+    @rule()
+    def merge(self) -> None:
+        self.relation.merge()
+
+    @invariant()
+    def reads_like_a_dict(self) -> None:
+        items = list(self.relation.items())
+        assert dict(items) == self.model
+        assert len(items) == len(self.model) == len(self.relation), "a row comes twice"
+        for row in (*self.model, (7,) * self.relation.arity):
+            assert self.relation.weight_before(row) == self.model.get(row, 0)
+        assert 0 not in self.relation.overlay.values()
+        assert self.relation.nbytes >= 0
+
+
+class TestRelation(BagMachine.TestCase):  # type: ignore[name-defined,misc]
+    settings = settings(max_examples=120, stateful_step_count=15)
+
+
+@pytest.fixture
+def small_merges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(relation_module, "_SMALLEST_MERGE", 4)
+    return
+
+
+@pytest.mark.usefixtures("small_merges")
+def test_an_overlay_is_merged_when_it_is_large_for_its_run() -> None:
+    relation = KeyedRelation(2, 1)
+    for number in range(4):
+        relation.stage((number, number), 1)
+    relation.commit()
+    assert relation.run is None
+    relation.stage((9, 9), 1)
+    relation.commit()
+    assert relation.run is not None
+    assert relation.overlay == {}
+    assert relation.overlay_rows == 0
+    assert relation.size_before() == 5
+
+
+@pytest.mark.usefixtures("small_merges")
+def test_a_bag_is_merged_when_it_is_made() -> None:
+    relation = Relation(1, {(number,): number + 1 for number in range(5)})
+    assert relation.run is not None
+    assert relation.overlay == {}
+    assert dict(relation.items()) == {(number,): number + 1 for number in range(5)}
+
+
+def test_a_commit_of_single_changes_does_not_copy_the_run() -> None:
+    """The cost of an epoch follows the delta: a run of 100,000 rows is left alone."""
+    rows = [(number * 2**40, number) for number in range(100_000)]
+    relation = KeyedRelation(2, 1, run_of(rows, 2))
+    run = relation.run
+    for number in range(100):
+        relation.stage((number, -1), 1)
+        relation.commit()
+    assert relation.run is run
+    assert relation.size_before() == 100_100
+
+
+@given(st.lists(st.tuples(values, values), min_size=1, unique=True))
+def test_fan_out_of_a_small_run_is_exact(rows: list[Row]) -> None:
+    relation = KeyedRelation(2, 1, run_of(rows, 2))
+    assert relation.fan_out == len(rows) / len({row[0] for row in rows})
+
+
+def test_an_empty_run_is_no_run() -> None:
+    relation = KeyedRelation(2, 1, run_of([], 2))
+    assert relation.run is None
+    assert relation.before(1) is None
+    assert relation.after(1) is None
+    assert list(relation.rows_before()) == []
+    assert relation.fan_out == 1.0
