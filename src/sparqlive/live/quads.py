@@ -25,7 +25,7 @@ SUBJECT, PREDICATE, OBJECT, GRAPH = range(4)
 _BULK = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """Which quads: of one graph, of several merged into a set, or of each named graph.
 
@@ -34,6 +34,12 @@ class Scope:
 
     kind: Literal["one", "merged", "named"]
     graphs: frozenset[int] | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.kind, self.graphs)))
+
+    def __hash__(self) -> int:  # a key of several dicts at every change
+        return self._hash  # type: ignore[attr-defined, no-any-return]
 
     def covers(self, graph: int) -> bool:
         if self.graphs is not None:

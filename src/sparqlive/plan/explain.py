@@ -15,6 +15,7 @@ from typing import Final
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import Apply, Flips, Of, Outer, Plus, Rule, Signs, State, Tested, Times, delta_rule
 from sparqlive.plan.forms import Form, Part, centre_of, decompose, form_of
+from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.wording import Node, Words, named, text_of_expression
 from sparqlive.sparql.algebra import Expression, Var
 
@@ -28,8 +29,8 @@ _INDEXES = "nothing but the quads' indexes"
 def explain(plan: op.Operator, sizes: Mapping[int, tuple[int, int]], text: str) -> str:
     """The query, its plan, its delta rules, what is stored, and the forms of its graph patterns.
 
-    `sizes` gives rows and bytes by the operator's number (its place in post-order), the result under -1.
-    Other keys stand for parts of the result that are stored apart.
+    `sizes` gives rows and bytes by the operator's number (its place in post-order), the result under -1. A
+    result that is kept as a product has its i-th part under -i; then the plan is shown as that product.
     """
     explanation = _Explanation(plan, sizes)
     sections = {
@@ -58,17 +59,21 @@ def keys_of_flips(operator: op.LeftJoin | op.Semi | op.Mark) -> tuple[Var, ...] 
 class _Explanation:
     def __init__(self, plan: op.Operator, sizes: Mapping[int, tuple[int, int]]) -> None:
         self._sizes = sizes
-        self._root = named(plan)
+        parts = independent_parts(plan)
+        self._apart = len(parts) > 1 and all(-number in sizes for number in range(1, len(parts) + 1))
+        self._root = named(op.Join(parts) if self._apart else plan)
         self._all = list(self._root.top_down())
+        self._results = self._root.children if self._apart else (self._root,)
         self._words = Words()
-        self._apart = sorted((key for key in sizes if not isinstance(key, int) or key < RESULT), key=str)
 
     def plan(self) -> Iterator[str]:
         lines = []
         for node in self._all:
-            kept = isinstance(node.operator, op.Distinct) or (node is self._root and not self._apart)
-            stored = "  (stored)" if kept and not isinstance(node.operator, op.Stored) else ""
-            lines.append(f"{'  ' * node.depth}{node.name}  {self._words.operator(node.operator)}{stored}")
+            words = self._words.operator(node.operator)
+            if self._apart and node is self._root:
+                words = "product of parts that share no variable"
+            stored = "  (stored)" if node in self._results or isinstance(node.operator, op.Distinct) else ""
+            lines.append(f"{'  ' * node.depth}{node.name}  {words}{stored}")
         yield from lines
         if any("°" in line for line in lines):
             yield "° may be unbound"
@@ -83,43 +88,51 @@ class _Explanation:
         for node in self._all:
             if node is self._root or not node.is_leaf:
                 yield from _RuleWriter(node, self._words).lines()
-        if any(isinstance(getattr(node.operator, "graph", None), op.MergedGraphs) for node in self._all):
+        yield from self._legend()
+
+    def _legend(self) -> Iterator[str]:
+        operators = [node.operator for node in self._all]
+        usual = any(isinstance(o, op.LeftJoin) or (isinstance(o, op.Semi) and not o.keep) for o in operators)
+        if usual:
+            yield "flips(B, ΔB): -1 where the first match in B enters, +1 where the last one leaves."
+        if any(isinstance(o, op.Semi) and o.keep for o in operators):
+            of = " of ⋉" if usual else ""
+            yield f"flips(B, ΔB){of}: +1 where the first match in B enters, -1 where the last one leaves."
+        if any(isinstance(o, op.Mark) for o in operators):
+            yield "flips(B, ΔB) of a mark: minus the old mark, plus the new one, where having a match changes."
+        if any(isinstance(o, op.Distinct) for o in operators):
+            yield "signs(A, ΔA): +1 where the count of a solution becomes positive, -1 where it ends."
+        if any(isinstance(getattr(o, "graph", None), op.MergedGraphs) for o in operators):
             yield "In a union of graphs a triple enters with its first graph and leaves with its last one."
 
     # What is stored
 
     def stored(self) -> Iterator[str]:
-        lines = list(self._below_the_result())
-        result = self._result()
-        if lines or self._apart or RESULT not in self._sizes:
-            yield result
-            yield from lines
-        else:
-            yield f"nothing but the {result}"
-
-    def _result(self) -> str:
+        below = list(self._below_the_result())
         if self._apart:
-            listed = [f"part {number}{self._size(key)}" for number, key in enumerate(self._apart, 1)]
-            return (
-                f"result, in parts that share no variable; their product is not stored: {'; '.join(listed)}"
-            )
-        if isinstance(self._root.operator, op.Distinct):
-            return f"result: the rows of {self._root.name} that have a count"
-        return f"result{self._size(RESULT)}"
+            names = " × ".join(node.name for node in self._results)
+            yield f"result: {names}, multiplied out when it is read"
+            for number, node in enumerate(self._results, 1):
+                yield f"{node.name}{self._size(-number)}: a part of the result"
+        elif isinstance(self._root.operator, op.Distinct):
+            yield f"result: the solutions that {self._root.name} counts"
+        else:
+            yield f"{'' if below else 'nothing but the '}result{self._size(RESULT)}"
+        yield from below
 
     def _below_the_result(self) -> Iterator[str]:
         for node in self._all:
+            size = "" if self._apart else self._size(node.number)
             match node.operator:
-                case op.Distinct():
-                    yield f"{node.name}{self._size(node.number)}: how often each solution occurs below DISTINCT"
+                case op.Distinct() if not (self._apart and node in self._results):
+                    yield f"{node.name}{size}: how often each solution occurs below DISTINCT"
                 case op.Stored() as stored:
-                    yield f"{node.name}{self._size(node.number)}: {self._why_stored(stored)}"
+                    yield f"{node.name}{size}: {self._why_stored(stored)}"
 
     def _why_stored(self, stored: op.Stored) -> str:
-        below = stored.source
         reasons = []
         for variable in dict.fromkeys(v for keys in stored.keys for v in keys):
-            why = "may be unbound" if variable in below.maybe else "is computed above them"
+            why = "is computed" if _is_computed(variable, stored) else "may be unbound"
             reasons.append(f"{self._words.variable(variable)} {why}")
         if not reasons:
             return "no shared variable leads to it"
@@ -178,8 +191,6 @@ class _Explanation:
         """What remembers the part's weights. `alone`: it is all that the operator holds."""
         keeper, above = self._keeper(node)
         unit = {Form.GROUND: "one weight", Form.STAR: "one weight a centre"}.get(part.form)
-        if keeper == "the result" and self._apart:
-            return f"{unit or 'its solutions'}, apart from the other parts"
         if unit is None or not alone or keeper is None:
             return _INDEXES
         if not all(variable in other.variables for other in above for variable in part.variables):
@@ -189,7 +200,8 @@ class _Explanation:
     def _keeper(self, node: Node) -> tuple[str | None, list[op.Operator]]:
         """What stores the content of an operator, seen through linear ones, and the operators between."""
         above: list[op.Operator] = []
-        while node.parent is not None:
+        while node not in self._results:
+            assert node.parent is not None, "the root is a result, or its children are"
             node = node.parent
             if isinstance(node.operator, op.Distinct):
                 return f"the counts of {node.name}", above
@@ -198,7 +210,13 @@ class _Explanation:
             if not isinstance(node.operator, op.Project | op.Filter | op.Extend):
                 return None, above
             above.append(node.operator)
-        return "the result", above
+        return node.name if self._apart else "the result", above
+
+
+def _is_computed(variable: Var, operator: op.Operator) -> bool:
+    if isinstance(operator, op.Extend) and operator.variable == variable:
+        return True
+    return any(_is_computed(variable, child) for child in operator.children)
 
 
 class _RuleWriter:
@@ -245,7 +263,8 @@ class _RuleWriter:
     def _term(self, rule: Rule, alone: bool) -> str:
         self._met.clear()
         text = self._rule(rule)
-        return f"({text})" if not alone and isinstance(rule, Outer | Tested) and " " in text else text
+        infix = isinstance(rule, Outer) or (isinstance(rule, Tested) and isinstance(rule.operator, op.Semi))
+        return f"({text})" if infix and not alone else text
 
     def _rule(self, rule: Rule) -> str:
         match rule:
@@ -301,24 +320,15 @@ class _RuleWriter:
 
     def _flips(self, operator: op.LeftJoin | op.Semi | op.Mark) -> str:
         keys = keys_of_flips(operator)
-        match operator:
-            case op.Mark():
-                signs = "minus the old mark and plus the new one where having a match changes"
-            case op.Semi(_, _, True, _):
-                signs = "+1 where the first match enters, -1 where the last one leaves"
-            case _:
-                signs = "-1 where the first match enters, +1 where the last one leaves"
-        if keys is None:
-            return f"flips by whole left solutions, because {self._why_whole(operator)}: {signs}"
-        by = f"by {self._words.listed(keys)}" if keys else "for all solutions at once (no shared variable)"
-        return f"flips {by}: {signs}"
-
-    def _why_whole(self, operator: op.LeftJoin | op.Semi | op.Mark) -> str:
+        if keys:
+            return f"flips by {self._words.listed(keys)}"
+        if keys is not None:
+            return "flips of the whole right side at once: there is no shared variable"
         if isinstance(operator, op.LeftJoin) and operator.condition is not None:
-            return "whether a pair matches depends on its condition"
+            return "flips by whole left solutions: the condition decides on each pair (in ⋈ as well)"
         maybe = operator.left.maybe | operator.right.maybe
         unbound = [v for v in op.shared(operator.left, operator.right) if v in maybe]
-        return f"{self._words.listed(unbound)} may be unbound"
+        return f"flips by whole left solutions: {self._words.listed(unbound)} may be unbound"
 
 
 def _state(node: Node, state: State) -> str:

@@ -119,7 +119,7 @@ class Node:
     def constant(self) -> bool:
         """Whether nothing below reads quads, so that its change is always nothing."""
         if self.is_leaf:
-            return isinstance(self.operator, op.Table)
+            return isinstance(self.operator, op.Table | op.Parameters)
         return all(child.constant for child in self.children)
 
     def top_down(self) -> Iterator[Node]:
@@ -145,7 +145,7 @@ def _letter(operator: op.Operator) -> str:
             return "T"
         case op.Names() | op.Nodes():
             return "N"
-        case op.Table():
+        case op.Table() | op.Parameters():
             return "V"
         case op.Extend():
             return "E"
