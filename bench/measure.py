@@ -105,7 +105,7 @@ def same(what: str, ours: object, peer: object) -> None:
 def solutions(store: pyoxigraph.Store, query: str) -> int:
     """Evaluates a query with the peer, to its last solution."""
     count = 0
-    for _ in store.query(query):  # type: ignore[union-attr]
+    for _ in store.query(query):
         count += 1
     return count
 

@@ -67,7 +67,7 @@ def merges_watched(seconds: list[float]) -> Iterator[None]:
     kept: list[tuple[type, Callable[..., Any]]] = []
 
     def watch(kind: type) -> None:
-        original = kind.merge  # type: ignore[attr-defined]
+        original = kind.merge
 
         def merge(self: Any) -> None:
             start = time.perf_counter()
@@ -75,7 +75,7 @@ def merges_watched(seconds: list[float]) -> Iterator[None]:
             seconds[0] += time.perf_counter() - start
 
         kept.append((kind, original))
-        kind.merge = merge  # type: ignore[attr-defined]
+        kind.merge = merge
 
     for kind in (KeyedRelation, Relation):
         watch(kind)
@@ -83,7 +83,7 @@ def merges_watched(seconds: list[float]) -> Iterator[None]:
         yield
     finally:
         for kind, original in kept:
-            kind.merge = original  # type: ignore[attr-defined]
+            kind.merge = original
 
 
 def stream(session: sparqlive.Session, rows: int, changes: int) -> tuple[list[float], list[float]]:

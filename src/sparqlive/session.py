@@ -162,8 +162,9 @@ class Session:
         parsed, plan = self._plan(query, base, volatile=True)
         with self._lock, deadline(timeout_seconds):
             self.ensure_open()
-            maintained = Maintained(rewrite(plan), self._quads, self._terms)
-            return Answer(parsed, maintained.compute(), self.dictionary)
+            with self._quads.temporary():
+                rows = Maintained(rewrite(plan), self._quads, self._terms).compute()
+            return Answer(parsed, rows, self.dictionary)
 
     def _plan(self, text: str, base: str | None, volatile: bool) -> tuple[Query, Operator]:
         parsed = parse_query(text, base)
@@ -190,7 +191,7 @@ class Session:
             self.ensure_open()
             changes, ignored = self._effective(deletes, inserts)
             if not changes:
-                return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, dict(self._views.by_name)))
+                return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self._views))
             collecting = gc.isenabled()
             gc.disable()  # a collection over large views would stop an epoch for milliseconds
             try:
@@ -268,7 +269,7 @@ class Session:
         self, number: int, changes: Sequence[Change], ignored: int, changed: Mapping[str, Delta]
     ) -> Epoch:
         inserted = sum(change[4] > 0 for change in changes)
-        deltas = Deltas(number, changed, self._views.by_name)
+        deltas = Deltas(number, changed, self._views)
         return Epoch(number, inserted, len(changes) - inserted, ignored, deltas)
 
     # Reading and closing

@@ -9,6 +9,7 @@ that change something; what is staged is seen by `after` and forgotten by `rollb
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -139,8 +140,9 @@ class Quads:
         counted = self._counted.setdefault(scope, {})
         found = counted.get(kind)
         if found is None:
-            found = counted[kind] = _Counted(kind, scope)
+            found = _Counted(kind, scope)
             found.load(self._scope_rows(scope, None))
+            counted[kind] = found
             for change in self.staged.get(scope, ()):
                 found.stage(change)
             found.settle()
@@ -172,8 +174,31 @@ class Quads:
         else:
             self._plural.add(scope)
 
+    @contextmanager
+    def temporary(self) -> Iterator[None]:
+        """Scopes and indexes that are made inside are forgotten afterwards; inverses are kept."""
+        indexes = {scope: set(found) for scope, found in self._indexes.items()}
+        counted = {scope: set(found) for scope, found in self._counted.items()}
+        merged, plural, single = set(self._merged), set(self._plural), set(self._single)
+        try:
+            yield
+        finally:
+            for scope, made in self._indexes.items():
+                for index in set(made) - indexes.get(scope, set()):
+                    del made[index]
+            for scope, counts in self._counted.items():
+                for kind in set(counts) - counted.get(scope, set()):
+                    del counts[kind]
+            for scope in set(self._merged) - merged:
+                del self._merged[scope]
+                for key in [key for key in self._pairs if key[0] == scope]:
+                    del self._pairs[key]
+                    self._inverse.pop(key, None)
+            self._plural = plural
+            self._single = {graph: scope for graph, scope in self._single.items() if graph in single}
+
     def _merge(self, scope: Scope) -> None:
-        merged = self._merged[scope] = _Merged()
+        merged = _Merged()
         seen: dict[int, dict[tuple[int, ...], int]] = {}
         for (graph, predicate), pairs in list(self._pairs.items()):
             if isinstance(graph, int) and scope.covers(graph):
@@ -185,6 +210,7 @@ class Quads:
             for pair, count in counts.items():
                 if count > 1:
                     merged.again[(pair[0], predicate, pair[1])] = count - 1
+        self._merged[scope] = merged  # last: an evaluation that is stopped here leaves nothing half made
 
     # Changing
 

@@ -83,7 +83,7 @@ class _Explanation:
     # Delta rules
 
     def rules(self) -> Iterator[str]:
-        yield "X is the content before the change, X′ after it, ΔX what the change adds (+) and removes (-)."
+        yield "A is the content before the change, A′ after it, ΔA what the change adds (+) and removes (-)."
         yield "T(G) are the matches of a pattern in the quads G; ⋈ multiplies weights, + adds them."
         for node in self._all:
             if node is self._root or not node.is_leaf:
@@ -99,7 +99,7 @@ class _Explanation:
             of = " of ⋉" if usual else ""
             yield f"flips(B, ΔB){of}: +1 where the first match in B enters, -1 where the last one leaves."
         if any(isinstance(o, op.Mark) for o in operators):
-            yield "flips(B, ΔB) of a mark: minus the old mark, plus the new one, where having a match changes."
+            yield "flips(B, ΔB) of a mark: minus the old mark, plus the new one, where it changes."
         if any(isinstance(o, op.Distinct) for o in operators):
             yield "signs(A, ΔA): +1 where the count of a solution becomes positive, -1 where it ends."
         if any(isinstance(getattr(o, "graph", None), op.MergedGraphs) for o in operators):
@@ -147,32 +147,31 @@ class _Explanation:
     # Graph patterns
 
     def graph_patterns(self) -> Iterator[str]:
-        count = 0
-        for node in self._all:
-            in_join = node.parent is not None and isinstance(node.parent.operator, op.Join)
-            if isinstance(node.operator, op.Join):
-                patterns = [child for child in node.children if isinstance(child.operator, op.Scan)]
-                whole = len(patterns) == len(node.children)
-            else:
-                patterns, whole = [node] if isinstance(node.operator, op.Scan) and not in_join else [], True
-            if patterns:
-                count += 1
-                yield from self._basic_pattern(node, patterns, whole)
-        if not count:
+        found = [(node, patterns) for node in self._all if (patterns := _patterns(node))]
+        found.sort(key=lambda item: self._all.index(item[1][0]))
+        top = {_below_linear(result) for result in self._results} if self._apart else set()
+        together = [pattern for node, patterns in found if node in top for pattern in patterns]
+        if len(together) > 1:
+            form = form_of(_scans(together)).value
+            yield f"{_names(together)}: {form}, in {len(self._results)} parts that are stored apart"
+        for node, patterns in found:
+            indent = "  " if node in top and len(together) > 1 else ""
+            for line in self._basic_pattern(node, patterns):
+                yield indent + line
+        if not found:
             yield "none"
 
-    def _basic_pattern(self, node: Node, patterns: list[Node], whole: bool) -> Iterator[str]:
-        """`whole`: nothing else is joined with the patterns."""
-        scans = [pattern.operator for pattern in patterns if isinstance(pattern.operator, op.Scan)]
-        parts = decompose(scans)
+    def _basic_pattern(self, node: Node, patterns: list[Node]) -> Iterator[str]:
+        parts = decompose(_scans(patterns))
+        indent = ""
         if len(parts) > 1:
-            names = " ".join(pattern.name for pattern in patterns)
-            yield f"{names}: {form_of(scans).value}, {len(parts)} parts that share no variable"
-        indent = "  " if len(parts) > 1 else ""
+            form = form_of(_scans(patterns)).value
+            yield f"{_names(patterns)}: {form}, {len(parts)} parts that share no variable"
+            indent = "  "
+        nothing_else = len(parts) == 1 and len(patterns) == max(1, len(node.children))
         for part in parts:
-            names = " ".join(patterns[place].name for place in part.positions)
-            cached = self._cached(node, part, alone=whole and len(parts) == 1)
-            yield f"{indent}{names}: {self._form(part)}; cached: {cached}"
+            names = _names([patterns[place] for place in part.positions])
+            yield f"{indent}{names}: {self._form(part)}; cached: {self._cached(node, part, nothing_else)}"
 
     def _form(self, part: Part) -> str:
         centre = centre_of(part.scans)
@@ -211,6 +210,28 @@ class _Explanation:
                 return None, above
             above.append(node.operator)
         return node.name if self._apart else "the result", above
+
+
+def _patterns(node: Node) -> list[Node]:
+    """The basic graph pattern that an operator holds: the scans of a join, or a scan that nothing joins."""
+    if isinstance(node.operator, op.Join):
+        return [child for child in node.children if isinstance(child.operator, op.Scan)]
+    in_join = node.parent is not None and isinstance(node.parent.operator, op.Join)
+    return [node] if isinstance(node.operator, op.Scan) and not in_join else []
+
+
+def _scans(patterns: list[Node]) -> list[op.Scan]:
+    return [pattern.operator for pattern in patterns if isinstance(pattern.operator, op.Scan)]
+
+
+def _names(nodes: list[Node]) -> str:
+    return " ".join(node.name for node in nodes)
+
+
+def _below_linear(node: Node) -> Node:
+    while isinstance(node.operator, op.Project | op.Filter | op.Extend | op.Distinct):
+        node = node.children[0]
+    return node
 
 
 def _is_computed(variable: Var, operator: op.Operator) -> bool:

@@ -33,10 +33,11 @@ def translate(query: al.Query, union_default: bool) -> op.Operator:
 class _Scope:
     """Where a pattern is evaluated: the active graph, and inside EXISTS what is passed into its leaves.
 
-    `passed` are columns of `outer`, the solutions around the EXISTS.
+    `named`: inside GRAPH. `passed` are columns of `outer`, the solutions around the EXISTS.
     """
 
     graph: op.GraphChoice
+    named: bool = False
     passed: tuple[Var, ...] = ()
     outer: op.Operator = op.UNIT
 
@@ -124,24 +125,20 @@ class _Translator:
         return plan if names is None else op.Join((names, plan))
 
     def _names(self, scope: _Scope) -> op.Operator | None:
-        match scope.graph:
-            case op.NamedGraphs() as graphs:
-                return op.Names(graphs)
-            case op.OneGraph(name) as graph if name is not None and graph != self._default_graph():
-                return op.Names(graph)
-            case op.MergedGraphs(()) if self._default_graph() != scope.graph:
-                return op.Table((), ())
-        return None
+        if not scope.named:
+            return None
+        if isinstance(scope.graph, op.MergedGraphs):  # a graph that the dataset does not have
+            return op.Table((), ())
+        return op.Names(scope.graph)
 
     def _graph(self, name: Var | NamedNode, source: al.Pattern, scope: _Scope) -> op.Operator:
         named = None if self._dataset is None else tuple(dict.fromkeys(self._dataset.named))
         if not isinstance(name, Var):
             absent = named is not None and name not in named
-            return self._pattern(
-                source, replace(scope, graph=op.MergedGraphs(()) if absent else op.OneGraph(name))
-            )
+            graph = op.MergedGraphs(()) if absent else op.OneGraph(name)
+            return self._pattern(source, replace(scope, graph=graph, named=True))
         hidden = self._fresh("graph")
-        inner = self._pattern(source, replace(scope, graph=op.NamedGraphs(hidden, named)))
+        inner = self._pattern(source, replace(scope, graph=op.NamedGraphs(hidden, named), named=True))
         if name in inner.variables:
             # The pattern binds the variable too: the two must agree, and the graph's name is always there.
             unbound = al.Call("!", (al.Call("BOUND", (name,)),))
