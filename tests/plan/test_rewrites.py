@@ -63,7 +63,9 @@ def names(variables: tuple[Var, ...]) -> str:
 def text(plan: op.Operator) -> str:
     """The plan on one line; an operator between two others has brackets unless it is outermost."""
     shape = _text(plan)
-    return shape[1:-1] if shape.startswith("(") and isinstance(plan, op.Join | op.Union | op.LeftJoin) else shape
+    return (
+        shape[1:-1] if shape.startswith("(") and isinstance(plan, op.Join | op.Union | op.LeftJoin) else shape
+    )
 
 
 def _text(plan: op.Operator) -> str:

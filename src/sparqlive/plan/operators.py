@@ -62,6 +62,43 @@ class Operator:
         return frozenset(self.variables) - self.always
 
 
+class _OverOne(Operator):
+    """An operator over one source, whose columns it has unless it says otherwise."""
+
+    source: Operator
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return (self.source,)
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return self.source.variables
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return self.source.always
+
+
+class _OverTwo(Operator):
+    """An operator over two sides, which has the columns of the left one unless it says otherwise."""
+
+    left: Operator
+    right: Operator
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return (self.left, self.right)
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return self.left.variables
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return self.left.always
+
+
 def ordered_union(*groups: tuple[Var, ...]) -> tuple[Var, ...]:
     return tuple(dict.fromkeys(variable for group in groups for variable in group))
 
@@ -194,34 +231,18 @@ class Join(Operator):
 
 
 @dataclass(frozen=True)
-class Filter(Operator):
+class Filter(_OverOne):
     condition: Expression
     source: Operator
 
-    @cached_property
-    def children(self) -> tuple[Operator, ...]:
-        return (self.source,)
-
-    @cached_property
-    def variables(self) -> tuple[Var, ...]:
-        return self.source.variables
-
-    @cached_property
-    def always(self) -> frozenset[Var]:
-        return self.source.always
-
 
 @dataclass(frozen=True)
-class Extend(Operator):
+class Extend(_OverOne):
     """Binds a new variable; an error leaves it unbound."""
 
     source: Operator
     variable: Var
     expression: Expression
-
-    @cached_property
-    def children(self) -> tuple[Operator, ...]:
-        return (self.source,)
 
     @cached_property
     def variables(self) -> tuple[Var, ...]:
@@ -245,7 +266,7 @@ def _never_fails(expression: Expression, always: frozenset[Var]) -> bool:
 
 
 @dataclass(frozen=True)
-class Project(Operator):
+class Project(_OverOne):
     """Keeps some variables and sums the weights of solutions that become equal.
 
     A variable that the source does not have is never bound.
@@ -253,10 +274,6 @@ class Project(Operator):
 
     source: Operator
     columns: tuple[Var, ...]
-
-    @cached_property
-    def children(self) -> tuple[Operator, ...]:
-        return (self.source,)
 
     @cached_property
     def variables(self) -> tuple[Var, ...]:
@@ -288,7 +305,7 @@ class Union(Operator):
 
 
 @dataclass(frozen=True)
-class LeftJoin(Operator):
+class LeftJoin(_OverTwo):
     """OPTIONAL: left solutions with their matches that satisfy the condition, else alone."""
 
     left: Operator
@@ -296,20 +313,12 @@ class LeftJoin(Operator):
     condition: Expression | None
 
     @cached_property
-    def children(self) -> tuple[Operator, ...]:
-        return (self.left, self.right)
-
-    @cached_property
     def variables(self) -> tuple[Var, ...]:
         return ordered_union(self.left.variables, self.right.variables)
 
-    @cached_property
-    def always(self) -> frozenset[Var]:
-        return self.left.always
-
 
 @dataclass(frozen=True)
-class Semi(Operator):
+class Semi(_OverTwo):
     """Left solutions that have (`keep`) or have not a compatible right one: EXISTS, NOT EXISTS, MINUS.
 
     `domain`: a right solution counts only if it binds one of these variables together with the left one
@@ -322,18 +331,6 @@ class Semi(Operator):
     domain: tuple[Var, ...] | None = None
 
     @cached_property
-    def children(self) -> tuple[Operator, ...]:
-        return (self.left, self.right)
-
-    @cached_property
-    def variables(self) -> tuple[Var, ...]:
-        return self.left.variables
-
-    @cached_property
-    def always(self) -> frozenset[Var]:
-        return self.left.always
-
-    @cached_property
     def tests_domain(self) -> bool:
         """Whether the domain must be looked at in each pair: no variable of it is bound in all pairs."""
         if self.domain is None:
@@ -342,16 +339,12 @@ class Semi(Operator):
 
 
 @dataclass(frozen=True)
-class Mark(Operator):
+class Mark(_OverTwo):
     """Adds a hidden boolean to left solutions: whether a compatible right one exists."""
 
     left: Operator
     right: Operator
     variable: Var
-
-    @cached_property
-    def children(self) -> tuple[Operator, ...]:
-        return (self.left, self.right)
 
     @cached_property
     def variables(self) -> tuple[Var, ...]:
@@ -363,42 +356,18 @@ class Mark(Operator):
 
 
 @dataclass(frozen=True)
-class Distinct(Operator):
+class Distinct(_OverOne):
     """Each solution once. Its counts are stored."""
 
     source: Operator
 
-    @cached_property
-    def children(self) -> tuple[Operator, ...]:
-        return (self.source,)
-
-    @cached_property
-    def variables(self) -> tuple[Var, ...]:
-        return self.source.variables
-
-    @cached_property
-    def always(self) -> frozenset[Var]:
-        return self.source.always
-
 
 @dataclass(frozen=True)
-class Stored(Operator):
+class Stored(_OverOne):
     """The same solutions, kept in memory and indexed, because keys cannot be pushed into the source."""
 
     source: Operator
     keys: tuple[tuple[Var, ...], ...]
-
-    @cached_property
-    def children(self) -> tuple[Operator, ...]:
-        return (self.source,)
-
-    @cached_property
-    def variables(self) -> tuple[Var, ...]:
-        return self.source.variables
-
-    @cached_property
-    def always(self) -> frozenset[Var]:
-        return self.source.always
 
 
 def _graph_variable(graph: GraphChoice) -> tuple[Var, ...]:

@@ -17,6 +17,7 @@ from typing import Final
 from pyoxigraph import Literal, NamedNode
 
 from sparqlive.plan import operators as op
+from sparqlive.plan.expressions import mentioned
 from sparqlive.sparql.algebra import Aggregate, Call, Constant, Exists, Expression, Term, Var, VarOrTerm
 
 _SHOWN_ROWS = 3
@@ -202,6 +203,9 @@ class Words:
     def listed(self, variables: Iterable[Var], maybe: Iterable[Var] = ()) -> str:
         return " ".join(map(self.marked(maybe), variables))
 
+    def _marked_expression(self, expression: Expression, always: frozenset[Var]) -> str:
+        return text_of_expression(expression, self.marked(mentioned(expression) - always))
+
     def operator(self, operator: op.Operator) -> str:
         match operator:
             case op.Scan():
@@ -218,9 +222,9 @@ class Words:
                 times = Counter(v for part in parts for v in part.variables)
                 return f"join{self._on([v for v, number in times.items() if number > 1], operator.maybe)}"
             case op.Filter(condition, source):
-                return f"filter {text_of_expression(condition, self.marked(source.maybe))}"
+                return f"filter {self._marked_expression(condition, source.always)}"
             case op.Extend(source, variable, expression):
-                value = text_of_expression(expression, self.marked(source.maybe))
+                value = self._marked_expression(expression, source.always)
                 return f"bind {value} as {self.listed([variable], operator.maybe)}"
             case op.Project(_, columns):
                 return f"project {self.listed(columns, operator.maybe) or 'no variable'}"
@@ -237,9 +241,9 @@ class Words:
         on = self._on(op.shared(left, right), left.maybe | right.maybe)
         match operator:
             case op.LeftJoin(_, _, condition):
-                maybe = (left.maybe | right.maybe) - left.always - right.always
-                test = "" if condition is None else f" if {text_of_expression(condition, self.marked(maybe))}"
-                return f"optional{on}{test}"
+                if condition is None:
+                    return f"optional{on}"
+                return f"optional{on} if {self._marked_expression(condition, left.always | right.always)}"
             case op.Semi(_, _, keep, domain):
                 if domain is None:
                     return f"{'exists' if keep else 'not exists'}{on}"
