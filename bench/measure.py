@@ -95,6 +95,11 @@ def middle(samples: Iterable[float]) -> float:
     return median(samples)
 
 
+def span(samples: Sequence[float]) -> str:
+    """How far apart the rounds of a slow measurement are: a busy machine shows here."""
+    return f"{duration(min(samples))} to {duration(max(samples))} in {len(samples)} rounds"
+
+
 def same(what: str, ours: object, peer: object) -> None:
     """A benchmark of wrong results is worth nothing: it stops."""
     if ours != peer:

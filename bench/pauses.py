@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from pyoxigraph import NamedNode, Quad
@@ -44,13 +45,16 @@ class Collections:
 
     def __init__(self) -> None:
         self.pauses: list[tuple[float, int]] = []
+        self.total = 0.0
         self._start = 0.0
 
     def __call__(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             self._start = time.perf_counter()
         else:
-            self.pauses.append((time.perf_counter() - self._start, info["generation"]))
+            pause = time.perf_counter() - self._start
+            self.total += pause
+            self.pauses.append((pause, info["generation"]))
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -86,22 +90,31 @@ def merges_watched(seconds: list[float]) -> Iterator[None]:
             kind.merge = original
 
 
-def stream(session: sparqlive.Session, rows: int, changes: int) -> tuple[list[float], list[float]]:
-    """Old members leave and new ones come, in turn: seconds a change, and those of them spent in merges."""
+@dataclass(frozen=True)
+class Sample:
+    """The seconds of one change, and how many of them went into merges and into the collector."""
+
+    seconds: float
+    merging: float
+    collecting: float
+
+
+def stream(session: sparqlive.Session, rows: int, changes: int, collections: Collections) -> list[Sample]:
+    """Old members leave and new ones come, in turn."""
     leaving = left(rows, changes)
-    samples, merging = [], []
+    samples = []
     merged = [0.0]
-    with merges_watched(merged):
+    with merges_watched(merged), collections.watched():
         for step in range(changes):
-            merged[0] = 0.0
+            merged[0], collected = 0.0, collections.total
             change = member(leaving[step // 2] if step % 2 else rows + step // 2)
             start = time.perf_counter()
             epoch = session.apply(delete=[change]) if step % 2 else session.apply(insert=[change])
             delta = epoch.deltas["members"]
-            samples.append(time.perf_counter() - start)
-            merging.append(merged[0])
+            elapsed = time.perf_counter() - start
+            samples.append(Sample(elapsed, merged[0], collections.total - collected))
             same("pauses", len(delta), 1)
-    return samples, merging
+    return samples
 
 
 def left(rows: int, changes: int) -> list[int]:
@@ -123,11 +136,10 @@ def run(sizes: Sizes) -> Report:
         _, loading = timed(lambda: session.load(graph(rows)))
         view, registering = timed(lambda: session.view("members", QUERY))
         same("pauses", len(view), rows)
-        with collections.watched():
-            samples, merging = stream(session, rows, changes)
+        samples = stream(session, rows, changes, collections)
         same("pauses", view.weights(), expected(rows, changes))
         _, whole = timed(gc.collect)
-    _figures(report, f"pauses, view of {rows:,} rows, {changes:,} changes", samples, merging, collections)
+    _figures(report, f"pauses, view of {rows:,} rows, {changes:,} changes", samples, collections)
     report.remarks.append(
         f"pauses: loaded in {duration(loading)}, view computed in {duration(registering)}; a full collection "
         f"afterwards took {duration(whole)}."
@@ -135,26 +147,25 @@ def run(sizes: Sizes) -> Report:
     return report
 
 
-def _figures(
-    report: Report, name: str, samples: list[float], merging: list[float], collections: Collections
-) -> None:
+def _figures(report: Report, name: str, samples: list[Sample], collections: Collections) -> None:
+    times = [sample.seconds for sample in samples]
     longest = max((pause for pause, _ in collections.pauses), default=0.0)
     report.at_most(f"{name}: longest pause of the garbage collector", longest, PAUSE_WANTED, duration)
-    report.note(
-        f"{name}: p50, p99, longest change",
-        ", ".join(
-            duration(value) for value in (percentile(samples, 50), percentile(samples, 99), max(samples))
-        ),
-    )
+    marks = (percentile(times, 50), percentile(times, 99), max(times))
+    report.note(f"{name}: p50, p99, longest change", ", ".join(map(duration, marks)))
     generations = Counter(generation for _, generation in collections.pauses)
     counts = ", ".join(f"{count} of generation {number}" for number, count in sorted(generations.items()))
     report.remarks.append(f"pauses: collections during the stream: {counts or 'none'}.")
-    order = sorted(range(len(samples)), key=samples.__getitem__, reverse=True)[:5]
-    text = ", ".join(f"{duration(samples[i])} (merges {duration(merging[i])})" for i in order)
-    merges = sum(spent > 0 for spent in merging)
+    slowest = sorted(samples, key=lambda sample: sample.seconds, reverse=True)[:5]
+    text = ", ".join(
+        f"{duration(s.seconds)} (merges {duration(s.merging)}, collector {duration(s.collecting)})"
+        for s in slowest
+    )
+    merges = sum(sample.merging > 0 for sample in samples)
     report.remarks.append(
-        f"pauses: {merges} changes folded an overlay into its run, {duration(sum(merging))} of "
-        f"{duration(sum(samples))} in all; the longest changes: {text}."
+        f"pauses: {merges} changes folded an overlay into its run, "
+        f"{duration(sum(s.merging for s in samples))} of {duration(sum(times))} in all; "
+        f"the longest changes: {text}."
     )
 
 

@@ -9,9 +9,21 @@ from collections.abc import Iterator
 from pyoxigraph import NamedNode, Quad, Store
 
 import sparqlive
-from bench.measure import Report, Sizes, bag, duration, middle, percentile, run_alone, same, solutions, timed
+from bench.measure import (
+    Report,
+    Sizes,
+    bag,
+    duration,
+    middle,
+    percentile,
+    run_alone,
+    same,
+    solutions,
+    span,
+    timed,
+)
 
-SIZES = {"subjects": (1_000_000, 50_000), "changes_a_round": (300, 100), "rounds": (3, 2)}
+SIZES = {"subjects": (1_000_000, 50_000), "changes_a_round": (200, 100), "rounds": (5, 2)}
 WANTED = 10_000.0
 
 _PREFIX = "http://example.org/"
@@ -54,7 +66,7 @@ def run(sizes: Sizes) -> Report:
     report.remarks.append(
         f"star: {3 * subjects:,} triples loaded in {duration(loading)} (peer {duration(peer_loading)}), of "
         f"which making them took {duration(making)}; view computed in {duration(registering)}; "
-        f"p99 of a change {duration(percentile(ours, 99))}."
+        f"p99 of a change {duration(percentile(ours, 99))}; peer {span(peer)}."
     )
     return report
 

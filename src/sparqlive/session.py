@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal
 
-from pyoxigraph import DefaultGraph, NamedNode, Quad
+from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
 from sparqlive.errors import CheckFailed, Closed, Error, InvalidChange, Unsupported, ViewExists
 from sparqlive.live.deadline import deadline
@@ -27,6 +27,7 @@ from sparqlive.plan.checks import check_functions
 from sparqlive.plan.operators import Operator
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
+from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.translate import translate
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.read import check_quad, read_objects, read_paths, read_text
@@ -82,7 +83,8 @@ class Session:
         Triples, and quads of the unnamed graph, go into `graph` if one is named.
         """
         name = NamedNode(graph) if isinstance(graph, str) else graph
-        return self._epoch((), list(_read_source(source, name)))
+        with _collector_paused():
+            return self._epoch((), list(_read_source(source, name)))
 
     def apply(self, insert: Changes = (), delete: Changes = (), *, strategy: Strategy = "auto") -> Epoch:
         """Applies one batch: deletes first, then inserts. Quads, triples, or N-Quads text.
@@ -163,7 +165,7 @@ class Session:
         with self._lock, deadline(timeout_seconds):
             self.ensure_open()
             with self._quads.temporary():
-                rows = Maintained(rewrite(plan), self._quads, self._terms).compute()
+                rows = Maintained(store_unreachable(rewrite(plan)), self._quads, self._terms).compute()
             return Answer(parsed, rows, self.dictionary)
 
     def _plan(self, text: str, base: str | None, volatile: bool) -> tuple[Query, Operator]:
@@ -192,37 +194,34 @@ class Session:
             changes, ignored = self._effective(deletes, inserts)
             if not changes:
                 return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self._views))
-            collecting = gc.isenabled()
-            gc.disable()  # a collection over large views would stop an epoch for milliseconds
-            try:
+            with _collector_paused():
                 return self._carry(changes, ignored)
-            finally:
-                if collecting:
-                    gc.enable()
 
-    def _effective(self, deletes: Iterable[Quad], inserts: Iterable[Quad]) -> tuple[list[Change], int]:
+    def _effective(self, deletes: Iterable[Any], inserts: Iterable[Any]) -> tuple[list[Change], int]:
         """The changes that change something: the last word on a quad wins, the graph is a set."""
-        encode = self._encode
         wanted: dict[tuple[int, int, int, int], int] = {}
-        given = 0
-        for weight, quads in ((-1, deletes), (1, inserts)):
-            for quad in quads:
-                wanted[encode(quad)] = weight
-                given += 1
-        there = self._quads.__contains__
-        changes = [(*quad, weight) for quad, weight in wanted.items() if there(quad) == (weight < 0)]
+        given = self._want(wanted, deletes, -1) + self._want(wanted, inserts, 1)
+        changes = self._quads.effective(wanted)
         return changes, given - len(changes)
 
-    def _encode(self, quad: Any) -> tuple[int, int, int, int]:
-        known = self.dictionary.ids.get
-        if type(quad) is Quad:
-            subject, predicate, object_, graph = quad
-            ids = (known(subject), known(predicate), known(object_), known(graph))
-            if None not in ids:
-                return ids  # type: ignore[return-value]
-        id_of = self.dictionary.id_of
-        subject, predicate, object_, graph = check_quad(quad, None)
-        return id_of(subject), id_of(predicate), id_of(object_), id_of(graph)
+    def _want(self, wanted: dict[tuple[int, int, int, int], int], quads: Iterable[Any], weight: int) -> int:
+        """Encodes quads; how many there were."""
+        ids, id_of = self.dictionary.ids, self.dictionary.id_of
+        given = 0
+        for quad in quads:
+            given += 1
+            if type(quad) is Quad:
+                subject, predicate, object_, graph = quad
+                try:
+                    wanted[ids[subject], ids[predicate], ids[object_], ids[graph]] = weight
+                    continue
+                except KeyError:  # a term that is new, or out of the cache
+                    pass
+            if type(quad) is not Quad or type(quad.object) is Triple:
+                subject, predicate, object_, graph = check_quad(quad, None)
+            wanted[id_of(subject), id_of(predicate), id_of(object_), id_of(graph)] = weight
+            ids = self.dictionary.ids
+        return given
 
     def _carry(self, changes: Sequence[Change], ignored: int) -> Epoch:
         number = self.epoch + 1
@@ -303,6 +302,18 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No garbage collection inside: one over large views would stop an epoch for milliseconds."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _read_changes(changes: Changes) -> list[Any]:

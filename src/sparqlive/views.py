@@ -200,7 +200,7 @@ class View:
     def explain(self) -> str:
         """The plan, its delta rules, what is stored and how large it is."""
         with self._session.reading():
-            return explain(self.content.plan, self.content.sizes(), self.text)
+            return explain(self.content.shown(), self.content.sizes(), self.text)
 
     def stats(self) -> dict[str, Any]:
         """Numbers about the view: rows, bytes of state, the last epoch that changed it."""

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from sparqlive.live import left_join, semi
 from sparqlive.plan import operators as op
-from sparqlive.plan.explain import explain, keys_of_flips, text_of_expression
+from sparqlive.plan.explain import explain, text_of_expression
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql import algebra as al
@@ -318,7 +317,7 @@ def test_constants_do_not_change() -> None:
     assert sections("SELECT * { VALUES ?x { 1 } }")["delta rules"] == "ΔP = 0"
     optional = sections("SELECT * { ?x :p ?y OPTIONAL { VALUES (?x ?z) { (:a 1) } } }")["delta rules"]
     assert "ΔL = T1(ΔG) ⟕ V" in optional
-    assert "by ?x" not in optional
+    assert "flips" not in optional
 
 
 def test_excluded_predicates() -> None:
@@ -406,12 +405,3 @@ def test_fixtures_explain_and_rules_name_what_the_plan_has(fixture: Fixture) -> 
     without_expressions = re.sub(r"_\{.*?\}(?=\(| [A-ZΔ])", "", "\n".join(rules))
     assert rules
     assert set(re.findall(r"\b[A-Z]\d*\b", without_expressions.replace("Δ", " "))) <= {*shown, "G"}
-
-
-@pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)
-def test_keys_of_flips_are_those_that_the_executor_uses(fixture: Fixture) -> None:
-    for operator in operators(plan_of(fixture.text, fixture.default_graph == "union")):
-        if isinstance(operator, op.LeftJoin):
-            assert (keys_of_flips(operator) is not None) == left_join.by_shared_keys(operator)
-        elif isinstance(operator, op.Semi | op.Mark):
-            assert (keys_of_flips(operator) is not None) == semi.by_shared_keys(operator)

@@ -1,7 +1,8 @@
 """Rewrites: pairs of text before and after, and the laws that none changes a plan's meaning.
 
 A plan is written in the papers' signs: ⋈ join, σ filter, π projection, ε binding, + union, ⟕ left join,
-⋉ and ▷ semi-joins that keep and drop, μ mark, δ distinct, `stored[keys](…)`. A scan is `(s p o)`.
+⋉ and ▷ semi-joins that keep and drop, μ mark, δ distinct, `stored[keys](…)`. A scan is `(s p o)`; a hidden
+variable is `?_name`, without its number.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import sparqlive
 from sparqlive.plan import operators as op
 from sparqlive.plan.keys import is_copy, pushable
+from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import REWRITES, rewrite
 from sparqlive.plan.rewrites.flatten_joins import flatten_joins
@@ -39,6 +41,8 @@ Rule = Callable[[op.Operator], op.Operator]
 
 def shown(item: object) -> str:
     match item:
+        case Var(name) if name.startswith("."):
+            return f"?_{name.strip('.0123456789')}"
         case Var(name):
             return f"?{name}"
         case Constant(term):
@@ -130,9 +134,498 @@ def planned(query: RandomQuery) -> op.Operator:
         raise
 
 
-def check_pair(rule: Rule, query: str, before: str, after: str) -> None:
+PAIRS: list[tuple[Rule, str, str, str]] = [
+    (
+        flatten_joins,
+        "SELECT ?a ?d { ?a :p ?b . { ?b :q ?c . ?c :r ?d } }",
+        "π[?a ?d]((?a :p ?_b) ⋈ ((?_b :q ?_c) ⋈ (?_c :r ?d)))",
+        "π[?a ?d]((?a :p ?_b) ⋈ (?_b :q ?_c) ⋈ (?_c :r ?d))",
+    ),
+    (
+        flatten_joins,
+        "SELECT * { ?a :p ?b . { ?a :q ?c FILTER(?c > 1) } }",
+        "π[?a ?b ?c]((?a :p ?b) ⋈ σ[?c > 1](?a :q ?c))",
+        "π[?a ?b ?c](σ[?c > 1]((?a :p ?b) ⋈ (?a :q ?c)))",
+    ),
+    (
+        flatten_joins,
+        "SELECT * { ?a :p ?b . { ?a :q ?b FILTER(BOUND(?c)) } ?b :r ?c }",
+        "π[?a ?b ?c](((?a :p ?b) ⋈ σ[BOUND(?c)](?a :q ?b)) ⋈ (?b :r ?c))",
+        "π[?a ?b ?c](σ[BOUND(?c)]((?a :p ?b) ⋈ (?a :q ?b)) ⋈ (?b :r ?c))",
+    ),
+    (
+        flatten_joins,
+        "SELECT * { ?a :p ?b . { ?a :q ?c BIND(?c AS ?d) } }",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⋈ ε[?d := ?c](?a :q ?c))",
+        "π[?a ?b ?c ?d](ε[?d := ?c]((?a :p ?b) ⋈ (?a :q ?c)))",
+    ),
+    (
+        flatten_joins,
+        "SELECT * { ?d :p ?b . { ?b :q ?c BIND(?c AS ?d) } }",
+        "π[?d ?b ?c]((?d :p ?b) ⋈ ε[?d := ?c](?b :q ?c))",
+        "π[?d ?b ?c]((?d :p ?b) ⋈ ε[?d := ?c](?b :q ?c))",
+    ),
+    (
+        flatten_joins,
+        "SELECT * { ?a :p ?b . { SELECT ?a { ?a :q ?c } } }",
+        "π[?a ?b]((?a :p ?b) ⋈ π[?a](?a :q ?_c))",
+        "π[?a ?b](π[?a ?b]((?a :p ?b) ⋈ (?a :q ?_c)))",
+    ),
+    (
+        flatten_joins,
+        "SELECT * { ?a :p ?b . { SELECT DISTINCT ?a { ?a :q ?c } } }",
+        "π[?a ?b]((?a :p ?b) ⋈ δ(π[?a](?a :q ?_c)))",
+        "π[?a ?b]((?a :p ?b) ⋈ δ(π[?a](?a :q ?_c)))",
+    ),
+    (
+        flatten_joins,
+        "SELECT * { { } ?a :p ?b }",
+        "π[?a ?b](?a :p ?b)",
+        "π[?a ?b](?a :p ?b)",
+    ),
+    (
+        flatten_joins,
+        "SELECT * { ?a :p/:q ?b . ?b :r ?c }",
+        "π[?a ?b ?c](π[?a ?b]((?a :p ?_node) ⋈ (?_node :q ?b)) ⋈ (?b :r ?c))",
+        "π[?a ?b ?c](π[?a ?b ?c]((?a :p ?_node) ⋈ (?_node :q ?b) ⋈ (?b :r ?c)))",
+    ),
+    (
+        flatten_joins,
+        "SELECT * { { ?a :p ?b OPTIONAL { ?b :q ?c } } ?a :r ?d }",
+        "π[?a ?b ?c ?d](((?a :p ?b) ⟕ (?b :q ?c)) ⋈ (?a :r ?d))",
+        "π[?a ?b ?c ?d](((?a :p ?b) ⟕ (?b :q ?c)) ⋈ (?a :r ?d))",
+    ),
+    (
+        push_conditions,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c FILTER(?c > 1) } }",
+        "π[?a ?b ?c]((?a :p ?b) ⟕[?c > 1] (?b :q ?c))",
+        "π[?a ?b ?c]((?a :p ?b) ⟕ σ[?c > 1](?b :q ?c))",
+    ),
+    (
+        push_conditions,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c FILTER(?c > 1 && ?c > ?a) } }",
+        "π[?a ?b ?c]((?a :p ?b) ⟕[?c > 1 && ?c > ?a] (?b :q ?c))",
+        "π[?a ?b ?c]((?a :p ?b) ⟕[?c > ?a] σ[?c > 1](?b :q ?c))",
+    ),
+    (
+        push_conditions,
+        "SELECT * { ?a :p ?b OPTIONAL { ?c :q ?d FILTER(?c > ?b) } }",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⟕[?c > ?b] (?c :q ?d))",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⟕[?c > ?b] (?c :q ?d))",
+    ),
+    (
+        push_conditions,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c OPTIONAL { ?c :r ?a } FILTER(?a > 1) } }",
+        "π[?a ?b ?c]((?a :p ?b) ⟕[?a > 1] ((?b :q ?c) ⟕ (?c :r ?a)))",
+        "π[?a ?b ?c]((?a :p ?b) ⟕[?a > 1] ((?b :q ?c) ⟕ (?c :r ?a)))",
+    ),
+    (
+        push_conditions,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c FILTER(?b > 1) } }",
+        "π[?a ?b ?c]((?a :p ?b) ⟕[?b > 1] (?b :q ?c))",
+        "π[?a ?b ?c]((?a :p ?b) ⟕ σ[?b > 1](?b :q ?c))",
+    ),
+    (
+        push_filters,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c } FILTER(?b > 1) }",
+        "π[?a ?b ?c](σ[?b > 1]((?a :p ?b) ⟕ (?b :q ?c)))",
+        "π[?a ?b ?c](σ[?b > 1](?a :p ?b) ⟕ (?b :q ?c))",
+    ),
+    (
+        push_filters,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c } FILTER(?c > 1) }",
+        "π[?a ?b ?c](σ[?c > 1]((?a :p ?b) ⟕ (?b :q ?c)))",
+        "π[?a ?b ?c](σ[?c > 1]((?a :p ?b) ⟕ (?b :q ?c)))",
+    ),
+    (
+        push_filters,
+        "SELECT * { ?a :p ?b MINUS { ?b :q ?c } FILTER(?b > 1) }",
+        "π[?a ?b](σ[?b > 1]((?a :p ?b) ▷ π[?b](?b :q ?_c)))",
+        "π[?a ?b](σ[?b > 1](?a :p ?b) ▷ π[?b](?b :q ?_c))",
+    ),
+    (
+        push_filters,
+        "SELECT * { { ?a :p ?b } UNION { ?a :q ?c } FILTER(?b > 1) }",
+        "π[?a ?b ?c](σ[?b > 1]((?a :p ?b) + (?a :q ?c)))",
+        "π[?a ?b ?c](σ[?b > 1](?a :p ?b) + σ[?b > 1](?a :q ?c))",
+    ),
+    (
+        push_filters,
+        "SELECT * { ?a :p ?b BIND(?b AS ?c) FILTER(?b > 1) }",
+        "π[?a ?b ?c](σ[?b > 1](ε[?c := ?b](?a :p ?b)))",
+        "π[?a ?b ?c](ε[?c := ?b](σ[?b > 1](?a :p ?b)))",
+    ),
+    (
+        push_filters,
+        "SELECT * { ?a :p ?b BIND(?b AS ?c) FILTER(?c > 1) }",
+        "π[?a ?b ?c](σ[?c > 1](ε[?c := ?b](?a :p ?b)))",
+        "π[?a ?b ?c](σ[?c > 1](ε[?c := ?b](?a :p ?b)))",
+    ),
+    (
+        push_filters,
+        "SELECT * { { SELECT ?a { ?a :p ?b } } FILTER(?a > 1) }",
+        "π[?a](σ[?a > 1](π[?a](?a :p ?_b)))",
+        "π[?a](π[?a](σ[?a > 1](?a :p ?_b)))",
+    ),
+    (
+        push_filters,
+        "SELECT * { { SELECT DISTINCT ?a { ?a :p ?b } } FILTER(?a > 1) }",
+        "π[?a](σ[?a > 1](δ(π[?a](?a :p ?_b))))",
+        "π[?a](δ(π[?a](σ[?a > 1](?a :p ?_b))))",
+    ),
+    (
+        push_filters,
+        "SELECT * { { SELECT ?a { ?a :p ?b } } FILTER(?a > 1 && BOUND(?b)) }",
+        "π[?a](σ[BOUND(?b)](σ[?a > 1](π[?a](?a :p ?_b))))",
+        "π[?a](σ[BOUND(?b)](π[?a](σ[?a > 1](?a :p ?_b))))",
+    ),
+    (
+        push_filters,
+        "SELECT * { ?a :p ?b FILTER(EXISTS { ?a :q ?c } || ?b > 1) FILTER(?b > 2) }",
+        "π[?a ?b](σ[?b > 2](σ[?_exists || ?b > 1]((?a :p ?b) μ[?_exists] π[?a](?a :q ?_c))))",
+        "π[?a ?b](σ[?b > 2](σ[?_exists || ?b > 1]((?a :p ?b) μ[?_exists] π[?a](?a :q ?_c))))",
+    ),
+    (
+        sum_early,
+        "SELECT ?a { ?a :p ?b OPTIONAL { ?b :q ?c } }",
+        "π[?a]((?a :p ?_b) ⟕ (?_b :q ?_c))",
+        "π[?a](π[?a ?_b ?_c]((?a :p ?_b) ⟕ π[?_b](?_b :q ?_c)))",
+    ),
+    (
+        sum_early,
+        "SELECT ?a { ?a :p ?b OPTIONAL { ?b :q ?c . ?c :r ?d } FILTER(?c > 1) }",
+        "π[?a](σ[?_c > 1]((?a :p ?_b) ⟕ ((?_b :q ?_c) ⋈ (?_c :r ?_d))))",
+        "π[?a](σ[?_c > 1](π[?a ?_b ?_c ?_d]((?a :p ?_b) ⟕ π[?_b ?_c]((?_b :q ?_c) ⋈ (?_c :r ?_d)))))",
+    ),
+    (
+        sum_early,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c } }",
+        "π[?a ?b ?c]((?a :p ?b) ⟕ (?b :q ?c))",
+        "π[?a ?b ?c]((?a :p ?b) ⟕ (?b :q ?c))",
+    ),
+    (
+        sum_early,
+        "SELECT DISTINCT ?a { ?a :p ?b OPTIONAL { ?b :q ?c } }",
+        "δ(π[?a]((?a :p ?_b) ⟕ (?_b :q ?_c)))",
+        "δ(π[?a](π[?a ?_b ?_c]((?a :p ?_b) ⟕ π[?_b](?_b :q ?_c))))",
+    ),
+    (
+        sum_early,
+        "SELECT ?a { ?a :p ?b OPTIONAL { ?b :q ?c } OPTIONAL { ?c :r ?d } }",
+        "π[?a](((?a :p ?_b) ⟕ (?_b :q ?_c)) ⟕ (?_c :r ?_d))",
+        "π[?a](π[?a ?_b ?_c ?_d](((?a :p ?_b) ⟕ (?_b :q ?_c)) ⟕ π[?_c](?_c :r ?_d)))",
+    ),
+    (
+        store_unreachable,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c } }",
+        "π[?a ?b ?c]((?a :p ?b) ⟕ (?b :q ?c))",
+        "π[?a ?b ?c]((?a :p ?b) ⟕ (?b :q ?c))",
+    ),
+    (
+        store_unreachable,
+        "SELECT * { ?a :p ?b . { SELECT DISTINCT ?a { ?a :q ?c } } }",
+        "π[?a ?b]((?a :p ?b) ⋈ δ(π[?a](?a :q ?_c)))",
+        "π[?a ?b]((?a :p ?b) ⋈ δ(π[?a](?a :q ?_c)))",
+    ),
+    (
+        store_unreachable,
+        "SELECT * { ?a :p ?b . { SELECT DISTINCT ?d { ?d :q ?c } } }",
+        "π[?a ?b ?d]((?a :p ?b) ⋈ δ(π[?d](?d :q ?_c)))",
+        "π[?a ?b ?d]((?a :p ?b) ⋈ stored[](δ(π[?d](?d :q ?_c))))",
+    ),
+    (
+        store_unreachable,
+        "SELECT * { ?a :p ?b . { ?c :q ?d BIND(?d + 1 AS ?b) } }",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⋈ ε[?b := ?d + 1](?c :q ?d))",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⋈ stored[?b](ε[?b := ?d + 1](?c :q ?d)))",
+    ),
+    (
+        store_unreachable,
+        "SELECT * { ?a :p ?b . { ?c :q ?d BIND(?d AS ?b) } }",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⋈ ε[?b := ?d](?c :q ?d))",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⋈ ε[?b := ?d](?c :q ?d))",
+    ),
+    (
+        store_unreachable,
+        "SELECT * { { ?a :p ?b OPTIONAL { ?b :q ?c } } ?c :r ?d }",
+        "π[?a ?b ?c ?d](((?a :p ?b) ⟕ (?b :q ?c)) ⋈ (?c :r ?d))",
+        "π[?a ?b ?c ?d](stored[?c]((?a :p ?b) ⟕ (?b :q ?c)) ⋈ (?c :r ?d))",
+    ),
+    (
+        store_unreachable,
+        "SELECT * { ?a :p ?b FILTER NOT EXISTS { ?c :q ?d } }",
+        "π[?a ?b]((?a :p ?b) ▷ π[](?_c :q ?_d))",
+        "π[?a ?b]((?a :p ?b) ▷ stored[](π[](?_c :q ?_d)))",
+    ),
+    (
+        store_unreachable,
+        "SELECT * { ?a :p ?b FILTER NOT EXISTS { ?b :q ?d . ?d :r ?c } }",
+        "π[?a ?b]((?a :p ?b) ▷ π[?b]((?b :q ?_d) ⋈ (?_d :r ?_c)))",
+        "π[?a ?b]((?a :p ?b) ▷ π[?b]((?b :q ?_d) ⋈ (?_d :r ?_c)))",
+    ),
+    (
+        store_unreachable,
+        "SELECT * { ?a :p ?b OPTIONAL { VALUES (?b ?c) { (1 UNDEF) (UNDEF 2) } } }",
+        "π[?a ?b ?c]((?a :p ?b) ⟕ table[?b ?c]2)",
+        "π[?a ?b ?c]((?a :p ?b) ⟕ table[?b ?c]2)",
+    ),
+    (
+        store_unreachable,
+        "SELECT * { { ?a :p ?b OPTIONAL { ?b :q ?c } } OPTIONAL { ?c :r ?d } }",
+        "π[?a ?b ?c ?d](((?a :p ?b) ⟕ (?b :q ?c)) ⟕ (?c :r ?d))",
+        "π[?a ?b ?c ?d](stored[?c]((?a :p ?b) ⟕ (?b :q ?c)) ⟕ (?c :r ?d))",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "query", "before", "after"), PAIRS, ids=[f"{r.__name__}: {q}" for r, q, *_ in PAIRS]
+)
+def test_pairs(rule: Rule, query: str, before: str, after: str) -> None:
     plan = plan_of(query)
     assert text(plan) == before
     result = rule(plan)
     assert text(result) == after
     assert result.variables == plan.variables
+    assert rule(result) == result, "applied again, it changes nothing"
+
+
+def kept(plan: op.Operator) -> op.Operator:
+    """The plan as it is executed: rewritten, and stored where keys do not reach."""
+    return store_unreachable(rewrite(plan))
+
+
+PIPELINE = [
+    (
+        "SELECT ?a ?d { ?a :p/:q ?b . { ?b :r ?d FILTER(?d > 1) } }",
+        "π[?a ?d](π[?a ?_b ?d](σ[?d > 1]((?a :p ?_node) ⋈ (?_node :q ?_b) ⋈ (?_b :r ?d))))",
+    ),
+    (
+        "SELECT ?a { ?a :p ?b OPTIONAL { ?b :q ?c FILTER(?c > 1) } FILTER(?b != :n1) }",
+        "π[?a](π[?a ?_b ?_c](σ[?_b != :n1](?a :p ?_b) ⟕ π[?_b](σ[?_c > 1](?_b :q ?_c))))",
+    ),
+    (
+        "SELECT DISTINCT ?a { { ?a :p ?b } UNION { ?a :q ?b } FILTER(?b > 1) MINUS { ?a :r ?c } }",
+        "δ(π[?a]((σ[?_b > 1](?a :p ?_b) + σ[?_b > 1](?a :q ?_b)) ▷ π[?a](?a :r ?_c)))",
+    ),
+    (
+        "SELECT ?a { ?a :p ?b OPTIONAL { ?a :q ?c } ?c :r ?d }",
+        "π[?a](stored[?_c]((?a :p ?_b) ⟕ (?a :q ?_c)) ⋈ (?_c :r ?_d))",
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "after"), PIPELINE)
+def test_the_whole_pipeline(query: str, after: str) -> None:
+    assert text(kept(plan_of(query))) == after
+
+
+# Laws
+
+
+@pytest.mark.laws
+@settings(max_examples=180)
+@given(queries(), graphs)
+def test_no_rewrite_changes_the_meaning(query: RandomQuery, data: list[ox.Quad]) -> None:
+    """Each rule by itself, and each step of the pipeline."""
+    plan = planned(query)
+    reference = Reference(data)
+    expected = dict(reference.content(plan))
+    for rule in dict.fromkeys((*REWRITES, store_unreachable)):
+        assert_same(dict(reference.content(rule(plan))), expected, f"{query}: {rule.__name__} alone")
+    step = plan
+    for rule in (*REWRITES, store_unreachable):
+        step = rule(step)
+        assert step.variables == plan.variables
+        assert_same(dict(reference.content(step)), expected, f"{query}: {rule.__name__} in the pipeline")
+    assert step == kept(plan)
+
+
+@pytest.mark.laws
+@settings(max_examples=100)
+@given(queries())
+def test_what_is_claimed_of_variables_stays(query: RandomQuery) -> None:
+    """A rewrite may learn that a variable is always bound; it never forgets it."""
+    plan = planned(query)
+    assert kept(plan).always >= plan.always
+
+
+@pytest.mark.laws
+@settings(max_examples=120)
+@given(queries(), graphs)
+def test_always_bound_variables_are_bound(query: RandomQuery, data: list[ox.Quad]) -> None:
+    reference = Reference(data)
+    for plan in every_operator(kept(planned(query))):
+        positions = [plan.variables.index(variable) for variable in plan.always]
+        for row, _ in reference.content(plan):
+            assert all(row[position] is not None for position in positions), text(plan)
+
+
+def every_operator(plan: op.Operator) -> Iterator[op.Operator]:
+    yield plan
+    for child in plan.children:
+        yield from every_operator(child)
+
+
+# Storing
+
+
+def probed(plan: op.Operator) -> Iterator[tuple[op.Operator, frozenset[Var]]]:
+    """Each operator that is looked up, with its keys: inputs of joins, both sides of the others."""
+    match plan:
+        case op.Join(parts):
+            for number, part in enumerate(parts):
+                others = [v for i, other in enumerate(parts) if i != number for v in other.variables]
+                yield part, frozenset(part.variables) & frozenset(others)
+        case op.LeftJoin() | op.Semi() | op.Mark():
+            for side in plan.children:
+                yield side, frozenset(plan.left.variables) & frozenset(plan.right.variables)
+
+
+def needs_no_index(plan: op.Operator) -> bool:
+    """Inline rows and switches, under operators that keep nothing."""
+    if not plan.children:
+        return isinstance(plan, op.Table) or (isinstance(plan, op.Names) and not plan.variables)
+    linear = isinstance(plan, op.Filter | op.Extend | op.Project | op.Join | op.Union)
+    return linear and all(needs_no_index(child) for child in plan.children)
+
+
+@pytest.mark.laws
+@settings(max_examples=200)
+@given(queries())
+def test_stored_where_a_key_cannot_be_pushed_and_only_there(query: RandomQuery) -> None:
+    plan = kept(planned(query))
+    stored = set()
+    for operator in every_operator(plan):
+        for part, keys in probed(operator):
+            if isinstance(part, op.Stored):
+                stored.add(id(part))
+                assert part.source.children, f"a leaf is stored: {text(plan)}"
+                assert not pushable(part.source) & keys, f"stored although keys reach it: {text(plan)}"
+                assert not needs_no_index(part.source), f"stored although it is small: {text(plan)}"
+                assert set(part.keys[0]) == keys, f"stored by other keys than it is probed by: {text(plan)}"
+            else:
+                reached = not part.children or pushable(part) & keys or needs_no_index(part)
+                assert reached, f"probed from scratch: {text(part)} in {text(plan)}"
+    for operator in every_operator(plan):
+        assert not isinstance(operator, op.Stored) or id(operator) in stored, (
+            f"stored for nothing: {text(plan)}"
+        )
+
+
+# Keys
+
+
+def restricted(plan: op.Operator, variable: Var, term: ox.NamedNode | ox.Literal) -> op.Operator:
+    """The plan with a key pushed down: its leaves keep only what is compatible with the variable's value."""
+    if variable not in plan.variables:
+        return plan
+    match plan:
+        case op.Extend(source, bound, Var() as copied) if bound == variable and is_copy(plan):
+            return with_children(plan, [restricted(source, copied, term)])
+        case op.LeftJoin() | op.Semi() | op.Mark():
+            return with_children(plan, [restricted(plan.children[0], variable, term), plan.children[1]])
+        case op.Stored() | op.Scan() | op.Names() | op.Nodes() | op.Table():
+            equal = Call("SAMETERM", (variable, Constant(term)))
+            compatible: Expression = Call("||", (Call("!", (Call("BOUND", (variable,)),)), equal))
+            return op.Filter(compatible, plan)
+    return with_children(plan, [restricted(child, variable, term) for child in plan.children])
+
+
+@pytest.mark.laws
+@settings(max_examples=140)
+@given(queries(), graphs, st.sampled_from((*NODES, *LITERALS)))
+def test_pushable_keys_may_be_pushed(
+    query: RandomQuery, data: list[ox.Quad], term: ox.NamedNode | ox.Literal
+) -> None:
+    """On the solutions compatible with the key, the restricted plan gives what the plan gives."""
+    reference = Reference(data)
+    for plan in every_operator(kept(planned(query))):
+        for variable in pushable(plan):
+            place = plan.variables.index(variable)
+
+            def compatible(solutions: ZSet, place: int = place) -> dict:
+                return dict(solutions.filter(lambda row: row[place] is None or row[place] == term))
+
+            assert_same(
+                compatible(reference.content(restricted(plan, variable, term))),
+                compatible(reference.content(plan)),
+                f"{text(plan)} with {shown(variable)} = {term}",
+            )
+
+
+PUSHABLE = [
+    ("SELECT * { ?a :p ?b . ?b :q ?c }", "?a ?b ?c"),
+    ("SELECT ?a { ?a :p ?b }", "?a"),
+    ("SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c } }", "?a ?b"),
+    ("SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c } OPTIONAL { ?c :r ?d } }", "?a ?b"),
+    ("SELECT * { ?a :p ?b MINUS { ?a :q ?c } }", "?a ?b"),
+    ("SELECT * { { ?a :p ?b } UNION { ?a :q ?c } }", "?a ?b ?c"),
+    ("SELECT * { { ?a :p ?b } UNION { ?a :q ?c } FILTER(BOUND(?b)) }", "?a ?c"),
+    ("SELECT * { ?a :p ?b BIND(?b AS ?c) }", "?a ?b ?c"),
+    ("SELECT * { ?a :p ?b BIND(?b + 1 AS ?c) }", "?a ?b"),
+    ("SELECT DISTINCT * { ?a :p ?b OPTIONAL { ?b :q ?c } }", "?a ?b"),
+    ("SELECT DISTINCT * { VALUES (?a ?b) { (1 UNDEF) (2 3) } }", "?a"),
+    ("SELECT * { VALUES (?a ?b) { (1 UNDEF) (2 3) } }", "?a ?b"),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), PUSHABLE)
+def test_pushable(query: str, expected: str) -> None:
+    assert names(tuple(sorted(pushable(plan_of(query))))) == expected
+
+
+# Parts
+
+
+@pytest.mark.laws
+@settings(max_examples=150)
+@given(queries(), graphs)
+def test_a_plan_is_the_product_of_its_parts(query: RandomQuery, data: list[ox.Quad]) -> None:
+    plan = rewrite(planned(query))
+    parts = independent_parts(plan)
+    variables = [variable for part in parts for variable in part.variables]
+    assert len(variables) == len(set(variables)), f"parts share a variable: {text(plan)}"
+    reference = Reference(data)
+    product = op.Project(op.Join(parts) if len(parts) > 1 else parts[0], plan.variables)
+    assert_same(dict(reference.content(product)), dict(reference.content(plan)), text(plan))
+    for _ in range(6):  # a part may fall apart again, but not for ever
+        parts = tuple(piece for part in parts for piece in independent_parts(part))
+    assert all(independent_parts(part) == (part,) for part in parts), text(plan)
+
+
+PARTS = [
+    ("SELECT * { ?a :p ?b . ?b :q ?c }", ["?a ?b ?c"]),
+    ("SELECT * { ?a :p ?b . ?c :q ?d }", ["?a ?b", "?c ?d"]),
+    ("SELECT * { ?a :p ?b . ?c :q ?d . ?b :r ?c }", ["?a ?b ?c ?d"]),
+    ("SELECT * { ?a :p ?b . ?c :q ?d FILTER(?a != ?c) }", ["?a ?b ?c ?d"]),
+    ("SELECT * { ?a :p ?b . ?c :q ?d FILTER(?d > 1) }", ["?a ?b", "?c ?d"]),
+    ("SELECT * { ?a :p ?b . :n0 :q :n1 . :n0 :r :n2 }", ["", "?a ?b"]),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), PARTS)
+def test_parts(query: str, expected: list[str]) -> None:
+    parts = independent_parts(rewrite(plan_of(query)))
+    assert sorted(names(part.variables) for part in parts) == expected
+
+
+# Walking
+
+
+def test_with_children_keeps_what_does_not_change() -> None:
+    plan = plan_of("SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c } FILTER(?b > 1) }")
+    assert with_children(plan, plan.children) is plan
+    assert bottom_up(lambda operator: operator, plan) is plan
+
+
+def test_bottom_up_visits_children_first() -> None:
+    plan = plan_of("SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c } }")
+    seen: list[op.Operator] = []
+
+    def note(operator: op.Operator) -> op.Operator:
+        seen.append(operator)
+        return operator
+
+    bottom_up(note, plan)
+    assert [type(operator).__name__ for operator in seen] == ["Scan", "Scan", "LeftJoin", "Project"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sparqlive
 from sparqlive.rdf import dictionary as dictionary_module
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary, Term, hash_of
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary, Term, hash_of, term_of
 from tests.oracle import assert_same
 from tests.random_queries import RandomQuery, batches, graphs, queries
 
@@ -30,7 +30,7 @@ VECTORS = [
 terms = st.one_of(
     st.integers(0, 40).map(lambda number: ox.NamedNode(f"{EX}{number}")),
     st.integers(0, 5).map(lambda number: ox.BlankNode(f"b{number}")),
-    st.text("ab\n\"é", max_size=3).map(ox.Literal),
+    st.text('ab\n"é', max_size=3).map(ox.Literal),
     st.sampled_from("ab").map(lambda text: ox.Literal(text, language="en")),
     st.integers(0, 5).map(ox.Literal),
 )
@@ -67,21 +67,72 @@ def test_ids_are_never_shared(bits: int, given_terms: list[Term]) -> None:
     assert len(set(ids.values())) == len(ids) == len(dictionary)
     for term, number in ids.items():
         assert dictionary.term(number) == term
-        assert dictionary.find(term) == number
+        assert dictionary.enter(str(term)) == number
         assert dictionary.id_of(term) == number
 
 
 @pytest.mark.parametrize("bits", [2, 3, 64])
-@given(st.lists(terms, min_size=1, max_size=20), terms)
-def test_find_enters_nothing(bits: int, given_terms: list[Term], other: Term) -> None:
-    assume(other not in given_terms)
+@given(st.lists(terms, max_size=30))
+def test_terms_may_be_entered_as_text(bits: int, given_terms: list[Term]) -> None:
+    """Half of the terms come as objects, half as text: one id a term either way."""
     dictionary = Dictionary(hash_of if bits == 64 else few_bits(bits))
-    for term in given_terms:
-        dictionary.id_of(term)
-    size = len(dictionary)
-    assert dictionary.find(other) is None
-    assert len(dictionary) == size
-    assert dictionary.id_of(other) not in {dictionary.find(term) for term in given_terms}
+    for number, term in enumerate(given_terms):
+        first = dictionary.id_of(term) if number % 2 else dictionary.enter(str(term))
+        assert dictionary.id_of(term) == dictionary.enter(str(term)) == first
+        assert dictionary.term(first) == term
+    assert len({dictionary.id_of(term) for term in given_terms}) == len(set(given_terms))
+
+
+# Everything that N-Triples escapes, and what looks like an escape or an end of a literal.
+awkward = st.text(
+    st.one_of(
+        st.sampled_from("\\\"\t\b\n\r\f'@^<>uU0041 é\x00\x1f\x7f\x85\u2028\ufeff\U0001f600"),
+        st.characters(codec="utf-8"),
+    ),
+    max_size=12,
+)
+literals = st.one_of(
+    awkward.map(ox.Literal),
+    awkward.map(lambda text: ox.Literal(text, language="en-GB")),
+    awkward.map(lambda text: ox.Literal(text, datatype=ox.NamedNode(EX + "type?a=b#c"))),
+)
+
+
+@settings(max_examples=300)
+@given(st.one_of(literals, terms))
+def test_terms_come_back_from_their_text(term: Term) -> None:
+    assert term_of(str(term)) == term
+    dictionary = Dictionary()
+    number = dictionary.enter(str(term))
+    assert dictionary.term(number) == term
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        ox.NamedNode(EX + "é?a=b#c"),
+        ox.NamedNode("urn:a:b"),
+        ox.BlankNode("b.1"),
+        ox.BlankNode(),
+        ox.Literal(""),
+        ox.Literal('"'),
+        ox.Literal("\\"),
+        ox.Literal('\\"@en'),
+        ox.Literal('"^^<x:y>'),
+        ox.Literal("x", language="EN-gb"),
+        ox.Literal("x", datatype=ox.NamedNode("http://www.w3.org/2001/XMLSchema#string")),
+        ox.Literal(1.5),
+        ox.Literal(True),
+        pytest.param(
+            ox.Literal("x", language="ar", direction=ox.BaseDirection.RTL),
+            marks=pytest.mark.xfail(reason="A base direction (RDF 1.2) is taken as a part of the language."),
+        ),
+    ],
+    ids=str,
+)
+def test_special_terms_come_back(term: Term) -> None:
+    dictionary = Dictionary()
+    assert dictionary.term(dictionary.id_of(term)) == term
 
 
 @pytest.mark.parametrize("reserved", [UNDEF, DEFAULT_GRAPH])
@@ -90,6 +141,16 @@ def test_a_hash_that_is_reserved_is_not_given(reserved: int) -> None:
     ids = [dictionary.id_of(ox.Literal(number)) for number in range(20)]
     assert len(set(ids)) == 20
     assert not {UNDEF, DEFAULT_GRAPH} & set(ids)
+
+
+@pytest.mark.xfail(
+    reason="A term whose hash is reserved, entered again, leaves its text under the reserved id."
+)
+def test_a_reserved_id_stays_without_a_text() -> None:
+    dictionary = Dictionary(lambda text: UNDEF)
+    for text in ('"a"', '"b"', '"a"', '"b"'):
+        dictionary.enter(text)
+    assert len(dictionary) == 2
 
 
 def test_the_reserved_ids_have_their_meaning() -> None:
@@ -107,11 +168,10 @@ def test_the_cache_of_ids_may_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(dictionary.ids) <= 5
     assert [dictionary.id_of(term) for term in some] == ids
     assert dictionary.id_of(ox.DefaultGraph()) == DEFAULT_GRAPH
-    assert len(dictionary) == 50
 
 
 @pytest.mark.xfail(
-    reason="After eight attempts the next number is tried without wrapping round: 2**63 fits no column of a run."
+    reason="After eight attempts the next number is tried without wrapping round: 2**63 fits no column."
 )
 def test_ids_stay_in_64_bits() -> None:
     dictionary = Dictionary(lambda text: 2**63 - 1)
@@ -153,7 +213,9 @@ def test_a_session_whose_ids_collide(
 def test_the_colliding_session_collides(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above would prove nothing if the session ignored the dictionary."""
     with colliding_session(monkeypatch, 2) as session:
-        session.load([ox.Quad(ox.NamedNode(f"{EX}{n}"), ox.NamedNode(EX + "p"), ox.Literal(n)) for n in range(9)])
-        ids = [session.dictionary.find(ox.Literal(number)) for number in range(9)]
+        session.load(
+            [ox.Quad(ox.NamedNode(f"{EX}{n}"), ox.NamedNode(EX + "p"), ox.Literal(n)) for n in range(9)]
+        )
+        ids = [session.dictionary.id_of(ox.Literal(number)) for number in range(9)]
         assert len(set(ids)) == 9
-        assert all(number is not None and abs(number) < 100 for number in ids)
+        assert all(abs(number) < 100 for number in ids)

@@ -53,7 +53,9 @@ def test_sorting_a_set(rows: list[Row]) -> None:
     assert run.weights is None
 
 
-@given(arities.flatmap(lambda n: st.lists(st.tuples(st.tuples(*(keys,) * n), st.integers(-2, 2)), max_size=40)))
+@given(
+    arities.flatmap(lambda n: st.lists(st.tuples(st.tuples(*(keys,) * n), st.integers(-2, 2)), max_size=40))
+)
 def test_sorting_a_bag_sums_weights_and_drops_zeros(pairs: list[tuple[Row, int]]) -> None:
     rows = [row for row, _ in pairs]
     weights = np.array([weight for _, weight in pairs], dtype=np.int64)

@@ -19,7 +19,7 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import Apply, Outer, Signs, State, Tested, Times, delta_rule
 from sparqlive.plan.expressions import mentioned
-from sparqlive.plan.keys import pushable
+from sparqlive.plan.keys import keys_of_flips, pushable
 from sparqlive.sparql.algebra import Var
 
 _MOST_CHOICES = 3
@@ -66,11 +66,11 @@ def _needed_of_children(operator: op.Operator, needed: frozenset[Var]) -> list[f
             return [needed | mentioned(expression)]
         case op.LeftJoin(left, right, condition):
             read = needed | (mentioned(condition) if condition is not None else frozenset())
-            if left_join.by_shared_keys(operator):
+            if keys_of_flips(operator) is not None:
                 return [read | frozenset(right.variables), frozenset(right.variables)]
             return [frozenset(left.variables), frozenset(right.variables)]
         case op.Semi(left, right, _, _) | op.Mark(left, right, _):
-            if semi.by_shared_keys(operator):
+            if keys_of_flips(operator) is not None:
                 return [needed | frozenset(right.variables), frozenset(right.variables)]
             return [frozenset(left.variables), frozenset(right.variables)]
         case op.Distinct(source) | op.Stored(source, _):

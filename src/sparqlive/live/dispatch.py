@@ -17,6 +17,7 @@ from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Var
 
 _Leaf = tuple[Maintained, int]
+_NO_PARAMETERS: Mapping[Var, int] = {}
 
 
 class _Table:
@@ -26,34 +27,43 @@ class _Table:
 
     def __init__(self, positions: tuple[int, ...]) -> None:
         self.key: Callable[[Change], Any] = itemgetter(*positions) if positions else lambda _: ()
-        self.leaves: dict[Any, dict[_Leaf, None]] = {}
+        self.leaves: dict[Any, dict[_Leaf, int]] = {}
 
 
 class Dispatcher:
     def __init__(self, quads: Quads) -> None:
         self._quads = quads
         self._tables: dict[Scope, dict[tuple[int, ...], _Table]] = {}
-        self._counted: dict[tuple[str, Scope], dict[_Leaf, None]] = {}
+        self._counted: dict[tuple[str, Scope], dict[_Leaf, int]] = {}
 
-    def add(self, plan: Maintained) -> None:
+    def add(self, plan: Maintained, parameters: Mapping[Var, int] = _NO_PARAMETERS) -> None:
+        """Enters the leaves of a plan; of one with parameters, once for each row of them."""
         for number, leaf in plan.leaves():
-            self._entry(plan, leaf)[(plan, number)] = None
+            entry = self._entry(plan, leaf, parameters)
+            entry[(plan, number)] = entry.get((plan, number), 0) + 1
 
-    def remove(self, plan: Maintained) -> None:
+    def remove(self, plan: Maintained, parameters: Mapping[Var, int] = _NO_PARAMETERS) -> None:
         for number, leaf in plan.leaves():
-            del self._entry(plan, leaf)[(plan, number)]
+            entry = self._entry(plan, leaf, parameters)
+            entry[(plan, number)] -= 1
+            if not entry[(plan, number)]:
+                del entry[(plan, number)]
 
-    def _entry(self, plan: Maintained, leaf: op.Scan | op.Names | op.Nodes) -> dict[_Leaf, None]:
+    def _entry(
+        self, plan: Maintained, leaf: op.Scan | op.Names | op.Nodes, parameters: Mapping[Var, int]
+    ) -> dict[_Leaf, int]:
         compiler = plan.compiler
         scope = scope_of(compiler, leaf.graph)
         self._quads.watch(scope)
         if not isinstance(leaf, op.Scan):
             return self._counted.setdefault((_kind(leaf), scope), {})
-        constants = [
-            (position, term) for position, term in enumerate(leaf.positions) if not isinstance(term, Var)
-        ]
-        positions = tuple(position for position, _ in constants)
-        ids = tuple(compiler.terms.dictionary.id_of(term) for _, term in constants)
+        constants = {}
+        for position, term in enumerate(leaf.positions):
+            if not isinstance(term, Var):
+                constants[position] = compiler.terms.dictionary.id_of(term)
+            elif term in parameters:
+                constants[position] = parameters[term]
+        positions, ids = tuple(constants), tuple(constants.values())
         table = self._tables.setdefault(scope, {}).setdefault(positions, _Table(positions))
         return table.leaves.setdefault(ids[0] if len(ids) == 1 else ids, {})
 

@@ -16,7 +16,9 @@ from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
+from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.shapes import shape_of
+from sparqlive.sparql.algebra import Var
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.zset import without_zeros
 
@@ -50,7 +52,9 @@ class Content:
 
     def sizes(self) -> dict[int, tuple[int, int]]:
         """Rows and bytes of what is stored, by the number of the operator; the result under -1."""
-        found = dict(self.maintained.sizes()) if self.maintained is not None else {}
+        found = {}
+        if self.maintained is not None and self.shown() is self.maintained.plan:
+            found = self.maintained.sizes()
         if self.rows is not None:
             found[-1] = (len(self.rows), self.rows.nbytes)
         return found
@@ -58,6 +62,12 @@ class Content:
     @property
     def nbytes(self) -> int:
         return sum(size for _, size in self.sizes().values())
+
+    def shown(self) -> op.Operator:
+        """The plan to explain: with what is stored, unless the plan carries a family."""
+        maintained = self.maintained
+        alone = maintained is not None and maintained.plan.variables == self.plan.variables
+        return maintained.plan if alone and maintained is not None else self.plan
 
     @property
     def sources(self) -> list[str]:
@@ -89,16 +99,25 @@ class Product(Content):
             yield tuple([0 if place is None else joined[place] for place in self._order]), weight
 
     def expand(self, changed: Mapping[Content, Mapping[Row, int]]) -> dict[Row, int]:
-        """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts take in their deltas."""
+        """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts take in their deltas.
+
+        Where the product was empty it is all that there is now, and where it becomes empty it is all that
+        there was: a switch is turned without summing terms that cancel.
+        """
+        if not all(any(part.items()) for part in self.parts):
+            if not all(part in changed or any(part.items()) for part in self.parts):
+                return {}
+            return dict(self._expanded([_after(part, changed) for part in self.parts]))
+        before = [list(part.items()) for part in self.parts]
+        after = [_after(part, changed) for part in self.parts]
+        if not all(after):
+            return {row: -weight for row, weight in self._expanded(before)}
         total: dict[Row, int] = {}
         for position, part in enumerate(self.parts):
-            if part not in changed:
-                continue
-            factors = [_after(earlier, changed) for earlier in self.parts[:position]]
-            factors.append(list(changed[part].items()))
-            factors += [list(later.items()) for later in self.parts[position + 1 :]]
-            for row, weight in self._expanded(factors):
-                total[row] = total.get(row, 0) + weight
+            if part in changed:
+                factors = [*after[:position], list(changed[part].items()), *before[position + 1 :]]
+                for row, weight in self._expanded(factors):
+                    total[row] = total.get(row, 0) + weight
         return without_zeros(total)
 
     def add(self, delta: Mapping[Row, int]) -> None:
@@ -139,6 +158,9 @@ class _Family:
         self.maintained = maintained
         self.width = width
         self.members: dict[Row, Content] = {}
+
+    def parameters(self, constants: Row) -> dict[Var, int]:
+        return dict(zip(self.maintained.plan.variables, constants, strict=False))
 
     def split(self, delta: Mapping[Row, int]) -> dict[Content, dict[Row, int]]:
         found: dict[Content, dict[Row, int]] = {}
@@ -185,7 +207,7 @@ class Keeper:
         return self._new_single(plan, shape)
 
     def _new_single(self, plan: op.Operator, shape: tuple[op.Operator, Row] | None) -> Content:
-        maintained = Maintained(plan, self._quads, self._terms)
+        maintained = Maintained(store_unreachable(plan), self._quads, self._terms)
         rows = None if isinstance(plan, op.Distinct) else Relation(len(plan.variables), maintained.compute())
         content = Content(plan, maintained, rows)
         self._single[maintained] = content
@@ -209,20 +231,22 @@ class Keeper:
         family = _Family(maintained, len(next(iter(members))))
         for constants, content in members.items():
             assert content.maintained is not None
-            maintained.add_parameters(constants)
-            family.members[constants] = content
             self._dispatcher.remove(content.maintained)
             del self._single[content.maintained]
             content.maintained = maintained
-        self._dispatcher.add(maintained)
+            self._enter(family, constants, content)
         self._families[shape] = self._family_of[maintained] = family
         del self._shapes[shape]
 
-    def _join_family(self, family: _Family, constants: Row, plan: op.Operator) -> Content:
+    def _enter(self, family: _Family, constants: Row, content: Content) -> None:
         family.maintained.add_parameters(constants)
+        family.members[constants] = content
+        self._dispatcher.add(family.maintained, family.parameters(constants))
+
+    def _join_family(self, family: _Family, constants: Row, plan: op.Operator) -> Content:
         rows = family.maintained.compute_member(constants)
         content = Content(plan, family.maintained, Relation(len(plan.variables), rows))
-        family.members[constants] = content
+        self._enter(family, constants, content)
         return content
 
     def release(self, content: Content) -> None:
@@ -250,9 +274,9 @@ class Keeper:
             return
         assert shape is not None
         family.maintained.remove_parameters(shape[1])
+        self._dispatcher.remove(family.maintained, family.parameters(shape[1]))
         del family.members[shape[1]]
         if not family.members:
-            self._dispatcher.remove(family.maintained)
             del self._families[shape[0]], self._family_of[family.maintained]
 
     # Epochs

@@ -9,15 +9,11 @@ from sparqlive.live.code import Continue, Env, Function, Local, Result, times, t
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
+from sparqlive.plan.keys import keys_of_flips
 from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
-
-
-def by_shared_keys(operator: op.LeftJoin) -> bool:
-    """Whether the shared variables decide, as in the paper; else whole left solutions are the keys."""
-    return operator.condition is None and semi.always_shared(operator.left, operator.right)
 
 
 def attach(
@@ -87,11 +83,11 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> Non
     """
     operator = node.operator
     assert isinstance(operator, op.LeftJoin)
-    if not by_shared_keys(operator):
+    keys = keys_of_flips(operator)
+    if keys is None:
         semi.whole_row_flips(compiler, f, node, left_state, _flip_whole_row)
         return
     left = node.children[0]
-    keys = op.shared(operator.left, operator.right)
     names = {v: f.fresh() for v in operator.right.variables}
     free = [v for v in operator.right.variables if v not in keys]
     f.line("groups = {}")

@@ -72,12 +72,16 @@ class Maintained:
         rows.commit()
 
     def compute_member(self, constants: Row) -> dict[Row, int]:
-        """The result for one row of parameters."""
+        """The result for one row of parameters, which need not be there."""
         if self._member is None:
             parameters = self.plan.variables[: len(constants)]
             self._member = self._compiler.content(self._compiler.root, parameters)
         result: dict[Row, int] = {}
-        self._member(*constants, result)
+        self.add_parameters(constants)
+        try:
+            self._member(*constants, result)
+        finally:
+            self.remove_parameters(constants)
         return result
 
     def leaves(self) -> Iterator[tuple[int, op.Scan | op.Names | op.Nodes]]:

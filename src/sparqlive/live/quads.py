@@ -8,7 +8,7 @@ that change something; what is staged is seen by `after` and forgotten by `rollb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -67,6 +67,10 @@ class Quads:
         self._counted: dict[Scope, dict[str, _Counted]] = {}
         self._merged: dict[Scope, _Merged] = {}
         self._touched: set[KeyedRelation] = set()
+        # Pairs that no plan reads need no pending layer: their changes wait for the commit.
+        self._read: set[tuple[int | Scope, int]] = set()
+        self._read_all = False
+        self._unread: list[tuple[KeyedRelation, int, int, int]] = []
         self._empty = KeyedRelation(2, 1)
         self._single: dict[int, Scope] = {}
         self._plural: set[Scope] = set()
@@ -87,8 +91,13 @@ class Quads:
                 for subject, object_ in pairs.rows_before():
                     yield subject, predicate, object_, graph
 
+    def read_any_predicate(self) -> None:
+        """From now on lookups may ask for any graph and predicate while changes are staged."""
+        self._read_all = True
+
     def pairs(self, graph: int | Scope, predicate: int) -> KeyedRelation:
-        """Subject → objects of one graph and predicate; a relation that stays the right one."""
+        """Subject → objects of one graph and predicate, to be read also while changes are staged."""
+        self._read.add((graph, predicate))
         found = self._pairs.get((graph, predicate))
         if found is None:
             found = self._pairs[(graph, predicate)] = KeyedRelation(2, 1)
@@ -214,11 +223,43 @@ class Quads:
 
     # Changing
 
+    def effective(self, wanted: Mapping[Quad, int]) -> list[Change]:
+        """Of the quads wanted in (+1) or out (-1), those that are not so already."""
+        known = self._pairs.get
+        changes = []
+        for quad, weight in wanted.items():
+            subject, predicate, object_, graph = quad
+            pairs = known((graph, predicate))
+            if pairs is None:
+                there = False
+            else:  # KeyedRelation.has_before, written out: this is most of what a batch costs
+                changed = pairs.overlay.get(subject)
+                if changed is not None and object_ in changed:
+                    there = changed[object_] > 0
+                else:
+                    there = pairs.run is not None and pairs.run.has_pair(subject, object_)
+            if there == (weight < 0):
+                changes.append((subject, predicate, object_, graph, weight))
+        return changes
+
     def stage(self, changes: Sequence[Change]) -> None:
         """Puts a batch of effective changes into the pending layers; they are listed by scope."""
-        for change in changes:
-            subject, predicate, object_, graph, weight = change
-            self._stage_pair(graph, predicate, subject, object_, weight)
+        touched, known, inverses = self._touched, self._pairs, self._inverse
+        read, read_all = self._read, self._read_all
+        for subject, predicate, object_, graph, weight in changes:
+            key = (graph, predicate)
+            pairs = known.get(key)
+            if pairs is None:
+                pairs = known[key] = KeyedRelation(2, 1)
+            if not read_all and key not in read:
+                self._unread.append((pairs, subject, object_, weight))
+                continue
+            pairs.stage_value(subject, object_, weight)
+            touched.add(pairs)
+            inverse = inverses.get(key)
+            if inverse is not None:
+                inverse.stage_value(object_, subject, weight)
+                touched.add(inverse)
         self.staged = self._by_scope(changes)
         for scope, listed in self.staged.items():
             for (only, order, _), relation in self._indexes.get(scope, {}).items():
@@ -237,10 +278,12 @@ class Quads:
     def _by_scope(self, changes: Sequence[Change]) -> dict[Scope, list[Change]]:
         """The changes that each watched scope sees; scopes that see none are left out."""
         staged: dict[Scope, list[Change]] = {}
+        by_graph: dict[int, list[Change]] = {}
         for change in changes:
-            scope = self._single.get(change[GRAPH])
-            if scope is not None:
-                staged.setdefault(scope, []).append(change)
+            by_graph.setdefault(change[GRAPH], []).append(change)
+        for graph, listed in by_graph.items():
+            if graph in self._single:
+                staged[self._single[graph]] = listed
         for scope in self._plural:
             if scope.kind == "merged":
                 listed = self._stage_merged(scope, changes)
@@ -254,11 +297,11 @@ class Quads:
         self, graph: int | Scope, predicate: int, subject: int, object_: int, weight: int
     ) -> None:
         pairs = self.pairs(graph, predicate)
-        pairs.stage((subject, object_), weight)
+        pairs.stage_value(subject, object_, weight)
         self._touched.add(pairs)
         inverse = self._inverse.get((graph, predicate))
         if inverse is not None:
-            inverse.stage((object_, subject), weight)
+            inverse.stage_value(object_, subject, weight)
             self._touched.add(inverse)
 
     def _stage_in(self, relation: KeyedRelation, row: Sequence[int], weight: int) -> None:
@@ -294,6 +337,8 @@ class Quads:
                 counted.commit()
         for relation in self._touched:
             relation.commit()
+        for pairs, subject, object_, weight in self._unread:
+            pairs.apply(subject, object_, weight)
         self._end()
 
     def rollback(self) -> None:
@@ -309,6 +354,7 @@ class Quads:
 
     def _end(self) -> None:
         self._touched.clear()
+        self._unread.clear()
         self.staged = {}
 
     def add(self, changes: Sequence[Change]) -> None:

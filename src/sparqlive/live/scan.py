@@ -81,6 +81,7 @@ def _access(compiler: Compiler, operator: op.Scan, known: dict[int, str]) -> _Ac
             relation = program.name("r", choose(_graph_key(scope), fixed_predicate))
         else:
             at_run_time = quads.pairs_if_any if forward else quads.inverse_if_any
+            quads.read_any_predicate()
             graph = known[GRAPH] if named else program.name("g", _graph_key(scope))
             relation = f"{_method(compiler, at_run_time)}({graph}, {known[PREDICATE]})"
         return _Access(relation, key, free, [p for p in (0, 2) if p in known])

@@ -15,21 +15,13 @@ from sparqlive.live.code import Continue, Env, Function, Local, Result, times, t
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
+from sparqlive.plan.keys import keys_of_flips
 from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
 
 OnFlip = Callable[["Compiler", Function, "Node", Env, str], None]
-
-
-def always_shared(left: op.Operator, right: op.Operator) -> bool:
-    return all(v in left.always and v in right.always for v in op.shared(left, right))
-
-
-def by_shared_keys(operator: op.Semi | op.Mark) -> bool:
-    tests_domain = isinstance(operator, op.Semi) and operator.tests_domain
-    return always_shared(operator.left, operator.right) and not tests_domain
 
 
 def attach(
@@ -114,7 +106,8 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State, on_fli
     """Writes A' ⋈ flips(B, ΔB) over the gathered change of the right side."""
     operator = node.operator
     assert isinstance(operator, op.Semi | op.Mark)
-    if not by_shared_keys(operator):
+    keys = keys_of_flips(operator)
+    if keys is None:
 
         def flip_row(compiler: Compiler, f: Function, node: Node, env: Env) -> None:
             with f.block("if was != now"):
@@ -122,7 +115,6 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State, on_fli
 
         whole_row_flips(compiler, f, node, left_state, flip_row)
         return
-    keys = op.shared(operator.left, operator.right)
     names = {v: f.fresh() for v in operator.right.variables}
     row = tuple_of(list(names.values()))
     f.line(f"keys = {{{tuple_of([names[v] for v in keys])}: None for {row}, _ in rows}}")

@@ -11,12 +11,12 @@ from typing import Any
 
 from pyoxigraph import Literal
 
-from sparqlive.rdf.dictionary import UNDEF, Dictionary
+from sparqlive.rdf.dictionary import UNDEF, Dictionary, term_of
 from sparqlive.sparql.algebra import Constant, Expression, Var
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
 from sparqlive.sparql.values import Value, value_of
 
-_CACHED_VALUES = 200_000
+_CACHED_VALUES = 10_000
 
 
 class Terms:
@@ -33,7 +33,7 @@ class Terms:
             return known
         if len(self._values) > _CACHED_VALUES:
             self._values.clear()
-        known = self._values[number] = value_of(self.dictionary.terms[number])
+        known = self._values[number] = value_of(term_of(self.dictionary.texts[number]))
         return known
 
     def condition(self, expression: Expression, variables: Sequence[Var]) -> Callable[..., bool]:

@@ -15,11 +15,12 @@ from typing import Final
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import Apply, Flips, Of, Outer, Plus, Rule, Signs, State, Tested, Times, delta_rule
 from sparqlive.plan.forms import Form, Part, centre_of, decompose, form_of
+from sparqlive.plan.keys import keys_of_flips
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.wording import Node, Words, named, text_of_expression
 from sparqlive.sparql.algebra import Expression, Var
 
-__all__ = ["RESULT", "explain", "keys_of_flips", "text_of_expression"]
+__all__ = ["RESULT", "explain", "text_of_expression"]
 
 RESULT: Final = -1
 _WIDTH = 100
@@ -44,16 +45,6 @@ def explain(plan: op.Operator, sizes: Mapping[int, tuple[int, int]], text: str) 
         "\n".join([title, *(f"  {line}".rstrip() for line in lines)]) for title, lines in sections.items()
     ]
     return "\n\n".join(blocks) + "\n"
-
-
-def keys_of_flips(operator: op.LeftJoin | op.Semi | op.Mark) -> tuple[Var, ...] | None:
-    """The shared variables if they decide about a match (Theorem 4.6); None: whole left solutions do."""
-    keys = op.shared(operator.left, operator.right)
-    if not all(v in operator.left.always and v in operator.right.always for v in keys):
-        return None
-    if isinstance(operator, op.LeftJoin) and operator.condition is not None:
-        return None
-    return None if isinstance(operator, op.Semi) and operator.tests_domain else keys
 
 
 class _Explanation:
@@ -91,7 +82,8 @@ class _Explanation:
         yield from self._legend()
 
     def _legend(self) -> Iterator[str]:
-        operators = [node.operator for node in self._all]
+        # What is tested against a constant never flips.
+        operators = [n.operator for n in self._all if len(n.children) != 2 or not n.children[1].constant]
         usual = any(isinstance(o, op.LeftJoin) or (isinstance(o, op.Semi) and not o.keep) for o in operators)
         if usual:
             yield "flips(B, ΔB): -1 where the first match in B enters, +1 where the last one leaves."

@@ -46,3 +46,13 @@ def pushable(plan: op.Operator) -> frozenset[Var]:
 def is_copy(plan: op.Extend) -> bool:
     """Whether the binding copies a variable that is always bound: then its key is the other's key."""
     return isinstance(plan.expression, Var) and plan.expression in plan.source.always
+
+
+def keys_of_flips(operator: op.LeftJoin | op.Semi | op.Mark) -> tuple[Var, ...] | None:
+    """The shared variables if they decide about a match (Theorem 4.6); None: whole left solutions do."""
+    keys = op.shared(operator.left, operator.right)
+    if not all(v in operator.left.always and v in operator.right.always for v in keys):
+        return None
+    if isinstance(operator, op.LeftJoin) and operator.condition is not None:
+        return None
+    return None if isinstance(operator, op.Semi) and operator.tests_domain else keys

@@ -3,10 +3,13 @@
 Owns ids. The id of a term is the 64-bit xxHash of its canonical N-Triples form, the same number on every
 machine and on the JVM (Spark's `xxhash64`). Two terms never share an id: a term that arrives when its
 hash is taken gets another id, kept as an exception. Invariant: `term(id_of(t)) == t`.
+
+Terms are held as text: strings are cheaper than objects, and the garbage collector never looks at them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import xxhash
@@ -20,7 +23,10 @@ DEFAULT_GRAPH = 1
 """The name of the unnamed graph."""
 _RESERVED = frozenset({UNDEF, DEFAULT_GRAPH})
 _SEED = 42
-_CACHED_TERMS = 1_000_000
+_CACHED_TERMS = 10_000
+
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
+_ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def hash_of(text: str) -> int:
@@ -29,47 +35,78 @@ def hash_of(text: str) -> int:
     return digest - (1 << 64) if digest >> 63 else digest
 
 
+def term_of(text: str) -> Term:
+    """The term of a canonical N-Triples form."""
+    if text[0] == "<":
+        return NamedNode(text[1:-1])
+    if text[0] == "_":
+        return BlankNode(text[2:])
+    end = text.rindex('"')
+    value, kind = text[1:end], text[end + 1 :]
+    if "\\" in value:
+        value = _ESCAPE.sub(_unescaped, value)
+    if not kind:
+        return Literal(value)
+    if kind[0] == "@":
+        return Literal(value, language=kind[1:])
+    return Literal(value, datatype=NamedNode(kind[3:-1]))
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _ESCAPED.get(match[3], match[3])
+
+
 class Dictionary:
     """Ids and terms, both ways. `hash_function` is replaced by tests that force collisions."""
 
     def __init__(self, hash_function: Callable[[str], int] = hash_of) -> None:
         self._hash = hash_function
-        self.terms: dict[int, Term] = {}
-        self._exceptions: dict[Term, int] = {}
-        # A cache only: what falls out is computed again.
+        self.texts: dict[int, str] = {}
+        self._exceptions: dict[str, int] = {}
+        # Caches only, and small: the garbage collector walks over the terms in them.
         self.ids: dict[Term | DefaultGraph, int] = {DefaultGraph(): DEFAULT_GRAPH}
+        self._terms: dict[int, Term] = {}
 
     def id_of(self, term: Term | DefaultGraph) -> int:
         """The id of a term, which is entered if it is new."""
         known = self.ids.get(term)
-        return known if known is not None else self._enter(term)  # type: ignore[arg-type]
-
-    def find(self, term: Term) -> int | None:
-        """The id of a term that is in the dictionary, else None."""
-        number = self._exceptions.get(term)
-        if number is None:
-            number = self._hash(str(term))
-        return number if self.terms.get(number) == term else None
-
-    def _enter(self, term: Term) -> int:
-        number = self._exceptions.get(term)
-        if number is None:
-            text = str(term)
-            number = self._hash(text)
-            attempt = 0
-            while number in _RESERVED or self.terms.setdefault(number, term) != term:
-                attempt += 1
-                number = self._hash(f"{text} {attempt}") if attempt < 8 else number + 1
-            if attempt:
-                self._exceptions[term] = number
+        if known is not None:
+            return known
         if len(self.ids) > _CACHED_TERMS:
             self.ids = {DefaultGraph(): DEFAULT_GRAPH}
-        self.ids[term] = number
+        number = self.ids[term] = self.enter(str(term))
+        return number
+
+    def enter(self, text: str) -> int:
+        """The id of a term given by its canonical N-Triples form."""
+        number = self._hash(text)
+        if self.texts.setdefault(number, text) == text and number not in _RESERVED:
+            return number
+        return self._enter_exception(text, number)
+
+    def _enter_exception(self, text: str, number: int) -> int:
+        known = self._exceptions.get(text)
+        if known is not None:
+            return known
+        if number in _RESERVED and self.texts.get(number) == text:
+            del self.texts[number]
+        attempt = 0
+        while number in _RESERVED or self.texts.setdefault(number, text) != text:
+            attempt += 1
+            number = self._hash(f"{text} {attempt}") if attempt < 8 else number + 1
+        self._exceptions[text] = number
         return number
 
     def term(self, number: int) -> Term | None:
         """The term of an id; None for UNDEF."""
-        return self.terms[number] if number else None
+        known = self._terms.get(number)
+        if known is not None or number == UNDEF:
+            return known
+        if len(self._terms) > _CACHED_TERMS:
+            self._terms = {}
+        known = self._terms[number] = term_of(self.texts[number])
+        return known
 
     def __len__(self) -> int:
-        return len(self.terms)
+        return len(self.texts)

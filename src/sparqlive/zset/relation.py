@@ -114,14 +114,12 @@ class KeyedRelation:
         changed = self.overlay.get(key)
         if changed is not None and value in changed:
             return changed[value] > 0
-        if self.run is None:
+        run = self.run
+        if run is None:
             return False
-        low, high = self._range(key)
-        if low == high:
-            return False
-        if self.arity == self.key_length:
-            return True
-        return self.run.position(self._row(key, value))[1]
+        if self.arity == 2 and self.key_length == 1:
+            return run.has_pair(key, value)
+        return run.position(self._row(key, value))[1]
 
     def has_after(self, key: Any, value: Any) -> bool:
         changed = self.pending.get(key)
@@ -184,20 +182,49 @@ class KeyedRelation:
 
     def stage(self, row: Sequence[int], weight: int) -> None:
         """Adds a change to the pending layer: +1 for a row that is not there, -1 for one that is."""
-        self.pending.setdefault(self.key_of(row), {})[self.value_of(row)] = weight
-        self.after = self._read_after
+        self.stage_value(self.key_of(row), self.value_of(row), weight)
+
+    def stage_value(self, key: Any, value: Any, weight: int) -> None:
+        changes = self.pending.get(key)
+        if changes is None:
+            self.pending[key] = {value: weight}
+            self.after = self._read_after
+        else:
+            changes[value] = weight
+
+    def apply(self, key: Any, value: Any, weight: int) -> None:
+        """Stages and commits one change that nothing looks at in between."""
+        values = self.overlay.get(key)
+        if values is None:
+            self.overlay[key] = {value: weight}
+            self.overlay_rows += 1
+        elif value not in values:
+            values[value] = weight
+            self.overlay_rows += 1
+        else:  # back to what the run says: in a set, a second change undoes the first
+            del values[value]
+            self.overlay_rows -= 1
+            if not values:
+                del self.overlay[key]
+        if self.overlay_rows > _SMALLEST_MERGE and _merge_is_due(self.overlay_rows, self.run):
+            self.merge()
 
     def commit(self) -> None:
         overlay = self.overlay
         for key, changes in self.pending.items():
-            values = overlay.setdefault(key, {})
-            size = len(values)
+            values = overlay.get(key)
+            if values is None:
+                overlay[key] = changes
+                self.overlay_rows += len(changes)
+                continue
+            self.overlay_rows -= len(values)
             add_into(values, changes)
-            self.overlay_rows += len(values) - size
-            if not values:
+            if values:
+                self.overlay_rows += len(values)
+            else:
                 del overlay[key]
         self.rollback()
-        if _merge_is_due(self.overlay_rows, self.run):
+        if self.overlay_rows > _SMALLEST_MERGE and _merge_is_due(self.overlay_rows, self.run):
             self.merge()
 
     def rollback(self) -> None:

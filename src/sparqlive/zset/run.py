@@ -85,11 +85,26 @@ class Run:
             high = bisect_right(view, value, low, high)
         return low, high
 
+    def has_pair(self, first: int, second: int) -> bool:
+        """Whether a row of two columns is there."""
+        bucket = (first + _HALF) >> self._shift
+        low: int = self._directory[bucket]
+        high: int = self._directory[bucket + 1]
+        if low == high:
+            return False
+        firsts, seconds = self.views
+        low = bisect_left(firsts, first, low, high)
+        high = bisect_right(firsts, first, low, high)
+        low = bisect_left(seconds, second, low, high)
+        return low < high and seconds[low] == second
+
     def position(self, row: Sequence[int]) -> tuple[int, bool]:
         """Where `row` is or would be inserted, and whether it is there."""
         bucket = (row[0] + _HALF) >> self._shift
-        low: int = self._directory[bucket]
-        high: int = self._directory[bucket + 1]
+        return self._within(row, self._directory[bucket], self._directory[bucket + 1])
+
+    def _within(self, row: Sequence[int], low: int, high: int) -> tuple[int, bool]:
+        """The position of a row that belongs between two others."""
         for value, view in zip(row, self.views, strict=True):
             low, high = bisect_left(view, value, low, high), bisect_right(view, value, low, high)
             if low == high:
@@ -108,8 +123,11 @@ class Run:
         weights = self.weights
         if weights is not None:
             weights = weights.copy()
-        for index in order:
-            position, found = self.position(rows[index])
+        firsts = np.array([rows[index][0] for index in order], dtype=np.int64)
+        lows = np.searchsorted(self.columns[0], firsts, side="left").tolist()
+        highs = np.searchsorted(self.columns[0], firsts, side="right").tolist()
+        for index, low, high in zip(order, lows, highs, strict=True):
+            position, found = (low, False) if low == high else self._within(rows[index], low, high)
             if not found:
                 inserted_at.append(position)
                 inserted.append(index)
