@@ -159,7 +159,6 @@ def test_a_plan_that_is_removed_is_no_longer_reached() -> None:
     assert bench.reached(quad("s", "p", 3)).keys() == {plans[3]}
 
 
-@pytest.mark.xfail(reason="The tables keep an empty entry for each constant of a plan that was removed.")
 def test_a_plan_that_is_removed_leaves_no_entry() -> None:
     bench = Bench()
     for number in range(10):

@@ -308,9 +308,6 @@ def test_bulk_loads_are_sorted_at_once() -> None:
 
 
 @pytest.mark.usefixtures("small_bulk")
-@pytest.mark.xfail(
-    reason="A relation whose rows are all deleted in its overlay has size zero, but a run: it refuses a fill."
-)
 def test_bulk_loads_into_what_was_emptied() -> None:
     quads = Quads()
     quads.add(changes(range(10)))
@@ -321,7 +318,6 @@ def test_bulk_loads_into_what_was_emptied() -> None:
     quads.check()
 
 
-@pytest.mark.xfail(reason="As above, through the public API: an AssertionError instead of an epoch.")
 def test_loading_again_after_deleting_everything() -> None:
     predicate = ox.NamedNode("http://example.org/p")
     data = [
@@ -351,9 +347,6 @@ def test_columns_are_loaded_as_one_graph() -> None:
 # Undoing and checking
 
 
-@pytest.mark.xfail(
-    reason="The size of the last staged batch is not forgotten by commit: a rollback takes it off."
-)
 def test_a_rollback_of_nothing_changes_nothing() -> None:
     quads = Quads()
     quads.stage([(5, 6, 7, 1, 1)])

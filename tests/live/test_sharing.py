@@ -82,7 +82,11 @@ def test_equal_queries_are_one_content() -> None:
 
 def test_a_product_is_never_stored() -> None:
     query = PREFIX + "SELECT ?x ?y { ?x :p ?a . ?y :q ?b . :on :is :on }"
-    quads = [ox.Quad(ox.NamedNode(f"{EX}{k}{i}"), ox.NamedNode(EX + k), ox.Literal(i)) for k in "pq" for i in range(50)]
+    quads = [
+        ox.Quad(ox.NamedNode(f"{EX}{k}{i}"), ox.NamedNode(EX + k), ox.Literal(i))
+        for k in "pq"
+        for i in range(50)
+    ]
     with sparqlive.open() as session:
         view = session.view("v", query)
         session.load(quads)

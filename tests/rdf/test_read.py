@@ -244,9 +244,6 @@ def test_a_file_that_is_not_compressed_as_it_says(tmp_path: Path) -> None:
     [
         pytest.param(
             "gz",
-            marks=pytest.mark.xfail(
-                reason="zlib.error is no OSError: damaged gzip data raises it, and the file is not named."
-            ),
         ),
         "bz2",
     ],
@@ -271,7 +268,6 @@ def test_triple_terms_are_refused() -> None:
             attempt()
 
 
-@pytest.mark.xfail(reason="The error for a triple term in a document does not say in which file it is.")
 def test_a_triple_term_in_a_file_names_the_file(tmp_path: Path) -> None:
     file = write(tmp_path, "data.ttl", TRIPLE_TERM)
     with pytest.raises(sparqlive.InvalidChange, match=r"data\.ttl"):

@@ -34,7 +34,7 @@ class Dispatcher:
     def __init__(self, quads: Quads) -> None:
         self._quads = quads
         self._tables: dict[Scope, dict[tuple[int, ...], _Table]] = {}
-        self._counted: dict[tuple[str, Scope], dict[_Leaf, int]] = {}
+        self._counted: dict[Any, dict[_Leaf, int]] = {}
 
     def add(self, plan: Maintained, parameters: Mapping[Var, int] = _NO_PARAMETERS) -> None:
         """Enters the leaves of a plan; of one with parameters, once for each row of them."""
@@ -48,15 +48,30 @@ class Dispatcher:
             entry[(plan, number)] -= 1
             if not entry[(plan, number)]:
                 del entry[(plan, number)]
+                if not entry:
+                    self._forget(plan, leaf, parameters)
 
     def _entry(
         self, plan: Maintained, leaf: op.Scan | op.Names | op.Nodes, parameters: Mapping[Var, int]
     ) -> dict[_Leaf, int]:
+        table, key = self._place(plan, leaf, parameters)
+        return table.setdefault(key, {})
+
+    def _forget(
+        self, plan: Maintained, leaf: op.Scan | op.Names | op.Nodes, parameters: Mapping[Var, int]
+    ) -> None:
+        table, key = self._place(plan, leaf, parameters)
+        del table[key]
+
+    def _place(
+        self, plan: Maintained, leaf: op.Scan | op.Names | op.Nodes, parameters: Mapping[Var, int]
+    ) -> tuple[dict[Any, dict[_Leaf, int]], Any]:
+        """The table that a leaf stands in, and its key there."""
         compiler = plan.compiler
         scope = scope_of(compiler, leaf.graph)
         self._quads.watch(scope)
         if not isinstance(leaf, op.Scan):
-            return self._counted.setdefault((_kind(leaf), scope), {})
+            return self._counted, (_kind(leaf), scope)
         constants = {}
         for position, term in enumerate(leaf.positions):
             if not isinstance(term, Var):
@@ -65,7 +80,7 @@ class Dispatcher:
                 constants[position] = parameters[term]
         positions, ids = tuple(constants), tuple(constants.values())
         table = self._tables.setdefault(scope, {}).setdefault(positions, _Table(positions))
-        return table.leaves.setdefault(ids[0] if len(ids) == 1 else ids, {})
+        return table.leaves, ids[0] if len(ids) == 1 else ids
 
     def dispatch(self, staged: Mapping[Scope, Sequence[Change]]) -> dict[Maintained, Inputs]:
         """For each plan that the staged changes concern: the changed rows of its leaves."""

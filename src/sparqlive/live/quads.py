@@ -94,6 +94,18 @@ class Quads:
     def read_any_predicate(self) -> None:
         """From now on lookups may ask for any graph and predicate while changes are staged."""
         self._read_all = True
+        self._stage_unread({entry[0] for entry in self._unread})
+
+    def _stage_unread(self, wanted: set[KeyedRelation]) -> None:
+        """What was left for the commit becomes pending, for relations that are read after all."""
+        waiting, self._unread = self._unread, []
+        for entry in waiting:
+            pairs, subject, object_, weight = entry
+            if pairs in wanted:
+                pairs.stage_value(subject, object_, weight)
+                self._touched.add(pairs)
+            else:
+                self._unread.append(entry)
 
     def pairs(self, graph: int | Scope, predicate: int) -> KeyedRelation:
         """Subject → objects of one graph and predicate, to be read also while changes are staged."""
@@ -101,6 +113,8 @@ class Quads:
         found = self._pairs.get((graph, predicate))
         if found is None:
             found = self._pairs[(graph, predicate)] = KeyedRelation(2, 1)
+        elif self._unread:
+            self._stage_unread({found})
         return found
 
     def inverse(self, graph: int | Scope, predicate: int) -> KeyedRelation:
@@ -355,6 +369,7 @@ class Quads:
     def _end(self) -> None:
         self._touched.clear()
         self._unread.clear()
+        self._staged_size = 0
         self.staged = {}
 
     def add(self, changes: Sequence[Change]) -> None:
@@ -369,12 +384,12 @@ class Quads:
             groups.setdefault((graph, predicate), []).append((subject, object_))
         for (graph, predicate), rows in groups.items():
             pairs = self.pairs(graph, predicate)
-            if pairs.size_before():
-                for row in rows:
-                    pairs.stage(row, 1)
-                pairs.commit()
-            else:
+            if pairs.run is None and not pairs.overlay:
                 pairs.fill(_run(rows, 2))
+            else:
+                for subject, object_ in rows:
+                    pairs.stage_value(subject, object_, 1)
+                pairs.commit()
         self.size += len(changes)
 
     def check(self) -> None:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 
 import xxhash
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode
+from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode
 
 Term = NamedNode | BlankNode | Literal
 
@@ -48,13 +48,18 @@ def term_of(text: str) -> Term:
     if not kind:
         return Literal(value)
     if kind[0] == "@":
-        return Literal(value, language=kind[1:])
+        language, _, direction = kind[1:].partition("--")
+        return Literal(value, language=language, direction=BaseDirection(direction) if direction else None)
     return Literal(value, datatype=NamedNode(kind[3:-1]))
 
 
 def _unescaped(match: re.Match[str]) -> str:
     code = match[1] or match[2]
     return chr(int(code, 16)) if code else _ESCAPED.get(match[3], match[3])
+
+
+def _next_number(number: int) -> int:
+    return number + 1 if number < 2**63 - 1 else -(2**63)
 
 
 class Dictionary:
@@ -81,7 +86,7 @@ class Dictionary:
     def enter(self, text: str) -> int:
         """The id of a term given by its canonical N-Triples form."""
         number = self._hash(text)
-        if self.texts.setdefault(number, text) == text and number not in _RESERVED:
+        if number not in _RESERVED and self.texts.setdefault(number, text) == text:
             return number
         return self._enter_exception(text, number)
 
@@ -89,12 +94,10 @@ class Dictionary:
         known = self._exceptions.get(text)
         if known is not None:
             return known
-        if number in _RESERVED and self.texts.get(number) == text:
-            del self.texts[number]
         attempt = 0
         while number in _RESERVED or self.texts.setdefault(number, text) != text:
             attempt += 1
-            number = self._hash(f"{text} {attempt}") if attempt < 8 else number + 1
+            number = self._hash(f"{text} {attempt}") if attempt < 8 else _next_number(number)
         self._exceptions[text] = number
         return number
 

@@ -10,6 +10,7 @@ import bz2
 import glob
 import gzip
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
@@ -59,8 +60,10 @@ def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
             base = file.resolve().as_uri()
             for quad in parse(stream, syntax, base_iri=base, rename_blank_nodes=True):
                 yield check_quad(quad, graph)
-    except OSError as error:
+    except (OSError, zlib.error) as error:
         raise Error(f"{file}: cannot be read: {error}.") from error
+    except InvalidChange as error:
+        raise InvalidChange(f"{file}: {error}") from error
     except (SyntaxError, EOFError) as error:  # pyoxigraph's message says line and column
         raise RdfSyntaxError(f"{file}: {error}") from error
 
