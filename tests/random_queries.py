@@ -67,6 +67,16 @@ def joined(template: str, *parts: Text) -> Text:
     )
 
 
+def in_graph(name: ox.NamedNode, body: Text) -> Text:
+    """GRAPH with a constant: nothing where the graph does not exist, paths of zero length included (§18.6)."""
+
+    def oracle(names: Names) -> str:
+        pattern = f"GRAPH {name} {{ {body.oracle(names)} }}"
+        return pattern if name in names else f"{{ {pattern} FILTER(false) }}"
+
+    return Text(f"GRAPH {name} {{ {body.text} }}", oracle)
+
+
 @dataclass(frozen=True)
 class RandomQuery:
     body: Text
@@ -184,7 +194,7 @@ def exists_bodies(draw: st.DrawFn, depth: int) -> Text:
         case "union":
             return joined("{ %s } UNION { %s }", body, draw(basic))
         case "graph":
-            return joined(f"GRAPH <{EX}g> {{ %s }}", body)
+            return in_graph(ox.NamedNode(f"{EX}g"), body)
     return body
 
 
@@ -234,7 +244,7 @@ def elements(draw: st.DrawFn, depth: int, counter: list[int]) -> Text:
             names = draw(st.lists(variables, min_size=1, max_size=2, unique=True))
             return joined(f"{{ SELECT {distinct}{' '.join(names)} WHERE {{ %s }} }}", draw(inner))
         case "graph":
-            return joined(f"GRAPH <{EX}{draw(st.sampled_from('gh'))}> {{ %s }}", draw(inner))
+            return in_graph(ox.NamedNode(EX + draw(st.sampled_from("gh"))), draw(inner))
     variable, body = draw(st.sampled_from(("?g", "?a"))), draw(inner)
     return Text(
         f"GRAPH {variable} {{ {body.text} }}",

@@ -10,6 +10,7 @@ import pytest
 from sparqlive.plan import operators as op
 from sparqlive.plan.explain import explain, text_of_expression
 from sparqlive.plan.rewrites import rewrite
+from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.translate import translate
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
@@ -22,7 +23,7 @@ Sizes = Mapping[int, tuple[int, int]]
 
 
 def plan_of(text: str, union: bool = False) -> op.Operator:
-    return rewrite(translate(parse_query(text, None), union))
+    return store_unreachable(rewrite(translate(parse_query(text, None), union)))
 
 
 def sections(text: str, sizes: Sizes | None = None, union: bool = False) -> dict[str, str]:

@@ -18,7 +18,9 @@ from sparqlive.sparql.algebra import Var
 def independent_parts(plan: op.Operator) -> tuple[op.Operator, ...]:
     """Plans whose product is the plan, up to the order of columns; the plan alone if it is of one piece."""
     parts = _split(plan)
-    return tuple(flatten_joins(part) for part in parts) if len(parts) > 1 else (plan,)
+    if len(parts) == 1:
+        return (plan,)
+    return tuple(piece for part in parts for piece in independent_parts(flatten_joins(part)))
 
 
 def _split(plan: op.Operator) -> list[op.Operator]:
