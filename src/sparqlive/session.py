@@ -12,15 +12,18 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
-from sparqlive.errors import CheckFailed, Closed, Error, InvalidChange, Unsupported, ViewExists
+from sparqlive.errors import CheckFailed, Closed, Error, Unsupported, ViewExists
 from sparqlive.live.deadline import deadline
 from sparqlive.live.keeper import Content, Keeper
-from sparqlive.live.maintained import Maintained
+from sparqlive.live.maintained import Maintained, Saved
 from sparqlive.live.quads import Change, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
@@ -30,33 +33,44 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.translate import translate
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.rdf.read import check_quad, read_objects, read_paths, read_text
+from sparqlive.rdf.read import changes_of, check_quad, paths_of, read_source, size_of
 from sparqlive.sparql.algebra import Query
 from sparqlive.sparql.syntax import parse_query
+from sparqlive.strategies import Choice, Strategies, Strategy
 from sparqlive.views import Answer, Delta, Deltas, Epoch, View, Views
 
 Changes = str | Iterable[Any]
-Strategy = Literal["auto", "live", "spark", "rebuild"]
+INGEST_BYTES = 200_000_000
+
+if TYPE_CHECKING:
+    from sparqlive.persistence import Exported, Persistence
+    from sparqlive.spark.carry import Carrier
 
 
 def open(  # noqa: A001 - always used as sparqlive.open
-    path: str | os.PathLike[str] | None = None, *, default_graph: Literal["strict", "union"] = "strict"
+    path: str | os.PathLike[str] | None = None,
+    *,
+    spark: Any = None,
+    default_graph: Literal["strict", "union"] = "strict",
 ) -> Session:
-    """Opens a session: in memory, if no path is given.
+    """Opens a session: on the store in a directory, which is made if it is not there; or in memory.
 
+    `spark`: a Spark session or a master's URL; else a local one is started when first needed.
     `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones.
     """
-    if path is not None:
-        raise Unsupported(
-            "A store in a directory is not there yet: open a session in memory, without a path."
-        )
-    return Session(default_graph=default_graph)
+    return Session(path, spark=spark, default_graph=default_graph)
 
 
 class Session:
-    """RDF data in memory, and the views over it."""
+    """RDF data, and the views over it."""
 
-    def __init__(self, *, default_graph: Literal["strict", "union"] = "strict") -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        spark: Any = None,
+        default_graph: Literal["strict", "union"] = "strict",
+    ) -> None:
         if default_graph not in ("strict", "union"):
             raise Error(f'default_graph is "strict" or "union", not {default_graph!r}.')
         self.default_graph = default_graph
@@ -70,6 +84,32 @@ class Session:
         self._lock = threading.RLock()
         self._advanced = threading.Condition(self._lock)
         self._closed = False
+        self._batches: set[tuple[str, int]] = set()
+        self._spark = spark
+        self._persistence: Persistence | None = None
+        self._exported: Exported | None = None
+        self._strategies = Strategies(self._keeper)
+        if find_spec("pyspark") is not None:
+            self._strategies.carrier = self._carrier
+        if path is not None:
+            self._open_store(Path(path))
+
+    def _open_store(self, path: Path) -> None:
+        """Loads what is there: quads, terms, and views with their rows, which are not computed again."""
+        from sparqlive.persistence import Persistence  # not before it is needed: it takes a while to import
+
+        store = Persistence(path, self.dictionary)
+        try:
+            store.load_quads(self._quads)
+            self.epoch = store.epoch
+            for name, text, base, since, _ in store.views():
+                parsed, plan = self._plan(text, base, volatile=False)
+                view = self._add_view(name, text, parsed, plan, store.saved)
+                view.since = since
+        except BaseException:
+            store.close()
+            raise
+        self._persistence = store
 
     # Data
 
@@ -77,23 +117,68 @@ class Session:
         self,
         source: str | os.PathLike[str] | Iterable[Any],
         graph: str | NamedNode | None = None,
+        *,
+        on_error: Literal["fail", "skip"] = "fail",
+        batch: tuple[str, int] | None = None,
     ) -> Epoch:
         """Adds a file, files, a glob, or given quads, as one epoch.
 
-        Triples, and quads of the unnamed graph, go into `graph` if one is named.
+        Triples, and quads of the unnamed graph, go into `graph` if one is named. Large files go into an empty
+        store by Spark; there, `on_error="skip"` leaves malformed lines out and keeps them in a file.
+        `batch` as in `apply`.
         """
         name = NamedNode(graph) if isinstance(graph, str) else graph
+        paths = paths_of(source)
+        if paths and self._ingests(paths, on_error):
+            return self._ingest(paths, name, on_error, batch)
+        if on_error != "fail":
+            raise Unsupported('on_error="skip" needs files, Spark, and a store without quads and views.')
         with _collector_paused():
-            return self._epoch((), list(_read_source(source, name)))
+            if batch is not None and self._known_batch(batch):
+                return self._unchanged()
+            return self._epoch((), list(read_source(source, name)), "auto", batch)
 
-    def apply(self, insert: Changes = (), delete: Changes = (), *, strategy: Strategy = "auto") -> Epoch:
+    def apply(
+        self,
+        insert: Changes = (),
+        delete: Changes = (),
+        *,
+        strategy: Strategy = "auto",
+        batch: tuple[str, int] | None = None,
+    ) -> Epoch:
         """Applies one batch: deletes first, then inserts. Quads, triples, or N-Quads text.
 
-        A batch that changes nothing makes no new epoch.
+        A batch that changes nothing makes no new epoch. `strategy` forces how it is carried to the views:
+        "live", "spark" or "rebuild". `batch` names a batch of a stream by source and number: one that was
+        committed before changes nothing.
         """
-        if strategy not in ("auto", "live"):
-            raise Unsupported(f"The strategy {strategy!r} is not there yet: use 'auto' or 'live'.")
-        return self._epoch(_read_changes(delete), _read_changes(insert))
+        if strategy not in ("auto", "live", "spark", "rebuild"):
+            raise Error(f'A strategy is "auto", "live", "spark" or "rebuild", not {strategy!r}.')
+        if strategy == "spark" and self._strategies.carrier is None:
+            raise Unsupported("Spark is not installed: install sparqlive with the extra [spark].")
+        return self._epoch(changes_of(delete), changes_of(insert), strategy, batch)
+
+    def _ingests(self, paths: Sequence[str], on_error: str) -> bool:
+        """Whether Spark is to read the files: it starts in seconds, and pays for hundreds of megabytes."""
+        if self._persistence is None or self._strategies.carrier is None or self._quads.size or self._readers:
+            return False
+        return on_error == "skip" or self._spark is not None or size_of(paths) > INGEST_BYTES
+
+    def _ingest(
+        self, paths: Sequence[str], graph: NamedNode | None, on_error: str, batch: tuple[str, int] | None
+    ) -> Epoch:
+        with self._lock, _collector_paused():
+            self.ensure_open()
+            assert self._persistence is not None
+            if batch is not None and self._known_batch(batch):
+                return self._unchanged()
+            name, number = None if graph is None else graph.value, self.epoch + 1
+            made = self._persistence.ingest(self._spark_session(), paths, name, on_error, number, batch)
+            self._persistence.load_quads(self._quads)
+            self.epoch += 1
+            self._advanced.notify_all()
+            deltas = Deltas(self.epoch, {}, self._views)
+            return Epoch(self.epoch, made.quads, 0, 0, deltas, "spark", rejected=made.rejected)
 
     def quads(self) -> Iterator[Quad]:
         """The quads of the current epoch."""
@@ -116,7 +201,15 @@ class Session:
         """The views by name."""
         return self._views
 
-    def view(self, name: str, query: str, *, base: str | None = None, replace: bool = False) -> View:
+    def view(
+        self,
+        name: str,
+        query: str,
+        *,
+        base: str | None = None,
+        replace: bool = False,
+        refresh: str = "immediate",
+    ) -> View:
         """Registers a query and computes it; from now on it is kept.
 
         The same name with the same query gives the view that is there; with another query it is an error,
@@ -124,6 +217,8 @@ class Session:
         """
         if not isinstance(name, str) or not name:
             raise Error("A view needs a name: a string that is not empty.")
+        if refresh != "immediate":
+            raise Unsupported(f'refresh={refresh!r} is not there yet: views are refreshed "immediate".')
         parsed, plan = self._plan(query, base, volatile=False)
         with self._lock:
             self.ensure_open()
@@ -135,13 +230,19 @@ class Session:
                     f"A view named {name!r} is there with another query. "
                     f"Choose another name, drop it first, or pass replace=True."
                 )
-            content = self._keeper.keep(rewrite(plan))
             if known is not None:
                 self.drop(name)
-            view = View(self, name, query, parsed, plan, content)
-            self._views.by_name[name] = view
-            self._readers.setdefault(content, []).append(view)
+            view = self._add_view(name, query, parsed, plan, None)
+            if self._persistence is not None:
+                self._persistence.keep(name, query, base, "immediate", view.content, self.epoch)
             return view
+
+    def _add_view(self, name: str, text: str, query: Query, plan: Operator, saved: Saved | None) -> View:
+        content = self._keeper.keep(rewrite(plan), saved)
+        view = View(self, name, text, query, plan, content)
+        self._views.by_name[name] = view
+        self._readers.setdefault(content, []).append(view)
+        return view
 
     def drop(self, name: str) -> None:
         """Forgets a view."""
@@ -150,6 +251,8 @@ class Session:
             view = self._views[name]
             del self._views.by_name[name]
             self._release(view)
+            if self._persistence is not None:
+                self._persistence.drop(name, view.content)
 
     def _release(self, view: View) -> None:
         readers = self._readers.get(view.content, [])
@@ -188,14 +291,38 @@ class Session:
 
     # Epochs
 
-    def _epoch(self, deletes: Iterable[Quad], inserts: Iterable[Quad]) -> Epoch:
+    def _epoch(
+        self,
+        deletes: Iterable[Quad],
+        inserts: Iterable[Quad],
+        strategy: Strategy = "auto",
+        batch: tuple[str, int] | None = None,
+    ) -> Epoch:
         with self._lock:
             self.ensure_open()
+            if batch is not None and self._known_batch(batch):
+                return self._unchanged()
             changes, ignored = self._effective(deletes, inserts)
             if not changes:
-                return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self._views))
+                if batch is not None:
+                    self._record_batch(batch)
+                return self._unchanged(ignored)
             with _collector_paused():
-                return self._carry(changes, ignored)
+                return self._carry(changes, ignored, strategy, batch)
+
+    def _unchanged(self, ignored: int = 0) -> Epoch:
+        return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self._views))
+
+    def _known_batch(self, batch: tuple[str, int]) -> bool:
+        if self._persistence is not None:
+            return self._persistence.batch_epoch(batch) is not None
+        return batch in self._batches
+
+    def _record_batch(self, batch: tuple[str, int]) -> None:
+        if self._persistence is not None:
+            self._persistence.record_batch(batch, self.epoch)
+        else:
+            self._batches.add(batch)
 
     def _effective(self, deletes: Iterable[Any], inserts: Iterable[Any]) -> tuple[list[Change], int]:
         """The changes that change something: the last word on a quad wins, the graph is a set."""
@@ -223,17 +350,23 @@ class Session:
             ids = self.dictionary.ids
         return given
 
-    def _carry(self, changes: Sequence[Change], ignored: int) -> Epoch:
+    def _carry(
+        self, changes: Sequence[Change], ignored: int, strategy: Strategy, batch: tuple[str, int] | None
+    ) -> Epoch:
         number = self.epoch + 1
         if not self._readers:
+            self._save(number, changes, batch)
             self._quads.add(changes)
-            self.epoch = number
-            self._advanced.notify_all()
             return self._made(number, changes, ignored, {})
         failed: list[tuple[View, str]] = []
+        self._strategies.choices = {}
         self._quads.stage(changes)
         try:
-            results = self._keeper.carry(lambda content, error: failed.extend(self._failing(content, error)))
+            results = self._keeper.carry(
+                lambda content, error: failed.extend(self._failing(content, error)),
+                lambda maintained, inputs: self._strategies.carry(maintained, inputs, changes, strategy),
+            )
+            self._save(number, changes, batch)
         except BaseException:
             self._keeper.rollback()
             self._quads.rollback()
@@ -246,12 +379,51 @@ class Session:
         }
         self._keeper.commit()
         self._quads.commit()
-        self.epoch = number
         for view, sentence in failed:
             view.failure = sentence
             self._release(view)
-        self._advanced.notify_all()
+            if self._persistence is not None:
+                self._persistence.forget(view.content)
         return self._made(number, changes, ignored, changed)
+
+    def _save(self, number: int, changes: Sequence[Change], batch: tuple[str, int] | None) -> None:
+        """Makes the epoch under way durable, before anybody sees it."""
+        if self._persistence is not None:
+            note = {m.key: asdict(choice) for m, choice in self._strategies.choices.items()}
+            deltas = self._keeper.staged() if self._readers else {}
+            self._persistence.commit(number, changes, deltas, self._strategies.summary(), note, batch)
+        elif batch is not None:
+            self._batches.add(batch)
+
+    def _carrier(self) -> Carrier:
+        """Spark, on the quads and terms as they were before the epoch under way."""
+        from sparqlive.persistence import Exported
+        from sparqlive.spark.carry import Carrier
+
+        spark = self._spark_session()
+        if self._persistence is not None:
+            sources = self._persistence.sources()
+        else:
+            if self._exported is None:
+                self._exported = Exported(self._quads, self.dictionary)
+            sources = self._exported.sources()
+        dictionary = self.dictionary
+        return Carrier(spark, sources, dictionary.id_of, dictionary.exceptions, dictionary.enter)
+
+    def _spark_session(self) -> Any:
+        """The Spark session that was given, or one that is started now and shared by all in this process."""
+        if self._spark is None or isinstance(self._spark, str):
+            from sparqlive.spark.spark_session import start_session
+
+            self._spark = start_session(self._spark or "local[*]")
+        return self._spark
+
+    def compact(self) -> None:
+        """Writes the store's log and deltas into new runs."""
+        with self._lock:
+            self.ensure_open()
+            if self._persistence is not None:
+                self._persistence.compact(self.epoch, self._quads, list(self._readers))
 
     def _failing(self, content: Content, error: Exception) -> Iterator[tuple[View, str]]:
         """A view that fails is marked, and does not block the epoch."""
@@ -267,9 +439,23 @@ class Session:
     def _made(
         self, number: int, changes: Sequence[Change], ignored: int, changed: Mapping[str, Delta]
     ) -> Epoch:
+        """The session is at the new epoch."""
+        self.epoch = number
+        if self._exported is not None:
+            self._exported.add(changes)
+        self._advanced.notify_all()
         inserted = sum(change[4] > 0 for change in changes)
         deltas = Deltas(number, changed, self._views)
-        return Epoch(number, inserted, len(changes) - inserted, ignored, deltas)
+        strategy, choices = self._strategies.summary(), dict(self._choices())
+        return Epoch(number, inserted, len(changes) - inserted, ignored, deltas, strategy, choices)
+
+    def _choices(self) -> Iterator[tuple[str, Choice]]:
+        """How each view was carried, where there was something to choose."""
+        if self._strategies.choices:
+            for content, views in self._readers.items():
+                for maintained in content.carried_by():
+                    if maintained in self._strategies.choices:
+                        yield from ((view.name, self._strategies.choices[maintained]) for view in views)
 
     # Reading and closing
 
@@ -292,6 +478,9 @@ class Session:
     def close(self) -> None:
         """Ends the session; closing twice is no error."""
         with self._advanced:
+            for held in (self._persistence, self._exported):
+                if held is not None and not self._closed:
+                    held.close()
             self._closed = True
             self._advanced.notify_all()
 
@@ -314,24 +503,6 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
-
-
-def _read_changes(changes: Changes) -> list[Any]:
-    if isinstance(changes, str):
-        return list(read_text(changes))
-    if isinstance(changes, Quad) or not isinstance(changes, Iterable):
-        raise InvalidChange(f"Give a list of quads, or N-Quads text, not {changes!r}.")
-    return list(changes)
-
-
-def _read_source(source: Any, graph: NamedNode | None) -> Iterator[Quad]:
-    if isinstance(source, str | os.PathLike):
-        return read_paths([source], graph)
-    if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
-        return read_paths(source, graph)
-    if not isinstance(source, Iterable):
-        raise InvalidChange(f"load takes a path, paths, or an iterable of quads, not {source!r}.")
-    return read_objects(source, graph)
 
 
 def _compare(view: View, expected: Mapping[Any, int]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sparqlive.errors import HistoryGone, UnknownView, ViewFailed
@@ -17,6 +17,7 @@ from sparqlive.plan.explain import explain
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Query, Term
+from sparqlive.strategies import Choice
 from sparqlive.zset.relation import Row
 
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ class Delta:
 class Epoch:
     """One committed batch of changes: its number, how many quads it changed, and each view's delta.
 
-    `ignored` counts the changes that changed nothing. `strategy`: how it was carried to the views.
+    `ignored` counts the changes that changed nothing. `strategy`: how it was carried to the views; `choices`
+    says it for each view for which there was something to choose, with estimates and the reason. `rejected`
+    counts malformed lines that a load left out.
     """
 
     number: int
@@ -111,6 +114,8 @@ class Epoch:
     ignored: int
     deltas: Mapping[str, Delta]
     strategy: str = "live"
+    choices: Mapping[str, Choice] = field(default_factory=dict)
+    rejected: int = 0
 
 
 class Deltas(Mapping[str, Delta]):

@@ -111,13 +111,13 @@ class Compiler:
 
     # Functions
 
-    def content(self, node: Node, bound: Sequence[Var] = ()) -> Callable[..., None]:
+    def content(self, node: Node, bound: Sequence[Var] = (), state: State = State.OLD) -> Callable[..., None]:
         """A function that sums the content of an operator into a dict; for given values of `bound`."""
         parameters = [f"a{number}" for number in range(len(bound))]
         function = self.program.function("content", [*parameters, "out"], Result.SUM)
         env = {v: Local(name, True) for v, name in zip(bound, parameters, strict=True)}
         columns = [v for v in node.operator.variables if v not in bound]
-        self.down(function, node, State.OLD, env, "1", node.needed, lambda f, e, w: f.emit(e, w, columns))
+        self.down(function, node, state, env, "1", node.needed, lambda f, e, w: f.emit(e, w, columns))
         made: Callable[..., None] = self.program.namespace[function.finish()]
         return made
 

@@ -70,8 +70,12 @@ class Dispatcher:
         compiler = plan.compiler
         scope = scope_of(compiler, leaf.graph)
         self._quads.watch(scope)
-        if not isinstance(leaf, op.Scan):
-            return self._counted, (_kind(leaf), scope)
+        if isinstance(leaf, op.Nodes):
+            self._quads.nodes(scope)
+            return self._counted, ("nodes", scope)
+        if isinstance(leaf, op.Names):
+            self._quads.names(scope)
+            return self._counted, ("names", scope)
         constants = {}
         for position, term in enumerate(leaf.positions):
             if not isinstance(term, Var):
@@ -97,10 +101,6 @@ class Dispatcher:
                     if rows:
                         found.setdefault(plan, {})[number] = _shaped(plan, number, rows)
         return found
-
-
-def _kind(leaf: op.Names | op.Nodes) -> str:
-    return "nodes" if isinstance(leaf, op.Nodes) else "names"
 
 
 def _shaped(plan: Maintained, number: int, rows: list[tuple[tuple[int, ...], int]]) -> Any:

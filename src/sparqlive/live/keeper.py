@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 
 from sparqlive.live.dispatch import Dispatcher
-from sparqlive.live.maintained import Maintained
+from sparqlive.live.maintained import Inputs, Maintained, Saved, key_of
 from sparqlive.live.quads import Quads
+from sparqlive.live.stored import StoredRows
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
@@ -35,6 +36,23 @@ class Content:
         self.rows = rows
         self.users = 0
         self.products: list[Product] = []
+
+    @property
+    def name(self) -> str:
+        """The name of the relation that holds the rows."""
+        return f"{key_of(self.plan)}/rows"
+
+    def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
+        """Everything that is stored for this content: name, width and rows."""
+        if self.rows is not None:
+            yield self.name, len(self.plan.variables), self.rows
+        if self.maintained is not None and self.shown() is self.maintained.plan:
+            yield from self.maintained.states()
+
+    def carried_by(self) -> Iterator[Maintained]:
+        """The plans that carry this content."""
+        if self.maintained is not None:
+            yield self.maintained
 
     def items(self) -> Iterator[tuple[Row, int]]:
         if self.rows is not None:
@@ -83,6 +101,14 @@ class Product(Content):
         self.parts = parts
         columns = [v for part in parts for v in part.plan.variables]
         self._order = [columns.index(v) if v in columns else None for v in plan.variables]
+
+    def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
+        for part in self.parts:
+            yield from part.relations()
+
+    def carried_by(self) -> Iterator[Maintained]:
+        for part in self.parts:
+            yield from part.carried_by()
 
     def items(self) -> Iterator[tuple[Row, int]]:
         return self._expanded([list(part.items()) for part in self.parts])
@@ -151,6 +177,12 @@ def _after(part: Content, changed: Mapping[Content, Mapping[Row, int]]) -> list[
     return list(without_zeros(total).items())
 
 
+def _rows(content: Content, saved: Saved | None, compute: Callable[[], dict[Row, int]]) -> Relation:
+    width = len(content.plan.variables)
+    rows = saved(content.name, width) if saved is not None else None
+    return Relation(width, compute() if rows is None else rows)
+
+
 class _Family:
     """Contents of one shape under one maintained plan, by their constants."""
 
@@ -185,31 +217,34 @@ class Keeper:
 
     # Contents
 
-    def keep(self, plan: op.Operator) -> Content:
-        """The content of a plan, computed if it is new; give it back with `release`."""
+    def keep(self, plan: op.Operator, saved: Saved | None = None) -> Content:
+        """The content of a plan, saved or computed if it is new; give it back with `release`."""
         content = self._contents.get(plan)
         if content is None:
-            content = self._contents[plan] = self._new(plan)
+            content = self._contents[plan] = self._new(plan, saved)
         content.users += 1
         return content
 
-    def _new(self, plan: op.Operator) -> Content:
+    def _new(self, plan: op.Operator, saved: Saved | None) -> Content:
         parts = independent_parts(plan)
         if len(parts) > 1:
-            kept = [self.keep(part) for part in parts]
+            kept = [self.keep(part, saved) for part in parts]
             content = Product(plan, kept)
             for part in kept:
                 part.products.append(content)
             return content
         shape = self._shape(plan)
         if shape is not None and shape[0] in self._families:
-            return self._join_family(self._families[shape[0]], shape[1], plan)
-        return self._new_single(plan, shape)
+            return self._join_family(self._families[shape[0]], shape[1], plan, saved)
+        return self._new_single(plan, shape, saved)
 
-    def _new_single(self, plan: op.Operator, shape: tuple[op.Operator, Row] | None) -> Content:
-        maintained = Maintained(store_unreachable(plan), self._quads, self._terms)
-        rows = None if isinstance(plan, op.Distinct) else Relation(len(plan.variables), maintained.compute())
-        content = Content(plan, maintained, rows)
+    def _new_single(
+        self, plan: op.Operator, shape: tuple[op.Operator, Row] | None, saved: Saved | None
+    ) -> Content:
+        maintained = Maintained(store_unreachable(plan), self._quads, self._terms, saved)
+        content = Content(plan, maintained, None)
+        if not isinstance(plan, op.Distinct):
+            content.rows = _rows(content, saved, maintained.compute)
         self._single[maintained] = content
         self._dispatcher.add(maintained)
         if shape is not None:
@@ -243,9 +278,11 @@ class Keeper:
         family.members[constants] = content
         self._dispatcher.add(family.maintained, family.parameters(constants))
 
-    def _join_family(self, family: _Family, constants: Row, plan: op.Operator) -> Content:
-        rows = family.maintained.compute_member(constants)
-        content = Content(plan, family.maintained, Relation(len(plan.variables), rows))
+    def _join_family(
+        self, family: _Family, constants: Row, plan: op.Operator, saved: Saved | None
+    ) -> Content:
+        content = Content(plan, family.maintained, None)
+        content.rows = _rows(content, saved, lambda: family.maintained.compute_member(constants))
         self._enter(family, constants, content)
         return content
 
@@ -281,13 +318,17 @@ class Keeper:
 
     # Epochs
 
-    def carry(self, on_failure: Callable[[Content, Exception], None]) -> Mapping[Content, dict[Row, int]]:
+    def carry(
+        self,
+        on_failure: Callable[[Content, Exception], None],
+        delta_of: Callable[[Maintained, Inputs], dict[Row, int]] = Maintained.delta,
+    ) -> Mapping[Content, dict[Row, int]]:
         """The deltas of the contents that the staged changes concern; a plan that fails is reported."""
         self._ran, self._changed = [], {}
         changed = self._changed
         for maintained, inputs in self._dispatcher.dispatch(self._quads.staged).items():
             try:
-                delta = maintained.delta(inputs)
+                delta = delta_of(maintained, inputs)
             except Exception as error:
                 maintained.rollback()
                 for content in self._contents_of(maintained):
@@ -304,9 +345,28 @@ class Keeper:
                     changed[whole] = whole.expand(changed)
         return changed
 
+    def rows_of(self, maintained: Maintained) -> dict[Row, int]:
+        """The rows of a maintained plan before the epoch, with the parameters of a family's members."""
+        single = self._single.get(maintained)
+        if single is not None:
+            return dict(single.items())
+        members = self._family_of[maintained].members
+        return {(*key, *row): weight for key, content in members.items() for row, weight in content.items()}
+
     def _contents_of(self, maintained: Maintained) -> list[Content]:
         single = self._single.get(maintained)
         return [single] if single is not None else list(self._family_of[maintained].members.values())
+
+    def staged(self) -> dict[str, tuple[int, Mapping[Row, int]]]:
+        """The deltas of all stored relations in the epoch under way, by name: width and rows."""
+        found: dict[str, tuple[int, Mapping[Row, int]]] = {}
+        for content, delta in self._changed.items():
+            if content.rows is not None and delta:
+                found[content.name] = (len(content.plan.variables), delta)
+        for maintained in self._ran:
+            for name, width, pending in maintained.staged_states():
+                found[name] = (width, pending)
+        return found
 
     def commit(self) -> None:
         for maintained in self._ran:

@@ -6,7 +6,8 @@ Invariant: until `commit`, nothing of the state before the epoch is changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sparqlive.live import distinct
@@ -14,33 +15,48 @@ from sparqlive.live.compiler import Compiler, Node
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.rdf.dictionary import hash_of
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.zset import without_zeros
+
+Saved = Callable[[str, int], dict[Row, int] | None]
+"""Gives the content of a named relation of so many columns, if it was saved."""
 
 Inputs = dict[int, Any]
 """For the number of each changed leaf: its changed rows."""
 
 
+def key_of(plan: op.Operator) -> str:
+    """A name for a plan that is the same in every process."""
+    return f"{hash_of(repr(plan)) & (2**64 - 1):016x}"
+
+
 class Maintained:
-    def __init__(self, plan: op.Operator, quads: Quads, terms: Terms) -> None:
+    def __init__(self, plan: op.Operator, quads: Quads, terms: Terms, saved: Saved | None = None) -> None:
         self.plan = plan
+        self.key = key_of(plan)
         self._compiler = Compiler(plan, quads, terms)
-        self._touched: list[Any] = []
+        self._touched: dict[int, Any] = {}
         gathering: dict[int, tuple[Node, list[tuple[int, Callable[..., None]]]]] = {}
         for segment in self._compiler.segments():
             _, functions = gathering.setdefault(segment.target.number, (segment.target, []))
             functions.append((segment.source.number, segment.function))
         self._schedule = [gathering[number] for number in sorted(gathering)]
         self._member: Callable[..., None] | None = None
-        self._load_states()
+        self.seconds_to_compute: float | None = None
+        self._load_states(saved)
 
-    def _load_states(self) -> None:
-        """Fills what is stored, lowest first, from the quads as they are."""
+    def _load_states(self, saved: Saved | None) -> None:
+        """Fills what is stored, lowest first: as it was saved, or from the quads as they are."""
         for number, state in self._compiler.states.items():
             if isinstance(self._compiler.nodes[number].operator, op.Parameters):
                 continue
-            content: dict[Row, int] = {}
-            self._compiler.content(self._compiler.nodes[number].children[0])(content)
+            width = len(self._compiler.nodes[number].operator.variables)
+            content = saved(self._state_name(number), width) if saved is not None else None
+            if content is None:
+                content = {}
+                self._compiler.content(self._compiler.nodes[number].children[0])(content)
             if isinstance(state, Relation):
                 self._compiler.states[number] = Relation(state.arity, content)
             else:
@@ -48,8 +64,10 @@ class Maintained:
 
     def compute(self) -> dict[Row, int]:
         """The whole result, from the quads as they are."""
+        start = time.perf_counter()
         result: dict[Row, int] = {}
         self._compiler.content(self._compiler.root)(result)
+        self.seconds_to_compute = time.perf_counter() - start
         return result
 
     def top_counts(self) -> Relation:
@@ -83,6 +101,47 @@ class Maintained:
         finally:
             self.remove_parameters(constants)
         return result
+
+    # Carried by others
+
+    def state_sources(self) -> dict[int, op.Operator]:
+        """For each operator that stores: the plan whose content it stores."""
+        nodes = self._compiler.nodes
+        return {
+            number: nodes[number].children[0].operator
+            for number in self._compiler.states
+            if not isinstance(nodes[number].operator, op.Parameters)
+        }
+
+    def state_rows(self) -> dict[int, dict[Row, int]]:
+        """What each operator stores, before the epoch."""
+        return {number: dict(self._compiler.states[number].items()) for number in self.state_sources()}
+
+    def parameter_rows(self) -> list[Row]:
+        """The rows of the table of parameters, if the plan has one."""
+        for node in self._compiler.nodes:
+            if isinstance(node.operator, op.Parameters):
+                return list(self._compiler.states[node.number].rows)
+        return []
+
+    def rebuilt(self) -> tuple[dict[Row, int], list[dict[Row, int]]]:
+        """The result and what operators store, after the epoch under way, from scratch."""
+        contents = []
+        for node in (
+            self._compiler.root,
+            *(self._compiler.nodes[n].children[0] for n in self.state_sources()),
+        ):
+            content: dict[Row, int] = {}
+            self._compiler.content(node, state=State.NEW)(content)
+            contents.append(content)
+        return contents[0], contents[1:]
+
+    def take(self, deltas: Mapping[int, Mapping[Row, int]]) -> None:
+        """Stages the deltas of what operators store, computed elsewhere."""
+        for number, delta in deltas.items():
+            if delta:
+                self._compiler.states[number].stage(delta)
+                self._touched[number] = self._compiler.states[number]
 
     def leaves(self) -> Iterator[tuple[int, op.Scan | op.Names | op.Nodes]]:
         """The leaves whose changes are this plan's inputs, by number."""
@@ -120,20 +179,37 @@ class Maintained:
         if isinstance(parent.operator, op.Distinct | op.Stored):
             state = self._compiler.states[parent.number]
             state.stage(delta)
-            self._touched.append(state)
+            self._touched[parent.number] = state
             if isinstance(parent.operator, op.Distinct):
                 delta = distinct.signs(state, delta)
             inputs[parent.number] = delta.items()
 
     def commit(self) -> None:
-        for state in self._touched:
+        for state in self._touched.values():
             state.commit()
         self._touched.clear()
 
     def rollback(self) -> None:
-        for state in self._touched:
+        for state in self._touched.values():
             state.rollback()
         self._touched.clear()
+
+    def _state_name(self, number: int) -> str:
+        return f"{self.key}/state/{number}"
+
+    def _width(self, number: int) -> int:
+        return len(self._compiler.nodes[number].operator.variables)
+
+    def states(self) -> Iterator[tuple[str, int, Any]]:
+        """What operators store, as named relations: name, width and rows with weights."""
+        for number, state in self._compiler.states.items():
+            if not isinstance(self._compiler.nodes[number].operator, op.Parameters):
+                yield self._state_name(number), self._width(number), state
+
+    def staged_states(self) -> Iterator[tuple[str, int, Mapping[Row, int]]]:
+        """The deltas of what operators store in the epoch under way."""
+        for number, state in self._touched.items():
+            yield self._state_name(number), self._width(number), state.pending
 
     def sizes(self) -> dict[int, tuple[int, int]]:
         """Rows and bytes of what operators store, by their number."""

@@ -411,17 +411,25 @@ class Quads:
                 count.check(self._scope_rows(scope, None))
 
     def load_columns(self, subjects: Column, predicates: Column, objects: Column, graph: int) -> None:
-        """Bulk load of one graph into an empty one: sorted once, no overlay."""
+        """Bulk load of one graph that has no quads yet: sorted once, no overlay."""
         order = np.argsort(predicates, kind="stable")
         sorted_predicates = predicates[order]
-        starts = np.flatnonzero(np.concatenate(([True], sorted_predicates[1:] != sorted_predicates[:-1])))
-        for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
+        for start, stop in _groups_of(sorted_predicates):
             part = order[start:stop]
-            predicate = int(sorted_predicates[start])
             run = Run.sort([subjects[part], objects[part]])
-            assert (graph, predicate) not in self._pairs
-            self._pairs[(graph, predicate)] = KeyedRelation(2, 1, run)
+            self.pairs(graph, int(sorted_predicates[start])).fill(run)
             self.size += run.length
+
+    def columns(self) -> Iterator[tuple[Column, Column, Column, Column]]:
+        """All quads as columns s, p, o, g, sorted by p, g, s, o, in pieces."""
+        graphs = sorted((key[1], key[0]) for key in self._pairs if isinstance(key[0], int))
+        for predicate, graph in graphs:
+            pairs = self._pairs[(graph, predicate)]
+            pairs.merge()
+            if pairs.run is not None:
+                subjects, objects = pairs.run.columns
+                size = pairs.run.length
+                yield subjects, np.full(size, predicate), objects, np.full(size, graph)
 
     @property
     def nbytes(self) -> int:
@@ -487,6 +495,14 @@ class _Counted:
     def rollback(self) -> None:
         self._changes = {}
         self.delta = []
+
+
+def _groups_of(values: Column) -> list[tuple[int, int]]:
+    """Where each group of equal values begins and ends in a sorted column."""
+    if not len(values):
+        return []
+    starts = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1]))).tolist()
+    return list(zip(starts, [*starts[1:], len(values)], strict=True))
 
 
 def _relation(rows: Sequence[tuple[int, ...]], arity: int, key_length: int) -> KeyedRelation:

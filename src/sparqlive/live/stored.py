@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ class StoredRows:
         self._variables = operator.variables
         self._maybe = operator.maybe
         self.rows: dict[Row, int] = {}
-        self._pending: Mapping[Row, int] = {}
+        self.pending: Mapping[Row, int] = {}
         self._indexes: dict[tuple[int, ...], _Index] = {}
         self._pending_indexes: dict[tuple[int, ...], _Index] = {}
 
@@ -41,11 +41,11 @@ class StoredRows:
             self._indexes[positions] = _by_key(rows, positions)
 
     def stage(self, delta: Mapping[Row, int]) -> None:
-        self._pending = delta
+        self.pending = delta
         self._pending_indexes = {}
 
     def commit(self) -> None:
-        delta, self._pending = self._pending, {}
+        delta, self.pending = self.pending, {}
         add_into(self.rows, delta)
         for positions, index in self._indexes.items():
             for key, changes in _by_key(delta, positions).items():
@@ -55,7 +55,7 @@ class StoredRows:
                     del index[key]
 
     def rollback(self) -> None:
-        self._pending = {}
+        self.pending = {}
 
     def reader(self, variables: Sequence[Var], state: State) -> Callable[..., Rows]:
         """A function of the values of `variables` that lists the compatible rows."""
@@ -77,16 +77,16 @@ class StoredRows:
 
         def after(*values: int) -> Rows:
             rows = before(*values)
-            if self._pending:
+            if self.pending:
                 if positions not in self._pending_indexes:
-                    self._pending_indexes[positions] = _by_key(self._pending, positions)
+                    self._pending_indexes[positions] = _by_key(self.pending, positions)
                 index = self._pending_indexes[positions]
                 rows += [item for key in keys(values) for item in index.get(key, _NOTHING).items()]
             return rows
 
         def settled(*values: int) -> Rows:
             rows = after(*values)
-            if not self._pending:
+            if not self.pending:
                 return rows
             total: dict[Row, int] = {}
             for row, weight in rows:
@@ -94,6 +94,9 @@ class StoredRows:
             return [item for item in total.items() if item[1]]
 
         return before if state is State.OLD else settled
+
+    def items(self) -> Iterable[tuple[Row, int]]:
+        return self.rows.items()
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -33,7 +33,7 @@ class Terms:
             return known
         if len(self._values) > _CACHED_VALUES:
             self._values.clear()
-        known = self._values[number] = value_of(term_of(self.dictionary.texts[number]))
+        known = self._values[number] = value_of(term_of(self.dictionary.text(number)))
         return known
 
     def condition(self, expression: Expression, variables: Sequence[Var]) -> Callable[..., bool]:

@@ -10,7 +10,7 @@ Terms are held as text: strings are cheaper than objects, and the garbage collec
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import xxhash
 from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode
@@ -63,12 +63,18 @@ def _next_number(number: int) -> int:
 
 
 class Dictionary:
-    """Ids and terms, both ways. `hash_function` is replaced by tests that force collisions."""
+    """Ids and terms, both ways.
+
+    `older` finds the text of an id among terms that are not in memory (a store's runs). `journal`, if there
+    is one, gets each entry that is new. `hash_function` is replaced by tests that force collisions.
+    """
 
     def __init__(self, hash_function: Callable[[str], int] = hash_of) -> None:
         self._hash = hash_function
-        self.texts: dict[int, str] = {}
-        self._exceptions: dict[str, int] = {}
+        self._texts: dict[int, str] = {}
+        self.exceptions: dict[str, int] = {}
+        self.older: Callable[[int], str | None] | None = None
+        self.journal: list[tuple[int, str]] | None = None
         # Caches only, and small: the garbage collector walks over the terms in them.
         self.ids: dict[Term | DefaultGraph, int] = {DefaultGraph(): DEFAULT_GRAPH}
         self._terms: dict[int, Term] = {}
@@ -86,20 +92,40 @@ class Dictionary:
     def enter(self, text: str) -> int:
         """The id of a term given by its canonical N-Triples form."""
         number = self._hash(text)
-        if number not in _RESERVED and self.texts.setdefault(number, text) == text:
+        if number not in _RESERVED and self._claim(number, text):
             return number
         return self._enter_exception(text, number)
 
+    def _claim(self, number: int, text: str) -> bool:
+        """Whether the id stands for this text, from now on if it stood for none."""
+        known = self._texts.get(number)
+        if known is None and self.older is not None:
+            known = self.older(number)
+        if known is None:
+            known = self._texts[number] = text
+            if self.journal is not None:
+                self.journal.append((number, text))
+        return known == text
+
     def _enter_exception(self, text: str, number: int) -> int:
-        known = self._exceptions.get(text)
+        known = self.exceptions.get(text)
         if known is not None:
             return known
         attempt = 0
-        while number in _RESERVED or self.texts.setdefault(number, text) != text:
+        while number in _RESERVED or not self._claim(number, text):
             attempt += 1
             number = self._hash(f"{text} {attempt}") if attempt < 8 else _next_number(number)
-        self._exceptions[text] = number
+        self.exceptions[text] = number
         return number
+
+    def text(self, number: int) -> str:
+        """The canonical N-Triples form of an id's term."""
+        known = self._texts.get(number)
+        if known is None and self.older is not None:
+            known = self.older(number)
+        if known is None:
+            raise KeyError(number)
+        return known
 
     def term(self, number: int) -> Term | None:
         """The term of an id; None for UNDEF."""
@@ -108,8 +134,17 @@ class Dictionary:
             return known
         if len(self._terms) > _CACHED_TERMS:
             self._terms = {}
-        known = self._terms[number] = term_of(self.texts[number])
+        known = self._terms[number] = term_of(self.text(number))
         return known
 
+    def load(self, entries: Iterable[tuple[int, str]]) -> None:
+        """Takes in entries that were made before."""
+        self._texts.update(entries)
+
+    def entries(self) -> Iterable[tuple[int, str]]:
+        """What is in memory."""
+        return self._texts.items()
+
     def __len__(self) -> int:
-        return len(self.texts)
+        """The number of terms in memory."""
+        return len(self._texts)

@@ -30,6 +30,11 @@ def read_paths(paths: Iterable[str | os.PathLike[str]], graph: NamedNode | None)
             yield from _read_file(file, graph)
 
 
+def size_of(paths: Iterable[str]) -> int:
+    """The bytes of the files that paths and globs name."""
+    return sum(file.stat().st_size for path in paths for file in _files(path))
+
+
 def _files(path: str) -> list[Path]:
     if Path(path).is_dir():
         found = sorted(file for file in Path(path).iterdir() if file.is_file() and _format(file) is not None)
@@ -83,6 +88,34 @@ def read_objects(items: Iterable[Any], graph: NamedNode | None = None) -> Iterat
         items = _from_rdflib(items)
     for item in items:
         yield check_quad(item, graph)
+
+
+def changes_of(changes: str | Iterable[Any]) -> list[Any]:
+    """Changes given as N-Quads text or as objects; objects are checked when they are encoded."""
+    if isinstance(changes, str):
+        return list(read_text(changes))
+    if isinstance(changes, Quad) or not isinstance(changes, Iterable):
+        raise InvalidChange(f"Give a list of quads, or N-Quads text, not {changes!r}.")
+    return list(changes)
+
+
+def paths_of(source: Any) -> list[str]:
+    """The paths that a source is given by; none if it is given by quads."""
+    if isinstance(source, str | os.PathLike):
+        return [os.fspath(source)]
+    if isinstance(source, list | tuple) and all(isinstance(item, str | os.PathLike) for item in source):
+        return [os.fspath(item) for item in source]
+    return []
+
+
+def read_source(source: Any, graph: NamedNode | None) -> Iterator[Quad]:
+    """The quads of whatever `load` takes: paths, globs, quads, triples, or an rdflib graph."""
+    paths = paths_of(source)
+    if paths:
+        return read_paths(paths, graph)
+    if not isinstance(source, Iterable):
+        raise InvalidChange(f"load takes a path, paths, or an iterable of quads, not {source!r}.")
+    return read_objects(source, graph)
 
 
 def check_quad(item: Any, graph: NamedNode | None) -> Quad:

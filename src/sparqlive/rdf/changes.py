@@ -1,0 +1,259 @@
+"""Changes as text: the `.changes` format, and RDF Patch beside it.
+
+`.changes`: a line is `+` or `-`, a space, and one N-Quads statement; a line that starts with `@` (and may
+give a time) begins the next batch; empty lines and lines that start with `#` say nothing. RDF Patch: `A` and
+`D` rows, a transaction (`TX` … `TC`) is a batch, an aborted one (`TA`) is none; headers and prefixes say
+nothing about quads.
+
+Owns the two syntaxes. Refuses what it does not understand, with file and line, and a transaction without an
+end, which is a file cut short. Invariants: labels of blank nodes are kept; a quad is in a batch once, and the
+last word on it won; one batch at a time is in memory.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, cast
+
+from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
+
+from sparqlive.errors import Error, InvalidChange
+from sparqlive.errors import SyntaxError as ChangesSyntaxError
+from sparqlive.rdf.read import check_quad
+
+ENDINGS = (".changes", ".rdfp")
+_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+_PARSED_AT_ONCE = 10_000
+_PLACE = re.compile(r"^Parser error(?: at line .*?| between .*?)?: |^Parser error ")
+_PATCH_ROW = re.compile(r"([A-Z]+)(?:\s+|(?=\.|$))")
+_QUOTED_OR_LABEL = re.compile(r'("(?:[^"\\]|\\.)*")|<_:([^<>\s]+)>')
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What becomes one epoch: the quads that leave and those that enter, and where the batch begins."""
+
+    insert: tuple[Quad, ...]
+    delete: tuple[Quad, ...]
+    time: str | None = None
+    line: int = 0
+
+    def __len__(self) -> int:
+        return len(self.insert) + len(self.delete)
+
+
+def is_changes_name(name: str) -> bool:
+    """Whether a file name tells a syntax of changes."""
+    return _plain_name(name).endswith(ENDINGS)
+
+
+def read_changes(path: str | os.PathLike[str], graph: NamedNode | None = None) -> Iterator[Batch]:
+    """The batches of a file; quads without a graph of their own are in `graph` if it is given."""
+    file = Path(path)
+    opener = _COMPRESSED.get(file.suffix, open)
+    try:
+        with cast("IO[bytes]", opener(file, "rb")) as stream:
+            yield from parse_changes(stream, str(file), graph)
+    except (OSError, EOFError, zlib.error) as error:
+        raise Error(f"{file}: cannot be read: {error}.") from error
+
+
+def parse_changes(lines: Iterable[bytes], name: str, graph: NamedNode | None = None) -> Iterator[Batch]:
+    """The batches in lines of text; the name tells the syntax, and stands in what is said of errors."""
+    plain = _plain_name(name)
+    if not plain.endswith(ENDINGS):
+        raise Error(
+            f"{name}: the name does not tell the syntax of the changes. "
+            f"Known endings are {' and '.join(ENDINGS)}, also with .gz or .bz2."
+        )
+    read = _read_patch if plain.endswith(".rdfp") else _read_changes
+    return read(_numbered(lines, name), _Gathering(name, graph))
+
+
+def write_changes(batches: Iterable[Batch]) -> Iterator[str]:
+    """The lines of a `.changes` document, each with its line end."""
+    for batch in batches:
+        yield f"@ {batch.time}\n" if batch.time else "@\n"
+        yield from _rows(batch, "-", "+")
+
+
+def write_patch(batches: Iterable[Batch]) -> Iterator[str]:
+    """The lines of an RDF Patch, a transaction a batch."""
+    for batch in batches:
+        yield "TX .\n"
+        yield from _rows(batch, "D", "A")
+        yield "TC .\n"
+
+
+def _rows(batch: Batch, gone: str, come: str) -> Iterator[str]:
+    for sign, quads in ((gone, batch.delete), (come, batch.insert)):
+        for quad in quads:
+            subject, predicate, object_, graph = quad
+            name = "" if isinstance(graph, DefaultGraph) else f"{graph} "
+            yield f"{sign} {subject} {predicate} {object_} {name}.\n"
+
+
+def _plain_name(name: str) -> str:
+    for ending in _COMPRESSED:
+        name = name.removesuffix(ending)
+    return name
+
+
+def _numbered(lines: Iterable[bytes], name: str) -> Iterator[tuple[int, str]]:
+    """The lines that say something, with their numbers."""
+    for number, line in enumerate(lines, 1):
+        try:
+            text = line.decode("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise ChangesSyntaxError(f"{name}, line {number}: this is not UTF-8: {error.reason}.") from error
+        if text and not text.startswith("#"):
+            yield number, text
+
+
+def _read_changes(lines: Iterator[tuple[int, str]], gathering: _Gathering) -> Iterator[Batch]:
+    for number, text in lines:
+        sign, rest = text[0], text[1:]
+        if sign == "@":
+            if gathering.started:
+                yield gathering.finish()
+            gathering.start(number, _time(rest, gathering.name, number))
+        elif sign in "+-" and rest[:1].isspace():
+            gathering.add(number, 1 if sign == "+" else -1, rest)
+        else:
+            raise ChangesSyntaxError(
+                f"{gathering.name}, line {number}: a line of changes starts with '+ ' or '- ' and goes on "
+                f"with an N-Quads statement, or starts with '@': {_shown(text)}"
+            )
+    if gathering.started:
+        yield gathering.finish()
+
+
+def _time(rest: str, name: str, number: int) -> str | None:
+    text = rest.strip()
+    if not text:
+        return None
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        text = ""
+    if not text or not rest[0].isspace():
+        raise ChangesSyntaxError(
+            f"{name}, line {number}: after '@' comes nothing, or a space and a time such as "
+            f"2026-01-01T00:00:00Z, not {_shown(rest.strip())}"
+        )
+    return text
+
+
+def _read_patch(lines: Iterator[tuple[int, str]], gathering: _Gathering) -> Iterator[Batch]:
+    begun = 0  # the line of the transaction's TX
+    for number, text in lines:
+        match = _PATCH_ROW.match(text)
+        code = match[1] if match else ""
+        if code in ("A", "D") and match is not None:
+            statement = _QUOTED_OR_LABEL.sub(_label, text[match.end() :])
+            gathering.add(number, 1 if code == "A" else -1, statement)
+        elif code == "TX" and not begun:
+            if gathering.started:
+                yield gathering.finish()
+            gathering.start(number, None)
+            begun = number
+        elif code == "TC" and begun:
+            yield gathering.finish()
+            begun = 0
+        elif code == "TA" and begun:
+            gathering.finish()
+            begun = 0
+        elif code not in ("H", "PA", "PD"):
+            known = (
+                "TX, TC and TA take turns" if code in ("TX", "TC", "TA") else "rows are H TX TC TA PA PD A D"
+            )
+            raise ChangesSyntaxError(
+                f"{gathering.name}, line {number}: this is no RDF Patch, where {known}: {_shown(text)}"
+            )
+    if begun:
+        raise ChangesSyntaxError(
+            f"{gathering.name}, line {begun}: the transaction that begins here has no end (TC): "
+            f"the file is cut short."
+        )
+    if gathering.started:
+        yield gathering.finish()
+
+
+def _label(match: re.Match[str]) -> str:
+    """Patches may write a blank node as `<_:label>`."""
+    return match[1] or f"_:{match[2]}"
+
+
+@dataclass
+class _Gathering:
+    """The batch under way: statements not parsed yet, and the last word on each quad."""
+
+    name: str
+    graph: NamedNode | None
+    started: bool = False
+    _line: int = 0
+    _time: str | None = None
+    _words: dict[Quad, int] = field(default_factory=dict)
+    _waiting: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def start(self, line: int, time: str | None) -> None:
+        self.started, self._line, self._time = True, line, time
+
+    def add(self, line: int, weight: int, statement: str) -> None:
+        if not self.started:
+            self.start(line, None)
+        self._waiting.append((line, weight, statement))
+        if len(self._waiting) >= _PARSED_AT_ONCE:
+            self._parse()
+
+    def finish(self) -> Batch:
+        self._parse()
+        words, self._words, self.started = self._words, {}, False
+        insert = tuple(quad for quad, weight in words.items() if weight > 0)
+        delete = tuple(quad for quad, weight in words.items() if weight < 0)
+        return Batch(insert, delete, self._time, self._line)
+
+    def _parse(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        try:
+            quads = list(parse("\n".join(statement for _, _, statement in waiting), RdfFormat.N_QUADS))
+        except SyntaxError:
+            quads = []
+        if len(quads) != len(waiting):  # one of them is malformed: find it
+            quads = [self._statement(line, statement) for line, _, statement in waiting]
+        for quad, (line, weight, _) in zip(quads, waiting, strict=True):
+            self._words[self._checked(quad, line)] = weight
+
+    def _statement(self, line: int, statement: str) -> Quad:
+        try:
+            quads: list[Quad] = list(parse(statement, RdfFormat.N_QUADS))
+        except SyntaxError as error:
+            reason = _PLACE.sub("", str(error.msg))
+            raise ChangesSyntaxError(f"{self.name}, line {line}: {reason}: {_shown(statement)}") from error
+        if len(quads) != 1:
+            raise ChangesSyntaxError(
+                f"{self.name}, line {line}: there are {len(quads)} statements where one belongs: "
+                f"{_shown(statement)}"
+            )
+        return quads[0]
+
+    def _checked(self, quad: Quad, line: int) -> Quad:
+        try:
+            return check_quad(quad, self.graph)
+        except InvalidChange as error:
+            raise InvalidChange(f"{self.name}, line {line}: {error}") from error
+
+
+def _shown(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= 120 else text[:117] + "…"
