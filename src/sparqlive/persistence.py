@@ -16,6 +16,7 @@ import numpy as np
 
 from sparqlive.live.keeper import Content
 from sparqlive.live.quads import Change, Quads
+from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.store.runs import read_terms
 from sparqlive.store.store import Commit, Sources, Store, TermRuns
@@ -52,8 +53,9 @@ class Persistence:
     def views(self) -> list[tuple[str, str, str | None, int, str]]:
         return self.store.catalog.views()
 
-    def saved(self, name: str, width: int) -> dict[Row, int] | None:
-        return self.store.relation(name, width)
+    def saved(self, name: str, plan: Operator) -> dict[Row, int] | None:
+        """The content of a relation, if the store has it."""
+        return self.store.relation(name, len(plan.variables))
 
     def commit(
         self,

@@ -40,7 +40,9 @@ from sparqlive.strategies import Choice, Strategies, Strategy
 from sparqlive.views import Answer, Delta, Deltas, Epoch, View, Views
 
 Changes = str | Iterable[Any]
+# Spark reads files from this size on, and computes views of graphs from this size on if it is running.
 INGEST_BYTES = 200_000_000
+SPARK_QUADS = 2_000_000
 
 if TYPE_CHECKING:
     from sparqlive.persistence import Exported, Persistence
@@ -209,11 +211,13 @@ class Session:
         base: str | None = None,
         replace: bool = False,
         refresh: str = "immediate",
+        strategy: Strategy = "auto",
     ) -> View:
         """Registers a query and computes it; from now on it is kept.
 
         The same name with the same query gives the view that is there; with another query it is an error,
-        unless `replace` is set.
+        unless `replace` is set. `strategy="spark"` computes it on Spark, which is also chosen for large data
+        where Spark is running.
         """
         if not isinstance(name, str) or not name:
             raise Error("A view needs a name: a string that is not empty.")
@@ -232,10 +236,25 @@ class Session:
                 )
             if known is not None:
                 self.drop(name)
-            view = self._add_view(name, query, parsed, plan, None)
+            view = self._add_view(name, query, parsed, plan, self._first(strategy))
             if self._persistence is not None:
                 self._persistence.keep(name, query, base, "immediate", view.content, self.epoch)
             return view
+
+    def _first(self, strategy: Strategy) -> Saved | None:
+        """How a view is computed for the first time: on Spark, or (None) in process."""
+        large = self._quads.size > SPARK_QUADS and self._strategies.spark_started
+        if strategy == "spark" or (strategy == "auto" and large):
+            carrier = self._spark_carrier()
+            return lambda _, plan: carrier.contents([plan], (), ())[0]
+        return None
+
+    def _spark_carrier(self) -> Carrier:
+        if self._strategies.carrier is None:
+            raise Unsupported("Spark is not installed: install sparqlive with the extra [spark].")
+        carrier = self._strategies.carrier()
+        self._strategies.spark_started = True
+        return carrier
 
     def _add_view(self, name: str, text: str, query: Query, plan: Operator, saved: Saved | None) -> View:
         content = self._keeper.keep(rewrite(plan), saved)

@@ -179,7 +179,7 @@ def _after(part: Content, changed: Mapping[Content, Mapping[Row, int]]) -> list[
 
 def _rows(content: Content, saved: Saved | None, compute: Callable[[], dict[Row, int]]) -> Relation:
     width = len(content.plan.variables)
-    rows = saved(content.name, width) if saved is not None else None
+    rows = saved(content.name, content.plan) if saved is not None else None
     return Relation(width, compute() if rows is None else rows)
 
 

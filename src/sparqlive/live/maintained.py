@@ -20,8 +20,8 @@ from sparqlive.rdf.dictionary import hash_of
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.zset import without_zeros
 
-Saved = Callable[[str, int], dict[Row, int] | None]
-"""Gives the content of a named relation of so many columns, if it was saved."""
+Saved = Callable[[str, op.Operator], dict[Row, int] | None]
+"""Gives the content of a named relation, that of the operator, if it was saved or computed elsewhere."""
 
 Inputs = dict[int, Any]
 """For the number of each changed leaf: its changed rows."""
@@ -52,11 +52,11 @@ class Maintained:
         for number, state in self._compiler.states.items():
             if isinstance(self._compiler.nodes[number].operator, op.Parameters):
                 continue
-            width = len(self._compiler.nodes[number].operator.variables)
-            content = saved(self._state_name(number), width) if saved is not None else None
+            source = self._compiler.nodes[number].children[0]
+            content = saved(self._state_name(number), source.operator) if saved is not None else None
             if content is None:
                 content = {}
-                self._compiler.content(self._compiler.nodes[number].children[0])(content)
+                self._compiler.content(source)(content)
             if isinstance(state, Relation):
                 self._compiler.states[number] = Relation(state.arity, content)
             else:
