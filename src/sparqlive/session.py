@@ -32,7 +32,7 @@ from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.translate import translate
-from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary
 from sparqlive.rdf.read import changes_of, check_quad, paths_of, read_source, size_of
 from sparqlive.sparql.algebra import Query
 from sparqlive.sparql.syntax import parse_query
@@ -162,7 +162,9 @@ class Session:
 
     def _ingests(self, paths: Sequence[str], on_error: str) -> bool:
         """Whether Spark is to read the files: it starts in seconds, and pays for hundreds of megabytes."""
-        if self._persistence is None or self._strategies.carrier is None or self._quads.size or self._readers:
+        if self._persistence is None or self._strategies.carrier is None:
+            return False
+        if self._readers or not self._quads.is_blank():
             return False
         return on_error == "skip" or self._spark is not None or size_of(paths) > INGEST_BYTES
 
@@ -189,7 +191,7 @@ class Session:
             current = list(self._quads)
         term = self.dictionary.term
         for subject, predicate, object_, graph in current:
-            name: Any = DefaultGraph() if graph == 1 else term(graph)
+            name: Any = DefaultGraph() if graph == DEFAULT_GRAPH else term(graph)
             yield Quad(term(subject), term(predicate), term(object_), name)  # type: ignore[arg-type]
 
     def __len__(self) -> int:

@@ -372,6 +372,10 @@ class Quads:
         self._staged_size = 0
         self.staged = {}
 
+    def is_blank(self) -> bool:
+        """Whether there are no quads, and no deleted ones are left in a run either."""
+        return all(pairs.run is None and not pairs.overlay for pairs in self._pairs.values())
+
     def add(self, changes: Sequence[Change]) -> None:
         """Changes that no view looks at: the same as stage and commit; large ones are sorted at once."""
         bulk = len(changes) > _BULK and not (self._inverse or self._indexes or self._counted or self._plural)
