@@ -68,7 +68,7 @@ def joined(template: str, *parts: Text) -> Text:
 
 
 def in_graph(name: ox.NamedNode, body: Text) -> Text:
-    """GRAPH with a constant: nothing where the graph does not exist, paths of zero length included (§18.6)."""
+    """GRAPH with a constant: nothing where the graph does not exist, also for empty paths (§18.6)."""
 
     def oracle(names: Names) -> str:
         pattern = f"GRAPH {name} {{ {body.oracle(names)} }}"

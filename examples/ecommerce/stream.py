@@ -1,0 +1,111 @@
+"""Writes a stream of changes to the catalogue: products come, go, and change, in files of several batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from examples.ecommerce.products import FEATURES_A_TYPE, TYPES, integer, product, statement, thing, words
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+_CHANGES_A_BATCH = 4
+
+
+@dataclass
+class Shop:
+    """The products as the stream has them so far; those it never touched are as they were generated."""
+
+    products: int
+    seed: int
+    chance: random.Random = field(init=False)
+    touched: dict[int, list[str]] = field(default_factory=dict)
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(f"stream {self.seed}")
+        self.size = self.products
+
+    def batch(self) -> Iterator[str]:
+        """The lines of one batch."""
+        for _ in range(self.chance.randint(1, _CHANGES_A_BATCH)):
+            happens = self.chance.choice((self._comes, self._goes, self._price, self._feature, self._text))
+            yield from happens()
+
+    def _lines(self, number: int) -> list[str]:
+        return self.touched.setdefault(number, product(number, self.products, self.seed))
+
+    def _some(self) -> int:
+        """A product, now and then the one that a view asks about."""
+        return 0 if self.chance.random() < 0.1 else self.chance.randrange(self.size)
+
+    def _comes(self) -> Iterator[str]:
+        number, self.size = self.size, self.size + 1
+        yield from (f"+ {line}" for line in self._lines(number))
+
+    def _goes(self) -> Iterator[str]:
+        """It leaves with all that is said of it; or comes back."""
+        number = self._some()
+        if lines := self._lines(number):
+            yield from (f"- {line}" for line in lines)
+            self.touched[number] = []
+        else:
+            self.touched[number] = product(number, self.products, self.seed)
+            yield from (f"+ {line}" for line in self.touched[number])
+
+    def _price(self) -> Iterator[str]:
+        value = integer(self.chance.randint(1, 2000))
+        yield from self._set(f"productPropertyNumeric{self.chance.choice((1, 2, 3))}", value)
+
+    def _text(self) -> Iterator[str]:
+        """An optional text: set, or withdrawn."""
+        text = words(self.chance, 5) if self.chance.random() < 0.5 else None
+        yield from self._set(f"productPropertyTextual{self.chance.choice((4, 5))}", text)
+
+    def _set(self, name: str, value: str | None) -> Iterator[str]:
+        number = self._some()
+        lines = self._lines(number)
+        if not lines:
+            return
+        start = statement(f"Product{number}", name, "").rstrip(" .") + " "
+        for line in [line for line in lines if line.startswith(start)]:
+            lines.remove(line)
+            yield f"- {line}"
+        if value is not None:
+            lines.append(statement(f"Product{number}", name, value))
+            yield f"+ {lines[-1]}"
+
+    def _feature(self) -> Iterator[str]:
+        """A feature is added, or taken away."""
+        number = self._some()
+        lines = self._lines(number)
+        if not lines:
+            return
+        feature = thing(f"ProductFeature{self.chance.randrange(TYPES * FEATURES_A_TYPE)}")
+        line = statement(f"Product{number}", "productFeature", feature)
+        if line in lines:
+            lines.remove(line)
+            yield f"- {line}"
+        else:
+            lines.append(line)
+            yield f"+ {line}"
+
+
+def write_stream(folder: Path, products: int, files: int, batches: int, seed: int = 1) -> int:
+    """Writes `folder`/*.changes, with so many batches each; the number of changes."""
+    shop = Shop(products, seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    count = 0
+    for number in range(files):
+        lines: list[str] = []
+        for place in range(batches):
+            moment = _START + timedelta(minutes=number * batches + place)
+            lines += [f"@ {moment:%Y-%m-%dT%H:%M:%SZ}", *shop.batch()]
+        path = folder / f"{number:05d}.changes"
+        beside = path.with_suffix(".tmp")  # a file of a stream appears whole
+        beside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        beside.rename(path)
+        count += len(lines) - batches
+    return count

@@ -1,0 +1,5 @@
+"""`python -m sparqlive` is the command line."""
+
+from sparqlive.cli import main
+
+main()

@@ -1,0 +1,382 @@
+"""The command line: a thin layer over a session's calls.
+
+Owns words, formats and exit codes; decides nothing about data. An error is one sentence on standard error and
+exit code 1. `docs/CLI.md` is written from the commands themselves (`python -m sparqlive.cli --write-docs`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, TextIO, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import sparqlive
+from sparqlive.pipeline import run_pipeline
+from sparqlive.pipeline_file import read_pipeline
+from sparqlive.progress import Progress
+from sparqlive.rdf.changes import Batch, parse_changes, read_changes
+from sparqlive.sparql.results import json_delta, tsv_term, write_results
+from sparqlive.views import Answer, Delta, Epoch, View
+
+
+class Format(StrEnum):
+    """How solutions are written."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    tsv = "tsv"
+
+
+class Strategy(StrEnum):
+    """How an epoch is carried to the views."""
+
+    auto = "auto"
+    live = "live"
+    spark = "spark"
+    rebuild = "rebuild"
+
+
+class DefaultGraph(StrEnum):
+    """What a query's default graph is."""
+
+    strict = "strict"
+    union = "union"
+
+
+app = typer.Typer(
+    name="sparqlive",
+    help="Keeps the results of SPARQL queries up to date while the RDF data under them changes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Store = Annotated[
+    Path, typer.Option("--store", metavar="DIR", help="The store's directory; made if it is not there.")
+]
+Default = Annotated[
+    DefaultGraph | None,
+    typer.Option(
+        help="What a query's default graph is: the unnamed graph alone, or the union of all graphs."
+    ),
+]
+Output = Annotated[
+    Format | None,
+    typer.Option("--format", help="How solutions are written; a table on a terminal, else tsv."),
+]
+QueryArgument = Annotated[
+    str, typer.Argument(metavar="QUERY", help="SPARQL text, a file with it, or - for standard input.")
+]
+ChangeFiles = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE", help="Files of changes (.changes, .rdfp), or - for standard input."),
+]
+
+
+@app.command()
+def load(
+    store: Store,
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="RDF documents, folders and globs.")],
+    graph: Annotated[str | None, typer.Option(metavar="IRI", help="The graph that triples go into.")] = None,
+    default_graph: Default = None,
+) -> None:
+    """Load RDF documents, plain or compressed, as one epoch."""
+    progress = Progress()
+    with _open(store, default_graph) as session, progress.step("loading") as step:
+        epoch = session.load(files, graph=graph)
+        step.result = f"epoch {epoch.number}, {epoch.inserted:,} new quads, {len(session):,} in all"
+
+
+@app.command()
+def view(
+    store: Store,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The view; none: lists them.")] = None,
+    query: Annotated[
+        str | None,
+        typer.Argument(metavar="QUERY", help="Registers it: SPARQL text, a file with it, or -."),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a view with another query.")] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="Forget the view.")] = False,
+    refresh: Annotated[
+        str, typer.Option(help="immediate, manual, or seconds within which changes may be gathered.")
+    ] = "immediate",
+    output: Output = None,
+    default_graph: Default = None,
+) -> None:
+    """List views, show one, register one or drop one."""
+    with _open(store, default_graph) as session:
+        if name is None:
+            _list_views(session.views)
+        elif drop:
+            session.drop(name)
+        elif query is None:
+            _write(session.views[name], output)
+        else:
+            progress = Progress()
+            with progress.step(f"computing {name}") as step:
+                made = session.view(
+                    name, _query_text(query), replace=replace, refresh=cast("Any", _lag(refresh))
+                )
+                step.result = f"{len(made):,} solutions"
+
+
+@app.command()
+def apply(
+    store: Store,
+    files: ChangeFiles,
+    strategy: Annotated[
+        Strategy, typer.Option(help="How the changes are carried to the views.")
+    ] = Strategy.auto,
+    default_graph: Default = None,
+) -> None:
+    """Apply batches of changes, an epoch each, and say what they changed."""
+    progress = Progress()
+    with _open(store, default_graph) as session:
+        for source, epoch, seconds in _applied(session, files, strategy):
+            progress.epoch(epoch, source, seconds)
+
+
+@app.command()
+def query(store: Store, query: QueryArgument, output: Output = None, default_graph: Default = None) -> None:
+    """Evaluate a query once."""
+    with _open(store, default_graph) as session:
+        _write(session.query(_query_text(query)), output)
+
+
+@app.command()
+def explain(
+    store: Store,
+    name: Annotated[str, typer.Argument(help="The view.")],
+    default_graph: Default = None,
+) -> None:
+    """Show a view's plan, its delta rules, and what it stores."""
+    with _open(store, default_graph) as session:
+        print(session.views[name].explain())
+
+
+@app.command()
+def check(store: Store, default_graph: Default = None) -> None:
+    """Recompute every view from scratch and compare."""
+    with _open(store, default_graph) as session:
+        session.check()
+        print(f"check: {len(session.views)} views equal their recomputation")
+
+
+@app.command()
+def compact(store: Store, default_graph: Default = None) -> None:
+    """Write the store's log and deltas into new runs."""
+    progress = Progress()
+    with _open(store, default_graph) as session, progress.step("compacting"):
+        session.compact()
+
+
+@app.command()
+def run(
+    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE", help="The pipeline.toml.")],
+    once: Annotated[bool, typer.Option("--once", help="Apply what is there, then end.")] = False,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark's master, in place of the file's.")
+    ] = None,
+    show: Annotated[
+        list[str] | None, typer.Option(metavar="VIEW", help="Print the rows of a view as they change.")
+    ] = None,
+) -> None:
+    """Run a pipeline: load, keep the views, follow the sources, write the sinks."""
+    read = read_pipeline(pipeline)
+    known = {entry.name for entry in read.views}
+    for name in show or ():
+        if name not in known:
+            raise sparqlive.Error(f"{pipeline}: --show {name}: there is no [views.{name}].")
+    if master is not None:
+        from dataclasses import replace
+
+        read = replace(read, master=master)
+
+    def print_rows(epoch: Epoch) -> None:
+        for name in show or ():
+            for row, weight in epoch.deltas[name].weights().items():
+                print(f"  {name}\t{_signed_row(row, weight)}", flush=True)
+
+    run_pipeline(read, Progress(), once=once, observer=print_rows)
+
+
+@app.command()
+def watch(
+    store: Store,
+    name: Annotated[str, typer.Argument(help="The view.")],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="Changes to apply while watching; - for standard input."),
+    ] = None,
+    since: Annotated[
+        int | None, typer.Option(metavar="EPOCH", help="Start after this epoch, not with the content.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One line of JSON an epoch.")] = False,
+    default_graph: Default = None,
+) -> None:
+    """Print a view's content, then its changes while changes are applied.
+
+    One process at a time writes a store: changes come from files or standard input. To watch a running
+    pipeline, use run --show.
+    """
+    with _open(store, default_graph) as session:
+        watched = session.views[name]
+        if since is None:
+            _print_delta(watched, session.epoch, watched.weights(), True, json)
+        else:
+            for delta in watched.changes(since=since):
+                _print_delta(watched, delta.epoch, delta.weights(), delta.reset, json)
+        for _, epoch, _ in _applied(session, files or (), Strategy.auto):
+            changed: Delta = epoch.deltas[name]
+            if changed:
+                _print_delta(watched, epoch.number, changed.weights(), False, json)
+
+
+# What the commands share
+
+
+def _open(store: Path, default_graph: DefaultGraph | None) -> sparqlive.Session:
+    if default_graph is None:
+        return sparqlive.open(store)
+    return sparqlive.open(store, default_graph=default_graph.value)
+
+
+def _lag(refresh: str) -> str | float:
+    try:
+        return float(refresh)
+    except ValueError:
+        return refresh
+
+
+def _query_text(given: str) -> str:
+    """SPARQL text has a brace; anything else is the name of a file."""
+    if given == "-":
+        return sys.stdin.read()
+    if "{" in given:
+        return given
+    try:
+        return Path(given).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise sparqlive.Error(f"{given} is neither a query nor a file that can be read: {error}.") from error
+
+
+def _applied(
+    session: sparqlive.Session, files: Iterable[str], strategy: Strategy
+) -> Iterator[tuple[str, Epoch, float]]:
+    """Applies the batches of files; those that change nothing are left out."""
+    for file in files:
+        for batch in _batches(file):
+            start = time.perf_counter()
+            epoch = session.apply(insert=batch.insert, delete=batch.delete, strategy=strategy.value)
+            if epoch.inserted or epoch.deleted:
+                yield file, epoch, time.perf_counter() - start
+
+
+def _batches(file: str) -> Iterator[Batch]:
+    if file == "-":
+        return parse_changes(sys.stdin.buffer, "standard-input.changes")
+    return read_changes(file)
+
+
+def _list_views(views: Mapping[str, View]) -> None:
+    for name, kept in views.items():
+        stats = kept.stats()
+        print(f"{name}\t{stats['rows']:,} rows\tepoch {stats['last_epoch']}\t{stats['failure'] or 'kept'}")
+
+
+def _write(result: View | Answer, output: Format | None) -> None:
+    chosen = output or (Format.table if sys.stdout.isatty() else Format.tsv)
+    if chosen is Format.table:
+        _write_table(result)
+        return
+    for piece in write_results(chosen.value, result.variables, result.solutions()):
+        sys.stdout.write(piece)
+
+
+def _write_table(result: View | Answer) -> None:
+    table = Table(*(f"?{name}" for name in result.variables))
+    solutions = result.solutions()
+    for solution in solutions:
+        table.add_row(*(tsv_term(solution.get(name)) for name in result.variables))
+    console = Console(markup=False, highlight=False)
+    console.print(table)
+    console.print(f"{len(solutions):,} solutions")
+
+
+def _signed_row(row: Sequence[Any], weight: int) -> str:
+    return "\t".join([f"{weight:+d}", *map(tsv_term, row)])
+
+
+def _print_delta(
+    watched: View, epoch: int, weights: Mapping[tuple[Any, ...], int], reset: bool, as_json: bool
+) -> None:
+    if as_json:
+        sys.stdout.write(json_delta(epoch, reset, watched.variables, weights))
+    else:
+        print(f"@ epoch {epoch}{', the whole content' if reset else ''}")
+        for row, weight in weights.items():
+            print(_signed_row(row, weight))
+    sys.stdout.flush()
+
+
+# The program
+
+
+def reference() -> str:
+    """The text of docs/CLI.md: what --help says, for each command."""
+    command = typer.main.get_command(app)
+    parts = [
+        "# The command line\n\n"
+        "Written from `sparqlive --help` by `python -m sparqlive.cli --write-docs`; "
+        "a test fails when it differs.\n\n" + _help(command, "sparqlive", None)
+    ]
+    context = command.make_context("sparqlive", [], resilient_parsing=True)
+    for name, sub in cast("Any", command).commands.items():
+        parts.append(f"## sparqlive {name}\n\n" + _help(sub, name, context))
+    return "\n".join(parts)
+
+
+def _help(command: Any, name: str, parent: Any) -> str:
+    context = command.make_context(name, [], parent=parent, resilient_parsing=True, terminal_width=100)
+    text = "\n".join(line.rstrip() for line in command.get_help(context).strip().splitlines())
+    return f"```text\n{text}\n```\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the program; the exit code is 1 after an error, 2 after a wrong command."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given == ["--write-docs"]:
+        Path("docs/CLI.md").write_text(reference(), encoding="utf-8")
+        return
+    try:
+        app(given)
+    except sparqlive.Error as error:
+        _fail(str(error), sys.stderr)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has gone
+    except Exception as error:
+        if os.environ.get("SPARQLIVE_DEBUG"):
+            raise
+        first = str(error).strip().partition("\n")[0]
+        _fail(f"{type(error).__name__}: {first} (SPARQLIVE_DEBUG=1 shows where.)", sys.stderr)
+
+
+def _fail(sentence: str, stream: TextIO) -> None:
+    print(f"sparqlive: {' '.join(sentence.split())}", file=stream)
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""The job of a pipeline: sources → views → sinks.
+
+Owns the order: load once, register views, bring the sinks up to date, follow the sources. Invariants: each
+batch of a source becomes an epoch once, whatever is killed when, because its id (source, file and place in
+the file) is committed with it; sinks never hold an epoch that the store does not.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from hashlib import blake2b
+from importlib.util import find_spec
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from sparqlive.errors import Error, ViewExists
+from sparqlive.pipeline_file import ChangesSource, Pipeline
+from sparqlive.progress import Progress, changed_views
+from sparqlive.rdf.changes import Batch, parse_changes
+from sparqlive.session import Session
+from sparqlive.session import open as open_session
+from sparqlive.sinks import KINDS, Sink, catch_up
+from sparqlive.views import Epoch, View
+
+if TYPE_CHECKING:
+    from sparqlive.spark.stream import Following, NewFile
+
+_LOOK_SECONDS = 0.5
+_SPARK_SETTINGS = {"spark.log.level": "ERROR"}
+
+Observer = Callable[[Epoch], None]
+
+
+class _Stopped(Exception):  # noqa: N818 - no error
+    """The job was asked to end: Spark hands the files under way on again another time."""
+
+
+class Job:
+    """A pipeline at work on its store; a context manager."""
+
+    def __init__(self, pipeline: Pipeline, progress: Progress, observer: Observer | None = None) -> None:
+        self.pipeline = pipeline
+        self._progress = progress
+        self._observer = observer
+        self._lock = threading.Lock()  # sources have threads of their own; epochs and sinks take turns
+        self._sinks: list[tuple[Sink, View]] = []
+        self._failed: set[str] = set()
+        self._stopping = threading.Event()
+        self._spark: Any = None
+        self._exit = ExitStack()
+
+    def __enter__(self) -> Job:
+        if self.pipeline.sources:
+            self._spark = start_spark(self.pipeline.master or "local[*]", self._progress)
+        self.session: Session = self._exit.enter_context(
+            open_session(
+                self.pipeline.store, spark=self._spark or self.pipeline.master, default_graph="union"
+            )
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit.close()
+
+    # Before the stream
+
+    def prepare(self) -> None:
+        """Loads what was not loaded yet, registers the views, and brings the sinks up to date."""
+        for entry in self.pipeline.loads:
+            with self._progress.step(f"loading {entry.name}") as step:
+                epoch = self.session.load(
+                    list(entry.paths), graph=entry.graph, batch=(f"load:{entry.name}", 0)
+                )
+                step.result = f"{epoch.inserted:,} new quads, {len(self.session):,} in all"
+        for view in self.pipeline.views:
+            with self._progress.step(f"computing {view.name}") as step:
+                step.result = f"{len(self._register(view.name, view.query, view.refresh)):,} solutions"
+        for sink in self.pipeline.sinks:
+            kept = self.session.views[sink.view]
+            made = KINDS[sink.kind](sink.path, kept.variables)
+            catch_up(made, kept, self.session.epoch, sink.name)
+            self._sinks.append((made, kept))
+
+    def _register(self, name: str, query: str, refresh: Any) -> View:
+        try:
+            return self.session.view(name, query, refresh=refresh)
+        except ViewExists as error:
+            raise Error(
+                f"{self.pipeline.file}: [views.{name}]: the store has a view of this name with another "
+                f"query. Drop it first (sparqlive view {name} --drop --store {self.pipeline.store}) and give "
+                f"its sinks new paths, or choose another name."
+            ) from error
+
+    # The stream
+
+    def follow(self, once: bool) -> None:
+        """Follows the sources; with `once`, until what is there has been applied.
+
+        An interrupt (Ctrl-C, SIGTERM) ends it after the batch under way; the next run goes on from there.
+        """
+        from sparqlive.spark.stream import follow_files
+
+        running: list[Following] = []
+        try:
+            for source in self.pipeline.sources:
+                checkpoint = self.pipeline.store / "streams" / source.name
+                running.append(
+                    follow_files(
+                        self._spark,
+                        source.folder,
+                        source.pattern,
+                        str(checkpoint),
+                        partial(self._take, source),
+                        once=once,
+                        poll_interval_seconds=source.poll_interval_seconds,
+                    )
+                )
+            with _interrupts_set(self._stopping):
+                self._wait_for(running)
+        finally:
+            interrupted = self._stopping.is_set()
+            self._stopping.set()
+            for following in running:
+                following.stop()
+            self._finish()
+        if interrupted:
+            self._progress.line(f"stopped at epoch {self.session.epoch}; another run goes on from there")
+
+    def _wait_for(self, running: Sequence[Following]) -> None:
+        """Until all have ended; an interrupt, or the first failure of one, ends the waiting."""
+        waiting = list(running)
+        try:
+            while waiting and not self._stopping.is_set():
+                waiting = [following for following in waiting if not following.wait(_LOOK_SECONDS)]
+        except _Stopped:
+            pass
+
+    def _take(self, source: ChangesSource, files: Sequence[NewFile]) -> None:
+        """Applies the batches of new files; those that are in the store already change nothing."""
+        for file in files:
+            with file.open() as stream:
+                for place, batch in enumerate(parse_changes(stream, file.path, source.graph)):
+                    if self._stopping.is_set():
+                        raise _Stopped
+                    self._apply(source.name, _batch_id(file.name, place), batch)
+
+    def _apply(self, source: str, number: int, batch: Batch) -> None:
+        with self._lock:
+            start = time.perf_counter()
+            epoch = self.session.apply(insert=batch.insert, delete=batch.delete, batch=(source, number))
+            seconds = time.perf_counter() - start
+            if not epoch.inserted and not epoch.deleted:
+                return
+            changed = changed_views(epoch)
+            for sink, view in self._sinks:
+                if view.name in changed:
+                    sink.write(epoch.number, epoch.deltas[view.name].weights(), reset=False)
+            self._progress.epoch(epoch, source, seconds)
+            self._report_failures()
+            if self._observer is not None:
+                self._observer(epoch)
+
+    def _report_failures(self) -> None:
+        for name, view in self.session.views.items():
+            if view.failure is not None and name not in self._failed:
+                self._failed.add(name)
+                self._progress.line(view.failure)
+
+    def _finish(self) -> None:
+        with self._lock:
+            for sink, view in self._sinks:
+                if view.failure is None:
+                    sink.finish(self.session.epoch, view.weights)
+
+
+def run_pipeline(
+    pipeline: Pipeline, progress: Progress, *, once: bool, observer: Observer | None = None
+) -> None:
+    """Runs a pipeline until it is interrupted, or with `once` until what is there has been applied."""
+    with Job(pipeline, progress, observer) as job:
+        job.prepare()
+        if pipeline.sources:
+            job.follow(once)
+
+
+def start_spark(master: str, progress: Progress) -> Any:
+    """The process's Spark session, started if need be, or a sentence that says what it lacks."""
+    if find_spec("pyspark") is None:
+        raise Error("Sources are followed by Spark, which is not installed: pip install 'sparqlive[spark]'.")
+    from sparqlive.spark.spark_session import start_session
+
+    with progress.step(f"starting Spark at {master}"):
+        try:
+            return start_session(master, _SPARK_SETTINGS)
+        except Exception as error:
+            first = str(error).strip().partition("\n")[0]
+            raise Error(
+                f"Spark does not start: {first} It needs Java 17 or newer on the path or at JAVA_HOME, and a "
+                f"master that can be reached."
+            ) from error
+
+
+@contextmanager
+def _interrupts_set(event: threading.Event) -> Iterator[None]:
+    """Inside, interrupts set an event, and do not break a commit or a call to Spark in two."""
+    if threading.current_thread() is not threading.main_thread():  # only there signals can be handled
+        yield
+        return
+    before = {
+        number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _batch_id(file: str, place: int) -> int:
+    """The id of a batch: the same however often and in whatever company its file is handed on."""
+    digest = blake2b(f"{place} {file}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

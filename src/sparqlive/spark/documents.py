@@ -1,0 +1,263 @@
+"""The documents that an ingest reads: where they are, how they are cut into pieces, and their bytes.
+
+Owns names, file systems and decompression. Refuses names that do not tell an RDF syntax, and places with
+nothing to load. Invariants: every line of a document belongs to exactly one of its pieces, whole; a document
+whose lines cannot be found without reading all of it is one piece.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from glob import glob
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from pyarrow import fs
+from pyoxigraph import RdfFormat
+
+from sparqlive.errors import Error
+
+PIECE_BYTES = 64 << 20
+_BLOCK_BYTES = 8 << 20
+"""So much text is encoded at once: enough to find repeated terms, little enough to stay in the cache."""
+_LINE_BYTES = 1 << 12
+_LONGEST_LINE_BYTES = 1 << 30
+_SMALLEST_PIECE_BYTES = 1 << 20
+_PIECES_A_CORE = 4
+_EXPANSION = 6
+"""A compressed byte stands for about so many, and a byte of other syntaxes costs about so much more."""
+
+_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_LINE_FORMATS = frozenset({RdfFormat.N_TRIPLES, RdfFormat.N_QUADS})
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file. `name` is an absolute path or a URI; `syntax` a file name extension that says the RDF syntax.
+
+    `version` is another after the file was written again: blank nodes are those of one version.
+    """
+
+    name: str
+    size: int
+    syntax: str
+    compression: str | None
+    version: str
+
+    @property
+    def format(self) -> RdfFormat:
+        return cast("RdfFormat", RdfFormat.from_extension(self.syntax))
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether each line stands for itself: N-Triples and N-Quads."""
+        return self.format in _LINE_FORMATS
+
+    @property
+    def base(self) -> str:
+        return self.name if _SCHEME.match(self.name) else Path(self.name).as_uri()
+
+    @property
+    def scope(self) -> str:
+        """What a blank node label belongs to."""
+        return f"{self.name} {self.version}"
+
+    def open(self) -> BinaryIO:
+        """The bytes, decompressed, from the beginning."""
+        files, path = file_system(self.name)
+        return cast("BinaryIO", files.open_input_stream(path, compression=self.compression))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The lines of a document that begin at the bytes from `start` to before `end`, or all of it."""
+
+    document: Document
+    number: int
+    """The place of the document among all."""
+    start: int
+    end: int | None
+
+    @property
+    def cost(self) -> int:
+        """In bytes of N-Triples, about."""
+        document = self.document
+        size = (document.size if self.end is None else self.end) - self.start
+        return size if document.has_lines and document.compression is None else size * _EXPANSION
+
+    def blocks(self) -> Iterator[bytes]:
+        """Blocks of whole lines, each line with its end."""
+        if self.end is None:
+            with self.document.open() as stream:
+                yield from _blocks_until(stream, b"", None)
+            return
+        files, path = file_system(self.document.name)
+        with files.open_input_file(path) as stream:
+            if self.start == 0:
+                yield from _blocks_until(stream, b"", self.end)
+                return
+            # A line begins here only if the byte before ends one.
+            stream.seek(self.start - 1)
+            skipped, rest = _after_line_end(stream)
+            left = self.end - (self.start - 1 + skipped)
+            if left > 0:
+                yield from _blocks_until(stream, rest, left)
+
+
+def _after_line_end(stream: Any) -> tuple[int, bytes]:
+    """How many bytes the rest of a line has, and what was read beyond it."""
+    skipped = 0
+    while data := stream.read(_LINE_BYTES):
+        place = data.find(b"\n")
+        if place >= 0:
+            return skipped + place + 1, data[place + 1 :]
+        skipped += len(data)
+    return skipped, b""
+
+
+def _blocks_until(stream: Any, pending: bytes, limit: int | None) -> Iterator[bytes]:
+    """Blocks of the lines that begin before `limit` bytes from here."""
+    while True:
+        # As much again as there is of a long line, and not much more than what is wanted.
+        size = max(_BLOCK_BYTES - len(pending), len(pending))
+        if limit is not None:
+            size = min(size, max(limit - len(pending), len(pending)) + _LINE_BYTES)
+        data = stream.read(size)
+        pending = pending + data if pending else data
+        if len(pending) > _LONGEST_LINE_BYTES:
+            raise OSError(f"a line is longer than {_LONGEST_LINE_BYTES >> 20} MiB")
+        if limit is not None and len(pending) >= limit:
+            place = pending.find(b"\n", max(limit - 1, 0))
+            if place >= 0:
+                yield pending[: place + 1]
+                return
+        if not data:
+            if pending:
+                yield pending + b"\n"
+            return
+        place = pending.rfind(b"\n") if len(pending) >= _BLOCK_BYTES else -1
+        if place >= 0 and (limit is None or place + 1 < limit):
+            yield pending[: place + 1]
+            pending = pending[place + 1 :]
+            limit = limit - place - 1 if limit is not None else None
+
+
+# Finding documents
+
+
+def file_system(name: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URI, and the path on it."""
+    scheme = _SCHEME.match(name)
+    if scheme is None:
+        return fs.LocalFileSystem(), name
+    try:
+        # Hadoop's name of the S3 protocol
+        return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", name)))
+    except (OSError, ValueError, NotImplementedError) as error:
+        raise Error(f"{name}: there is no file system for this address here: {error}.") from error
+
+
+def absolute(path: str) -> str:
+    """The same place for every worker."""
+    return path if _SCHEME.match(path) else os.path.abspath(path)
+
+
+def find_documents(paths: Iterable[str | os.PathLike[str]]) -> list[Document]:
+    """The documents of files, folders (not below them) and globs, in order, each once."""
+    found: dict[str, Document] = {}
+    for path in paths:
+        for document in _documents(os.fspath(path)):
+            found.setdefault(document.name, document)
+    return list(found.values())
+
+
+def _documents(path: str) -> list[Document]:
+    if path.startswith("file://"):
+        path = file_system(path)[1]
+    is_uri = _SCHEME.match(path) is not None
+    infos = _found_at_uri(path) if is_uri else _found_locally(path)
+    if not infos:
+        raise Error(f"There is nothing to load at {path}: no such file, and no file matches it as a pattern.")
+    return [_document(name, info) for name, info in infos]
+
+
+def _found_locally(path: str) -> list[tuple[str, fs.FileInfo]]:
+    if Path(path).is_dir():
+        names = sorted(str(file) for file in Path(path).iterdir() if file.is_file() and _kind(file.name))
+    elif Path(path).exists():
+        names = [path]
+    else:
+        names = sorted(name for name in glob(path, recursive=True) if Path(name).is_file())
+    names = [str(Path(name).resolve()) for name in names]
+    return list(zip(names, fs.LocalFileSystem().get_file_info(names), strict=True)) if names else []
+
+
+def _found_at_uri(uri: str) -> list[tuple[str, fs.FileInfo]]:
+    folder, _, pattern = uri.rpartition("/")
+    if not any(sign in uri for sign in "*?["):
+        files, path = file_system(uri)
+        info = files.get_file_info(path)
+        if info.type == fs.FileType.File:
+            return [(uri, info)]
+        if info.type != fs.FileType.Directory:
+            return []
+        folder, pattern = uri.rstrip("/"), "*"
+    files, path = file_system(folder)
+    infos = [
+        info
+        for info in files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        if info.is_file and _kind(info.base_name) and fnmatchcase(info.base_name, pattern)
+    ]
+    return [(f"{folder}/{info.base_name}", info) for info in sorted(infos, key=lambda info: info.path)]
+
+
+def _document(name: str, info: fs.FileInfo) -> Document:
+    kind = _kind(name)
+    if kind is None:
+        raise Error(
+            f"{name}: the name does not tell the RDF syntax. "
+            f"Known endings are .nt .nq .ttl .trig .rdf .jsonld, also with .gz, .bz2 or .zst."
+        )
+    return Document(name, info.size or 0, *kind, version=f"{info.size} {info.mtime_ns}")
+
+
+def _kind(name: str) -> tuple[str, str | None] | None:
+    """Syntax and compression, as the end of a name says them."""
+    stem, suffix = os.path.splitext(name)
+    compression = _COMPRESSED.get(suffix)
+    syntax = (os.path.splitext(stem)[1] if compression else suffix).lstrip(".")
+    return None if RdfFormat.from_extension(syntax) is None else (syntax, compression)
+
+
+# Cutting them
+
+
+def tasks_of(documents: list[Document], cores: int) -> list[list[Piece]]:
+    """The pieces of all documents, gathered so that a task has enough to do and no task has too much."""
+    total = sum(Piece(document, 0, 0, None).cost for document in documents)
+    size = min(PIECE_BYTES, max(_SMALLEST_PIECE_BYTES, total // (_PIECES_A_CORE * cores)))
+    tasks: list[list[Piece]] = []
+    room = 0
+    for number, document in enumerate(documents):
+        for piece in _pieces(document, number, size):
+            if not tasks or piece.cost > room:
+                tasks.append([])
+                room = size
+            tasks[-1].append(piece)
+            room -= piece.cost
+    return tasks
+
+
+def _pieces(document: Document, number: int, size: int) -> Iterator[Piece]:
+    if not document.has_lines or document.compression is not None or document.size <= size:
+        yield Piece(document, number, 0, None)
+        return
+    count = -(-document.size // size)
+    ends = [document.size * (place + 1) // count for place in range(count)]
+    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        yield Piece(document, number, start, end)

@@ -1,0 +1,367 @@
+"""Terms and quads as ids: blocks of N-Triples and N-Quads lines by columns, anything else quad by quad.
+
+Owns encoding. Lines are cut at single spaces, all of a block at once; each distinct piece of text is looked
+at once, and taken as it stands only if a strict expression says that it is a canonical term already. Lines
+with any other piece are given to the parser, one by one if need be. Refuses triple terms. Invariant: both
+ways give the same text, so the same id, to the same term; what the parser would refuse is refused here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal as Literal_
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
+
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
+
+Ids = npt.NDArray[np.int64]
+FaultKind = Literal_["syntax", "unsupported", "unreadable"]
+
+_SPACE, _NEWLINE, _DOT, _QUOTE, _LESS, _UNDERSCORE = b' \n."<_'
+
+# Canonical terms, as pyoxigraph writes them. Narrower than the grammar where the grammar is intricate: hosts
+# with odd characters, long language tags and so on are left to the parser.
+_BEYOND_ASCII = r"\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}"
+_PATH = rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/{_BEYOND_ASCII}-]|%[0-9A-Fa-f]{{2}})*"
+_QUERY = rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?{_BEYOND_ASCII}-]|%[0-9A-Fa-f]{{2}})*"
+_IRI = (
+    r"<[A-Za-z][A-Za-z0-9+.-]*:"
+    rf"(?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:/{_PATH})?|(?:/?[A-Za-z0-9._~:-]{_PATH})?)"
+    rf"(?:\?{_QUERY})?(?:#{_QUERY})?>"
+)
+_LABEL = r"_:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?"
+_STRING = r'"(?:[^"\\\x00-\x1f\x7f\x{FFFE}\x{FFFF}]|\\[tbnrf"\\])*"'
+_TAG = r"@[a-z]{2,3}(?:-(?:[a-z]{2}|[0-9]{3}))?"
+_CANONICAL = rf"^(?:{_IRI}|{_LABEL}|{_STRING}(?:{_TAG}|\^\^{_IRI})?)$"
+_NEVER_WRITTEN = tuple(
+    f"^^<http://www.w3.org/{name}>"
+    for name in (
+        "2001/XMLSchema#string",
+        "1999/02/22-rdf-syntax-ns#langString",
+        "1999/02/22-rdf-syntax-ns#dirLangString",
+    )
+)
+
+_SEED = 42
+"""Of `hash_of`, which is written out here: called once a term it would be the slowest part."""
+_BATCH_LENGTH = 16 << 20
+_QUAD_LENGTH = 200
+
+_NO_TERM, _NOT_CANONICAL, _NODE_IRI, _NODE_BLANK, _LITERAL = range(5)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A line that is not what it should be. `line` counts from one within what was given."""
+
+    line: int
+    text: str
+    reason: str
+    kind: FaultKind = "syntax"
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Quads as columns of ids (subject, predicate, object, graph), and the terms in them, each once."""
+
+    quads: tuple[Ids, Ids, Ids, Ids]
+    ids: Ids
+    texts: pa.StringArray
+    faults: Sequence[Fault] = ()
+    lines: int = 0
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """How terms become ids. `graph` is the canonical text of the graph for quads of the unnamed one."""
+
+    graph: str | None = None
+    hash_function: Callable[[str], int] = hash_of
+    exceptions: Mapping[str, int] = field(default_factory=dict)
+
+    def ids(self, texts: pa.StringArray) -> Ids:
+        if self.hash_function is hash_of:
+            digest = xxhash.xxh64_intdigest
+            unsigned = [digest(text, _SEED) for text in texts.cast(pa.binary()).to_pylist()]
+            numbers = np.array(unsigned, dtype=np.uint64).view(np.int64)
+        else:
+            numbers = np.array([self.hash_function(text) for text in texts.to_pylist()], dtype=np.int64)
+        if self.exceptions and len(texts):
+            known = pc.is_in(texts, value_set=pa.array(list(self.exceptions), pa.string()))
+            for place in np.flatnonzero(known.to_numpy(zero_copy_only=False)):
+                numbers[place] = self.exceptions[texts[int(place)].as_py()]
+        return numbers
+
+    def lines(self, block: bytes, syntax: RdfFormat, scope: str) -> Encoded:
+        """The quads of whole lines. Faulty lines are left out and named."""
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b"\n")
+        pieces = _cut(block, with_graph=syntax == RdfFormat.N_QUADS)
+        by_columns = self._columns(pieces, scope)
+        if pieces.taken.all():
+            return replace(by_columns, lines=len(pieces.taken))
+        left = np.flatnonzero(~pieces.taken)
+        lines = [block[start:end] for start, end in zip(pieces.starts[left], pieces.ends[left], strict=True)]
+        quads, faults = _parsed(lines, left, syntax)
+        parsed = self.quads(quads, labels(scope))
+        return replace(together([by_columns, parsed]), faults=faults, lines=len(pieces.taken))
+
+    def quads(self, quads: Iterable[Quad], label: Callable[[str], str]) -> Encoded:
+        """Quads as the parser gives them; blank nodes are renamed by `label`."""
+        codes: dict[str, int] = {}
+        rows: list[int] = []
+        unnamed = self.graph or ""
+        for quad in quads:
+            name = quad.graph_name
+            for term in (quad.subject, quad.predicate, quad.object):
+                text = label(term.value) if isinstance(term, BlankNode) else str(term)
+                rows.append(codes.setdefault(text, len(codes)))
+            if isinstance(name, DefaultGraph):
+                text = unnamed
+            else:
+                text = label(name.value) if isinstance(name, BlankNode) else str(name)
+            rows.append(codes.setdefault(text, len(codes)))
+        texts = pa.array(codes, pa.string())
+        ids = self.ids(texts)
+        return _encoded(np.array(rows, dtype=np.int64).reshape(-1, 4), ids, texts)
+
+    def _columns(self, pieces: _Pieces, scope: str) -> Encoded:
+        """The lines whose pieces are all canonical terms in a place where they may be; `taken` says which."""
+        kinds = _kinds(pieces.texts)
+        subject, predicate, object_, graph = pieces.codes
+        node = (kinds == _NODE_IRI) | (kinds == _NODE_BLANK)
+        pieces.taken &= node[subject] & (kinds == _NODE_IRI)[predicate]
+        pieces.taken &= (kinds > _NOT_CANONICAL)[object_] & (node | (kinds == _NO_TERM))[graph]
+        codes = np.stack([column[pieces.taken] for column in pieces.codes], axis=1)
+        used = np.zeros(len(kinds), dtype=bool)
+        used[codes] = True
+        places = np.flatnonzero(used)
+        renumbered = np.cumsum(used) - 1
+        texts = pieces.texts.take(pa.array(places))
+        texts = self._renamed(texts, kinds[places], scope)
+        return _encoded(renumbered[codes], self.ids(texts), texts)
+
+    def _renamed(self, texts: pa.StringArray, kinds: npt.NDArray[np.int8], scope: str) -> pa.StringArray:
+        """Blank nodes under their document's labels; no graph under the name of the unnamed one's place."""
+        blank = kinds == _NODE_BLANK
+        unnamed = kinds == _NO_TERM
+        if blank.any():
+            label = labels(scope)
+            found = texts.filter(pa.array(blank)).to_pylist()
+            new = pa.array([label(text[2:]) for text in found], pa.string())
+            texts = pc.replace_with_mask(texts, pa.array(blank), new)
+        if unnamed.any() and self.graph is not None:
+            new = pa.array([self.graph] * int(unnamed.sum()), pa.string())
+            texts = pc.replace_with_mask(texts, pa.array(unnamed), new)
+        return texts
+
+
+def _encoded(codes: npt.NDArray[np.int64], ids: Ids, texts: pa.StringArray) -> Encoded:
+    """From places in `texts` to ids. The empty text is the name of the unnamed graph, and no term."""
+    subject, predicate, object_, graph = (codes[:, place] for place in range(4))
+    empty = pc.equal(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    if empty.any():
+        ids = np.where(empty, DEFAULT_GRAPH, ids)
+    quads = (ids[subject], ids[predicate], ids[object_], ids[graph])
+    if empty.any():
+        ids, texts = ids[~empty], texts.filter(pa.array(~empty))
+    return Encoded(quads, ids, texts)
+
+
+def together(parts: Sequence[Encoded]) -> Encoded:
+    """All quads; terms that are in several parts are there several times."""
+    if len(parts) == 1:
+        return parts[0]
+    quads = [np.concatenate([part.quads[place] for part in parts]) for place in range(4)]
+    ids = np.concatenate([part.ids for part in parts])
+    return Encoded((quads[0], quads[1], quads[2], quads[3]), ids, pa.concat_arrays([p.texts for p in parts]))
+
+
+# Blank nodes
+
+
+def labels(scope: str) -> Callable[[str], str]:
+    """From the label in a document to one that no other document has."""
+    begin = xxhash.xxh3_128(scope.encode() + b"\n")
+
+    def label(name: str) -> str:
+        digest = begin.copy()
+        digest.update(name.encode())
+        return f"_:b{digest.hexdigest()}"
+
+    return label
+
+
+def numbered_labels(scope: str) -> Callable[[str], str]:
+    """The same where the parser makes up labels, each time others: their order counts, not their name."""
+    numbers: dict[str, int] = {}
+    label = labels(scope)
+    return lambda name: label(str(numbers.setdefault(name, len(numbers))))
+
+
+# Lines by columns
+
+
+@dataclass
+class _Pieces:
+    """A block's lines cut into pieces of text: the distinct pieces, and which of them make up each line."""
+
+    texts: pa.StringArray
+    codes: tuple[Ids, Ids, Ids, Ids]
+    taken: npt.NDArray[np.bool_]
+    """Lines that may be canonical."""
+    starts: Ids
+    ends: Ids
+
+
+def _cut(block: bytes, with_graph: bool) -> _Pieces:
+    """Cuts at the first two spaces, the last, and for quads at the one before it if a node follows.
+
+    The cuts divide the bytes without a gap, each piece with the space (or line end) before it: so they are
+    the offsets of an Arrow array over the block's own bytes. A line without these cuts is a piece as a whole.
+    """
+    data = np.empty(len(block) + 1, dtype=np.uint8)
+    data[0] = _NEWLINE
+    data[1:] = np.frombuffer(block, dtype=np.uint8)
+    marks = np.flatnonzero(data <= _SPACE)
+    signs = data[marks]
+    if not ((signs == _SPACE) | (signs == _NEWLINE)).all():  # tabs and the like, which the parser looks at
+        marks = marks[(signs == _SPACE) | (signs == _NEWLINE)]
+    line_marks = np.flatnonzero(data[marks] == _NEWLINE)
+    data[marks] = _SPACE
+    before, ends = marks[line_marks[:-1]], marks[line_marks[1:]]
+    spaces = np.diff(line_marks) - 1
+    taken = (spaces >= 3) & (data[ends - 1] == _DOT) & (marks[line_marks[1:] - 1] == ends - 2)
+    first = line_marks[:-1]
+    last = len(marks) - 1
+    cuts = [
+        before,
+        np.where(taken, marks[np.minimum(first + 1, last)], before),
+        np.where(taken, marks[np.minimum(first + 2, last)], before),
+        np.where(taken, ends - 2, before),
+    ]
+    if with_graph:
+        place = marks[np.maximum(line_marks[1:] - 2, 0)]
+        follows = data[np.minimum(place + 1, len(data) - 1)]
+        is_node = taken & (spaces >= 4) & ((follows == _LESS) | (follows == _UNDERSCORE))
+        cuts.insert(3, np.where(is_node, place, cuts[3]))
+    offsets = np.append(np.stack(cuts, axis=1).ravel(), ends[-1]).astype(np.int32)
+    encoded = _binary_array(offsets, data).dictionary_encode()
+    codes = encoded.indices.to_numpy().reshape(-1, len(cuts))
+    texts = _readable(_without_first_byte(encoded.dictionary))
+    graph = codes[:, 3] if with_graph else np.full(len(codes), len(texts))
+    texts = pa.concat_arrays([texts, pa.array([""], pa.string())])
+    return _Pieces(texts, (codes[:, 0], codes[:, 1], codes[:, 2], graph), taken, before, ends - 1)
+
+
+def _binary_array(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> pa.BinaryArray:
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def _without_first_byte(pieces: pa.BinaryArray) -> pa.BinaryArray:
+    offsets = np.frombuffer(pieces.buffers()[1], np.int32)[: len(pieces) + 1]
+    data = np.frombuffer(pieces.buffers()[2], np.uint8)[: offsets[-1]]
+    starts = offsets[:-1][np.diff(offsets) > 0]
+    kept = np.ones(len(data), dtype=bool)
+    kept[starts] = False
+    dropped = np.zeros(len(offsets), dtype=np.int32)
+    np.cumsum(np.diff(offsets) > 0, out=dropped[1:])
+    return _binary_array(offsets - dropped, data[kept])
+
+
+def _readable(texts: pa.BinaryArray) -> pa.StringArray:
+    """As UTF-8. What is not becomes a text that no term has, so that the parser sees the line."""
+    try:
+        return texts.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_decoded(text) for text in texts.to_pylist()], pa.string())
+
+
+def _decoded(text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return "\n"
+
+
+def _kinds(texts: pa.StringArray) -> npt.NDArray[np.int8]:
+    """What each piece is, if it is a canonical term."""
+    canonical = pc.match_substring_regex(texts, _CANONICAL)
+    for ending in _NEVER_WRITTEN:
+        canonical = pc.and_not(canonical, pc.ends_with(texts, ending))
+    found = np.flatnonzero(canonical.to_numpy(zero_copy_only=False))
+    starts = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts)]
+    first = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[starts[found]]
+    kinds = np.full(len(texts), _NOT_CANONICAL, dtype=np.int8)
+    for sign, kind in ((_LESS, _NODE_IRI), (_UNDERSCORE, _NODE_BLANK), (_QUOTE, _LITERAL)):
+        kinds[found[first == sign]] = kind
+    kinds[pc.binary_length(texts).to_numpy() == 0] = _NO_TERM
+    return kinds
+
+
+# Lines by the parser
+
+
+def _parsed(lines: Sequence[bytes], numbers: Ids, syntax: RdfFormat) -> tuple[list[Quad], list[Fault]]:
+    """The quads of lines that need the parser; if one has a fault, line by line."""
+    try:
+        quads = list(parse(b"\n".join(lines), syntax))
+        if all(map(is_plain, quads)):
+            return quads, []
+    except SyntaxError:
+        pass
+    quads, faults = [], []
+    for line, number in zip(lines, numbers, strict=True):
+        found, fault = _parsed_line(line, int(number) + 1, syntax)
+        quads += found
+        if fault is not None:
+            faults.append(fault)
+    return quads, faults
+
+
+def _parsed_line(line: bytes, number: int, syntax: RdfFormat) -> tuple[list[Quad], Fault | None]:
+    text = line.decode(errors="replace")
+    try:
+        quads = list(parse(line, syntax))
+    except SyntaxError as error:
+        return [], Fault(number, text, reason_of(error))
+    if not all(map(is_plain, quads)):
+        return [], Fault(number, text, TRIPLE_TERM, "unsupported")
+    return quads, None
+
+
+TRIPLE_TERM = "RDF 1.2 triple terms are not supported yet"
+
+
+def is_plain(quad: Quad) -> bool:
+    """Whether a quad is without triple terms."""
+    return isinstance(quad.subject, NamedNode | BlankNode) and isinstance(
+        quad.object, NamedNode | BlankNode | Literal
+    )
+
+
+def reason_of(error: SyntaxError) -> str:
+    """What the parser says, without the place."""
+    return str(error.msg).partition(": ")[2] or str(error.msg)
+
+
+def batches(quads: Iterable[Quad]) -> Iterator[list[Quad]]:
+    """Lists of some quads, of fewer where they are long."""
+    batch: list[Quad] = []
+    length = 0
+    for quad in quads:
+        batch.append(quad)
+        length += _QUAD_LENGTH + len(quad.object.value)  # type: ignore[union-attr]
+        if length >= _BATCH_LENGTH:
+            yield batch
+            batch, length = [], 0
+    if batch:
+        yield batch

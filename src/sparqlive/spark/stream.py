@@ -1,0 +1,103 @@
+"""Follows a folder of files through Structured Streaming: which files are new, each handed on once.
+
+Spark remembers in the checkpoint which files belong to which of its batches; after a failure it hands the
+batch under way on again, with the same files. It reads names and times only: what is in a file is read by
+whoever handles it. Owns the stream, its trigger and its errors. Invariant: the files of a batch come in the
+order of their modification, then of their names; files must be put into the folder whole (written elsewhere,
+then moved), and never changed, as for every file stream of Spark.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from sparqlive.spark.documents import file_system
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
+_LOCAL = re.compile(r"file:/+")
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file of the folder: its absolute path or URI, and its name within the folder."""
+
+    path: str
+    name: str
+
+    def open(self) -> BinaryIO:
+        """Its bytes, decompressed as its name says."""
+        files, path = file_system(self.path)
+        return cast("BinaryIO", io.BufferedReader(files.open_input_stream(path)))
+
+
+Handle = Callable[[Sequence[NewFile]], None]
+
+
+@dataclass
+class Following:
+    """A running stream."""
+
+    query: StreamingQuery
+    _failures: list[BaseException]
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the stream has ended; raises what the handler raised."""
+        try:
+            ended = bool(self.query.awaitTermination(seconds))  # type: ignore[arg-type] # fractions are fine
+        except Exception:
+            if self._failures:
+                raise self._failures[0] from None
+            raise
+        if self._failures:
+            raise self._failures[0]
+        return ended
+
+    def stop(self) -> None:
+        """Ends the stream after the batch under way."""
+        self.query.stop()
+
+
+def follow_files(
+    spark: SparkSession,
+    folder: str,
+    pattern: str,
+    checkpoint: str,
+    handle: Handle,
+    *,
+    once: bool,
+    poll_interval_seconds: float = 1.0,
+) -> Following:
+    """Hands new files on as they come; with `once`, those that are there, and then the stream ends."""
+    failures: list[BaseException] = []
+
+    def handle_batch(frame: DataFrame, _: int) -> None:
+        try:
+            files = _in_order(frame.select("path", "modificationTime").collect())
+            if files:
+                handle(files)
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    frame = spark.readStream.format("binaryFile").schema(_SCHEMA).option("pathGlobFilter", pattern)
+    writer = frame.load(folder).select("path", "modificationTime").writeStream.foreachBatch(handle_batch)
+    writer = writer.option("checkpointLocation", checkpoint)
+    if once:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{round(poll_interval_seconds * 1000)} milliseconds")
+    return Following(writer.start(), failures)
+
+
+def _in_order(rows: Sequence[Any]) -> list[NewFile]:
+    ordered = sorted(rows, key=lambda row: (row.modificationTime, row.path))
+    paths = [_LOCAL.sub("/", row.path, count=1) for row in ordered]
+    return [NewFile(path, path.rpartition("/")[2]) for path in paths]

@@ -1,0 +1,52 @@
+"""The example that `make run` runs, small: generated data, the paper's views, a stream, and the check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import sparqlive
+from examples.ecommerce.__main__ import main
+from examples.ecommerce.products import product
+from examples.ecommerce.stream import Shop
+from sparqlive.rdf.changes import read_changes
+
+pytestmark = pytest.mark.spark
+
+
+def test_the_example_runs_and_can_go_on(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--products", "60", "--files", "2", "--batches", "6", "--directory", str(tmp_path)]
+    for goes_on in (False, True):
+        assert main([*options, "--master", "local[2]"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[-1] == "check: 5 views equal their recomputation"
+        assert any(line.startswith("epoch ") for line in lines) is not goes_on
+
+
+def test_a_view_that_differs_fails_the_example(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(_: sparqlive.Session) -> None:
+        raise sparqlive.CheckFailed("View 'hop' differs from its recomputation in 1 rows: …")
+
+    monkeypatch.setattr(sparqlive.Session, "check", check)
+    options = ["--products", "20", "--files", "1", "--batches", "1", "--directory", str(tmp_path)]
+    assert main([*options, "--master", "local[2]"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("check: View 'hop' differs")
+
+
+def test_every_change_of_the_stream_changes_something(tmp_path: Path) -> None:
+    products, shop = 30, Shop(30, 7)
+    there = {line for number in range(products) for line in product(number, products, 7)}
+    file = tmp_path / "some.changes"
+    for _ in range(60):
+        lines = list(shop.batch())
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        for line in lines:
+            assert (line[2:] in there) is (line[0] == "-"), line
+            there.symmetric_difference_update({line[2:]})
+        assert len(list(read_changes(file))) <= 1

@@ -1,0 +1,86 @@
+"""Each strategy gives the same deltas and leaves the same state; the choice is recorded with its reason."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+from pyspark.sql import SparkSession
+
+import sparqlive
+from sparqlive import strategies
+from tests.store.test_store import quad, query
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["memory", "store"])
+def test_strategies_take_turns(spark: SparkSession, tmp_path: Path, kept: bool) -> None:
+    rng = random.Random(5)
+    with sparqlive.open(tmp_path / "store" if kept else None, spark=spark) as session:
+        data = {quad(rng) for _ in range(15)}
+        session.load(data)
+        for name in ("distinct", "stored", "computed"):
+            session.view(name, query(name), strategy="spark")
+        session.check()
+        for step in range(3):
+            come = {quad(rng) for _ in range(8)} - data
+            gone = set(rng.sample(sorted(data, key=str), min(4, len(data))))
+            strategy = ("live", "spark", "rebuild")[step]
+            epoch = session.apply(insert=come, delete=gone, strategy=strategy)  # type: ignore[arg-type]
+            data = (data - gone) | come
+            assert epoch.strategy == strategy
+            session.check()
+    if kept:
+        with sparqlive.open(tmp_path / "store") as session:
+            assert set(session.quads()) == data
+            session.check()
+
+
+def test_the_choice_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "ALWAYS_LIVE", 5)
+    rng = random.Random(6)
+    with sparqlive.open() as session:
+        session.view("optional", query("optional"))
+        few = session.apply(insert=[quad(rng) for _ in range(3)])
+        assert few.choices == {}
+        assert few.strategy == "live"
+        epoch = session.apply(insert=[quad(rng) for _ in range(60)])
+        choice = epoch.choices["optional"]
+        assert choice.strategy in ("live", "rebuild")
+        assert choice.strategy == min(choice.estimates, key=choice.estimates.__getitem__)
+        assert "cheapest" in choice.reason
+        assert choice.seconds > 0
+        session.check()
+
+
+def test_an_unknown_strategy_is_refused() -> None:
+    with sparqlive.open() as session, pytest.raises(sparqlive.Error, match="strategy"):
+        session.apply(insert=[quad(random.Random(1))], strategy="magic")  # type: ignore[arg-type]
+
+
+def test_an_empty_store_is_loaded_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [f"<urn:s{n % 50}> <urn:p{n % 3}> <urn:o{n}> ." for n in range(500)]
+    lines[100] = "<urn:broken> <urn:p1> ."
+    file = tmp_path / "data.nt"
+    file.write_text("\n".join(lines) + "\n")
+    with sparqlive.open(tmp_path / "store", spark=spark) as session:
+        with pytest.raises(sparqlive.SyntaxError, match="101"):
+            session.load(file)
+        assert session.epoch == 0
+        epoch = session.load(file, on_error="skip")
+        with pytest.raises(sparqlive.Unsupported, match="without quads"):
+            session.load(file, on_error="skip")
+        assert (epoch.inserted, epoch.rejected, epoch.strategy) == (499, 1, "spark")
+        view = session.view("v", "SELECT ?s ?o { ?s <urn:p1> ?o }")
+        expected = set(ox.parse("\n".join(lines[:100] + lines[101:]), ox.RdfFormat.N_TRIPLES))
+        assert set(session.quads()) == expected
+        session.apply(insert="<urn:s1> <urn:p1> <urn:new> .")
+        session.check()
+        rows = view.weights()
+    with sparqlive.open(tmp_path / "store") as session:
+        assert session.views["v"].weights() == rows
+        assert len(session) == 500
+        session.check()
