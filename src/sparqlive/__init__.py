@@ -6,6 +6,7 @@ from sparqlive.errors import (
     Error,
     HistoryGone,
     InvalidChange,
+    SparkFailed,
     SyntaxError,  # noqa: A004 - always used as sparqlive.SyntaxError
     UnknownView,
     Unsupported,
@@ -25,6 +26,7 @@ __all__ = [
     "HistoryGone",
     "InvalidChange",
     "Session",
+    "SparkFailed",
     "SyntaxError",
     "UnknownView",
     "Unsupported",

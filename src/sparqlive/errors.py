@@ -34,6 +34,10 @@ class ViewFailed(Error):
     """The view stopped being maintained; says in which epoch and why."""
 
 
+class SparkFailed(Error):
+    """Spark could not do what it was asked for; nothing was changed."""
+
+
 class CheckFailed(Error):
     """A view differs from its recomputation. Names the view and the rows."""
 

@@ -84,17 +84,15 @@ class Persistence:
         )
         self._dictionary.journal = []
 
-    def keep(
-        self, name: str, text: str, base: str | None, refresh: str, content: Content, epoch: int
-    ) -> None:
-        """Registers a view; what its content stores is written unless another view's is the same."""
+    def keep(self, name: str, text: str, base: str | None, content: Content, epoch: int, fresh: bool) -> None:
+        """Registers a view; what its content stores is written if it is not there yet."""
         contents = {}
-        if content.users == 1:
+        if fresh:
             contents = {key: (width, dict(rows.items())) for key, width, rows in content.relations()}
         runs, small = self.store.content_runs(contents, epoch)
         terms, exceptions = self._new_terms()
         commit = Commit(epoch, deltas=small, terms=terms, exceptions=exceptions, runs=runs)
-        self.store.keep(name, text, base, refresh, commit)
+        self.store.keep(name, text, base, "immediate", commit)
         self._dictionary.journal = []
 
     def drop(self, name: str, content: Content) -> None:

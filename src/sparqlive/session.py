@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.request import url2pathname
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
@@ -94,7 +95,7 @@ class Session:
         if find_spec("pyspark") is not None:
             self._strategies.carrier = self._carrier
         if path is not None:
-            self._open_store(Path(path))
+            self._open_store(_local(path))
 
     def _open_store(self, path: Path) -> None:
         """Loads what is there: quads, terms, and views with their rows, which are not computed again."""
@@ -106,8 +107,8 @@ class Session:
             self.epoch = store.epoch
             for name, text, base, since, _ in store.views():
                 parsed, plan = self._plan(text, base, volatile=False)
-                view = self._add_view(name, text, parsed, plan, store.saved)
-                view.since = since
+                content = self._keeper.keep(rewrite(plan), store.saved)
+                self._add_view(name, text, parsed, plan, content).since = since
         except BaseException:
             store.close()
             raise
@@ -229,19 +230,21 @@ class Session:
         with self._lock:
             self.ensure_open()
             known = self._views.by_name.get(name)
-            if known is not None and known.query == parsed and known.failure is None:
+            same = known is not None and known.query == parsed
+            if known is not None and same and known.failure is None:
                 return known
-            if known is not None and not replace:
+            if known is not None and not same and not replace:
                 raise ViewExists(
                     f"A view named {name!r} is there with another query. "
                     f"Choose another name, drop it first, or pass replace=True."
                 )
+            content = self._keeper.keep(rewrite(plan), self._first(strategy))
+            fresh = content.users == 1
             if known is not None:
                 self.drop(name)
-            view = self._add_view(name, query, parsed, plan, self._first(strategy))
             if self._persistence is not None:
-                self._persistence.keep(name, query, base, "immediate", view.content, self.epoch)
-            return view
+                self._persistence.keep(name, query, base, content, self.epoch, fresh)
+            return self._add_view(name, query, parsed, plan, content)
 
     def _first(self, strategy: Strategy) -> Saved | None:
         """How a view is computed for the first time: on Spark, or (None) in process."""
@@ -254,12 +257,9 @@ class Session:
     def _spark_carrier(self) -> Carrier:
         if self._strategies.carrier is None:
             raise Unsupported("Spark is not installed: install sparqlive with the extra [spark].")
-        carrier = self._strategies.carrier()
-        self._strategies.spark_started = True
-        return carrier
+        return self._strategies.carrier()
 
-    def _add_view(self, name: str, text: str, query: Query, plan: Operator, saved: Saved | None) -> View:
-        content = self._keeper.keep(rewrite(plan), saved)
+    def _add_view(self, name: str, text: str, query: Query, plan: Operator, content: Content) -> View:
         view = View(self, name, text, query, plan, content)
         self._views.by_name[name] = view
         self._readers.setdefault(content, []).append(view)
@@ -437,6 +437,7 @@ class Session:
             from sparqlive.spark.spark_session import start_session
 
             self._spark = start_session(self._spark or "local[*]")
+        self._strategies.spark_started = True
         return self._spark
 
     def compact(self) -> None:
@@ -512,6 +513,20 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _local(path: str | os.PathLike[str]) -> Path:
+    """The directory of a store; the catalog needs a local disk."""
+    text = os.fspath(path)
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return Path(text)
+    if scheme == "file":
+        return Path(url2pathname(rest))
+    raise Unsupported(
+        f"A store cannot be at {text}: its catalog needs a local disk. "
+        f"Give a local directory; docs/CLUSTER.md says how workers reach its runs."
+    )
 
 
 @contextmanager

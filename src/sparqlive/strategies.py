@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from sparqlive.errors import SparkFailed
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Inputs, Maintained
 from sparqlive.live.quads import Change
@@ -69,19 +70,33 @@ class Strategies:
         rows = sum(len(given) for given in inputs.values())
         estimates = self._estimates(maintained, speeds, rows)
         strategy = min(estimates, key=estimates.__getitem__) if wanted == "auto" else wanted
+        reason = _reason(strategy, wanted, estimates, rows)
         start = time.perf_counter()
-        if strategy == "live":
+        try:
+            delta = self._by(strategy, maintained, inputs, changes)
+        except SparkFailed as error:
+            if wanted != "auto":
+                raise
+            strategy, reason = "live", f"live, because {error}"
             delta = maintained.delta(inputs)
-        elif strategy == "rebuild":
-            delta = self._rebuild(maintained, changes)
-        else:
-            delta = self._spark(maintained, changes)
         seconds = time.perf_counter() - start
         self._learn(speeds, strategy, rows, seconds)
-        self.choices[maintained] = Choice(
-            strategy, estimates, seconds, _reason(strategy, wanted, estimates, rows)
-        )
+        self.choices[maintained] = Choice(strategy, estimates, seconds, reason)
         return delta
+
+    def _by(
+        self, strategy: str, maintained: Maintained, inputs: Inputs, changes: Sequence[Change]
+    ) -> dict[Row, int]:
+        if strategy == "live":
+            return maintained.delta(inputs)
+        if strategy == "rebuild" and (self.carrier is None or not self.spark_started):
+            return self._rebuild(maintained, *maintained.rebuilt())
+        on_spark = self._spark if strategy == "spark" else self._spark_rebuild
+        try:
+            return on_spark(maintained, changes)
+        except Exception as error:
+            first_line = str(error).strip().split("\n")[0]
+            raise SparkFailed(f"Spark failed: {type(error).__name__}: {first_line}") from error
 
     def summary(self) -> str:
         """The strategies of the last epoch in a word."""
@@ -112,24 +127,25 @@ class Strategies:
     def _spark(self, maintained: Maintained, changes: Sequence[Change]) -> dict[Row, int]:
         assert self.carrier is not None
         carrier = self.carrier()
-        self.spark_started = True
         sources = maintained.state_sources()
         plans = [maintained.plan, *sources.values()]
         result, *states = carrier.deltas(plans, changes, maintained.parameter_rows())
         maintained.take(dict(zip(sources, states, strict=True)))
         return result
 
-    def _rebuild(self, maintained: Maintained, changes: Sequence[Change]) -> dict[Row, int]:
-        """From scratch: on Spark if it runs, else in process; the delta is the difference."""
-        sources = maintained.state_sources()
-        if self.carrier is not None and self.spark_started:
-            plans = [maintained.plan, *sources.values()]
-            result, *states = self.carrier().contents(plans, changes, maintained.parameter_rows())
-        else:
-            result, states = maintained.rebuilt()
+    def _spark_rebuild(self, maintained: Maintained, changes: Sequence[Change]) -> dict[Row, int]:
+        assert self.carrier is not None
+        plans = [maintained.plan, *maintained.state_sources().values()]
+        result, *states = self.carrier().contents(plans, changes, maintained.parameter_rows())
+        return self._rebuild(maintained, result, states)
+
+    def _rebuild(
+        self, maintained: Maintained, result: dict[Row, int], states: list[dict[Row, int]]
+    ) -> dict[Row, int]:
+        """The delta of a content computed from scratch: the difference to what is there."""
         old = maintained.state_rows()
         maintained.take(
-            {number: _difference(new, old[number]) for number, new in zip(sources, states, strict=True)}
+            {number: _difference(new, old[number]) for number, new in zip(old, states, strict=True)}
         )
         return _difference(result, self._keeper.rows_of(maintained))
 

@@ -84,3 +84,35 @@ def test_an_empty_store_is_loaded_by_spark(spark: SparkSession, tmp_path: Path) 
         assert session.views["v"].weights() == rows
         assert len(session) == 500
         session.check()
+
+
+def test_when_spark_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "ALWAYS_LIVE", 1)
+    monkeypatch.setattr(strategies, "_LIVE_SECONDS_A_ROW", 1e6)
+    rng = random.Random(7)
+    with sparqlive.open() as session:
+        view = session.view("distinct", query("distinct"))
+        session.apply(insert=[quad(rng) for _ in range(20)], strategy="live")
+        rows, epoch = view.weights(), session.epoch
+
+        def gone() -> None:
+            raise ConnectionError("the cluster is gone")
+
+        session._strategies.carrier = gone  # type: ignore[assignment]
+        session._strategies.spark_started = True
+        with pytest.raises(sparqlive.SparkFailed, match="the cluster is gone"):
+            session.apply(insert=[quad(rng) for _ in range(20)], strategy="spark")
+        assert (view.weights(), session.epoch) == (rows, epoch)
+        session.check()
+        carried = session.apply(insert=[quad(rng) for _ in range(20)])
+        assert carried.strategy == "live"
+        assert "the cluster is gone" in carried.choices["distinct"].reason
+        session.check()
+
+
+def test_a_store_at_another_scheme_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(sparqlive.Unsupported, match="local disk"):
+        sparqlive.open("hdfs://host/store")
+    with sparqlive.open((tmp_path / "store").as_uri()) as session:
+        session.apply(insert="<urn:a> <urn:p> <urn:b> .")
+    assert (tmp_path / "store" / "catalog.sqlite").exists()

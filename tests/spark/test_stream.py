@@ -220,13 +220,17 @@ def test_a_killed_job_goes_on_and_applies_nothing_twice(spark: SparkSession, tmp
     count = 60
     quads = write_pipeline(tmp_path, 3, count, SINKS)
     command = [sys.executable, "-m", "sparqlive", "run", str(tmp_path / "pipeline.toml")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as job:
+    errors = tmp_path / "errors.txt"
+    with (
+        open(errors, "w", encoding="utf-8") as stream,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stream, text=True) as job,
+    ):
         assert job.stdout is not None
         for printed in job.stdout:
             if printed.startswith("epoch 50 "):
                 job.send_signal(signal.SIGKILL)
                 break
-        assert job.wait(timeout=60) == -signal.SIGKILL
+        assert job.wait(timeout=60) == -signal.SIGKILL, errors.read_text(encoding="utf-8")
     assert 50 <= epochs(tmp_path) < 1 + 2 * count, "killed in the middle"
     finished(tmp_path, quads)
     assert epochs(tmp_path) == 1 + 2 * count, "an epoch a batch that changes something, and one for the load"
@@ -249,3 +253,22 @@ def test_a_malformed_file_stops_the_job_with_its_place(spark: SparkSession, tmp_
     with pytest.raises(sparqlive.SyntaxError, match=r"bad\.changes, line 2: "):
         run_pipeline(read_pipeline(tmp_path / "pipeline.toml"), Progress(StringIO()), once=True)
     assert epochs(tmp_path) == 5
+
+
+def test_an_interrupt_ends_the_job_after_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    quads = write_pipeline(tmp_path, 1, 40)
+    out = StringIO()
+
+    def interrupt(epoch: sparqlive.Epoch) -> None:
+        if epoch.number == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+
+    with Job(read_pipeline(tmp_path / "pipeline.toml"), Progress(out), interrupt) as job:
+        job.prepare()
+        job.follow(once=False)
+        stopped = job.session.epoch
+    assert out.getvalue().splitlines()[-1] == f"stopped at epoch {stopped}; another run goes on from there"
+    assert 5 <= stopped < 81
+    finished(tmp_path, quads)
+    assert epochs(tmp_path) == 81

@@ -156,9 +156,8 @@ def test_a_batch_of_a_stream_is_applied_once(tmp_path: Path) -> None:
         assert session.apply(insert=[second], batch=("orders", 2)).number == 2
 
 
-def test_a_failed_view_is_computed_when_the_store_is_next_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("again", [False, True], ids=["reopened", "registered"])
+def test_a_failed_view_is_computed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
     one, two = quad(random.Random(1)), quad(random.Random(2))
     with sparqlive.open(tmp_path / "store") as session:
         session.view("all", "SELECT ?s ?o { ?s ?p ?o }")
@@ -172,6 +171,10 @@ def test_a_failed_view_is_computed_when_the_store_is_next_opened(
             session.apply(insert=[two])
         with pytest.raises(sparqlive.ViewFailed, match="out of luck"):
             session.views["all"].weights()
+        if again:  # as its message says
+            session.view("all", "SELECT ?s ?o { ?s ?p ?o }")
+            session.check()
+            assert len(session.views["all"]) == 2
     with sparqlive.open(tmp_path / "store") as session:
         assert set(session.quads()) == {one, two}
         session.check()

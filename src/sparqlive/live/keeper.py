@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 
+from sparqlive.errors import SparkFailed
 from sparqlive.live.dispatch import Dispatcher
 from sparqlive.live.maintained import Inputs, Maintained, Saved, key_of
 from sparqlive.live.quads import Quads
@@ -329,6 +330,9 @@ class Keeper:
         for maintained, inputs in self._dispatcher.dispatch(self._quads.staged).items():
             try:
                 delta = delta_of(maintained, inputs)
+            except SparkFailed:  # the way failed, not the plan: the epoch as a whole is given up
+                self._ran.append(maintained)
+                raise
             except Exception as error:
                 maintained.rollback()
                 for content in self._contents_of(maintained):

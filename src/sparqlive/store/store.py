@@ -120,9 +120,9 @@ class Store:
         since = max((run.epoch for run in runs), default=0)
         log = [rows for _, rows in self.catalog.changes(since)]
         return Sources(
-            [str(self.directory / run.path) for run in runs],
+            [(self.directory / run.path).absolute().as_uri() for run in runs],
             np.concatenate(log) if log else np.empty((0, 5), dtype=np.int64),
-            [str(self.directory / run.path) for run in self.catalog.runs(TERMS)],
+            [(self.directory / run.path).absolute().as_uri() for run in self.catalog.runs(TERMS)],
             [*self.catalog.terms(), *more_terms],
         )
 
