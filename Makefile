@@ -4,10 +4,11 @@ BIN := .venv/bin
 STAMP := .venv/.sparqlive-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format conformance bench lock clean
+.PHONY: help run pipeline test lint format conformance bench lock clean
 
 help:
 	@echo "make run          an example shop: three views, a stream of changes, the deltas as they happen"
+	@echo "make pipeline     the pipeline on a local Spark (Java 17): generated data, five views, a stream of changes"
 	@echo "make test         formatting, lint, types, import rules and all tests"
 	@echo "make lint         the same without the tests"
 	@echo "make format       put the code into its format"
@@ -26,6 +27,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 run: $(STAMP)
 	@$(BIN)/python -m examples.shop
+
+pipeline: $(STAMP)
+	@$(BIN)/python -m examples.ecommerce
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparqlive.errors import Error
 from sparqlive.live.keeper import Content
 from sparqlive.live.quads import Change, Quads
 from sparqlive.plan.operators import Operator
@@ -38,6 +39,20 @@ class Persistence:
     @property
     def epoch(self) -> int:
         return self.store.catalog.epoch()
+
+    def default_graph(self, wanted: str | None) -> Any:
+        """What the store was made with; a store whose views were made for another is not misread."""
+        recorded = self.store.catalog.meta("default_graph")
+        if recorded is None:
+            recorded = wanted or "strict"
+            with self.store.catalog.transaction():
+                self.store.catalog.set_meta("default_graph", recorded)
+        if wanted is not None and wanted != recorded:
+            raise Error(
+                f"The store {self.store.directory} was made with default_graph={recorded!r}, and its views "
+                f"are kept for that: open it so, or make another store for {wanted!r}."
+            )
+        return recorded
 
     def load_quads(self, quads: Quads) -> None:
         """Runs straight into sorted arrays, then the changes after them."""

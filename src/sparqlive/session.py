@@ -41,6 +41,7 @@ from sparqlive.strategies import Choice, Strategies, Strategy
 from sparqlive.views import Answer, Delta, Deltas, Epoch, View, Views
 
 Changes = str | Iterable[Any]
+DefaultGraphs = Literal["strict", "union"]
 # Spark reads files from this size on, and computes views of graphs from this size on if it is running.
 INGEST_BYTES = 200_000_000
 SPARK_QUADS = 2_000_000
@@ -54,12 +55,13 @@ def open(  # noqa: A001 - always used as sparqlive.open
     path: str | os.PathLike[str] | None = None,
     *,
     spark: Any = None,
-    default_graph: Literal["strict", "union"] = "strict",
+    default_graph: DefaultGraphs | None = None,
 ) -> Session:
     """Opens a session: on the store in a directory, which is made if it is not there; or in memory.
 
     `spark`: a Spark session or a master's URL; else a local one is started when first needed.
-    `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones.
+    `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones;
+    "strict" (the default): the unnamed one alone. A store keeps to what it was made with.
     """
     return Session(path, spark=spark, default_graph=default_graph)
 
@@ -72,11 +74,11 @@ class Session:
         path: str | os.PathLike[str] | None = None,
         *,
         spark: Any = None,
-        default_graph: Literal["strict", "union"] = "strict",
+        default_graph: DefaultGraphs | None = None,
     ) -> None:
-        if default_graph not in ("strict", "union"):
+        if default_graph not in (None, "strict", "union"):
             raise Error(f'default_graph is "strict" or "union", not {default_graph!r}.')
-        self.default_graph = default_graph
+        self.default_graph: DefaultGraphs = default_graph or "strict"
         self.epoch = 0
         self.dictionary = Dictionary()
         self._views = Views()
@@ -95,14 +97,15 @@ class Session:
         if find_spec("pyspark") is not None:
             self._strategies.carrier = self._carrier
         if path is not None:
-            self._open_store(_local(path))
+            self._open_store(_local(path), default_graph)
 
-    def _open_store(self, path: Path) -> None:
+    def _open_store(self, path: Path, default_graph: DefaultGraphs | None) -> None:
         """Loads what is there: quads, terms, and views with their rows, which are not computed again."""
         from sparqlive.persistence import Persistence  # not before it is needed: it takes a while to import
 
         store = Persistence(path, self.dictionary)
         try:
+            self.default_graph = store.default_graph(default_graph)
             store.load_quads(self._quads)
             self.epoch = store.epoch
             for name, text, base, since, _ in store.views():

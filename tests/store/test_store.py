@@ -106,6 +106,19 @@ def test_a_store_of_another_format_is_refused(tmp_path: Path) -> None:
         sparqlive.open(tmp_path / "store")
 
 
+def test_a_store_keeps_to_its_default_graph(tmp_path: Path) -> None:
+    with sparqlive.open(tmp_path / "store", default_graph="union") as session:
+        session.view("all", "SELECT ?s { ?s ?p ?o }")
+        session.apply(insert="<urn:a> <urn:p> <urn:b> <urn:g> .")
+    with pytest.raises(sparqlive.Error, match="default_graph='union'"):
+        sparqlive.open(tmp_path / "store", default_graph="strict")
+    with sparqlive.open(tmp_path / "store") as session:
+        assert session.default_graph == "union"
+        session.apply(insert="<urn:c> <urn:p> <urn:b> <urn:g> .")
+        assert len(session.views["all"]) == 2
+        session.check()
+
+
 def test_files_that_the_catalog_does_not_name_are_removed(tmp_path: Path) -> None:
     with sparqlive.open(tmp_path / "store") as session:
         session.load([quad(random.Random(1)) for _ in range(5)])
