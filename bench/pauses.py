@@ -8,8 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyoxigraph import NamedNode, Quad
 
@@ -90,9 +89,11 @@ def merges_watched(seconds: list[float]) -> Iterator[None]:
             kind.merge = original
 
 
-@dataclass(frozen=True)
-class Sample:
-    """The seconds of one change, and how many of them went into merges and into the collector."""
+class Sample(NamedTuple):
+    """The seconds of one change, and how many of them went into merges and into the collector.
+
+    A tuple of numbers, which the collector passes over: the measurement must not be what it measures.
+    """
 
     seconds: float
     merging: float

@@ -45,6 +45,7 @@ DefaultGraphs = Literal["strict", "union"]
 # Spark reads files from this size on, and computes views of graphs from this size on if it is running.
 INGEST_BYTES = 200_000_000
 SPARK_QUADS = 2_000_000
+SETTLE_ROWS = 50_000
 
 if TYPE_CHECKING:
     from sparqlive.persistence import Exported, Persistence
@@ -90,6 +91,7 @@ class Session:
         self._advanced = threading.Condition(self._lock)
         self._closed = False
         self._batches: set[tuple[str, int]] = set()
+        self._settled_rows = 0
         self._spark = spark
         self._persistence: Persistence | None = None
         self._exported: Exported | None = None
@@ -142,7 +144,9 @@ class Session:
         with _collector_paused():
             if batch is not None and self._known_batch(batch):
                 return self._unchanged()
-            return self._epoch((), list(read_source(source, name)), "auto", batch)
+            epoch = self._epoch((), list(read_source(source, name)), "auto", batch)
+        self._settle()
+        return epoch
 
     def apply(
         self,
@@ -247,7 +251,9 @@ class Session:
                 self.drop(name)
             if self._persistence is not None:
                 self._persistence.keep(name, query, base, content, self.epoch, fresh)
-            return self._add_view(name, query, parsed, plan, content)
+            view = self._add_view(name, query, parsed, plan, content)
+            self._settle()
+            return view
 
     def _first(self, strategy: Strategy) -> Saved | None:
         """How a view is computed for the first time: on Spark, or (None) in process."""
@@ -482,6 +488,18 @@ class Session:
                     if maintained in self._strategies.choices:
                         yield from ((view.name, self._strategies.choices[maintained]) for view in views)
 
+    def _settle(self) -> None:
+        """After a large load or view: what is there now is left out of later garbage collections.
+
+        A full collection looks at every object of the process, and would stop a stream of changes for tens
+        of milliseconds. Closing the session takes this back.
+        """
+        rows = self._quads.size
+        if rows > 2 * max(self._settled_rows, SETTLE_ROWS):
+            self._settled_rows = rows
+            gc.collect()
+            gc.freeze()
+
     # Reading and closing
 
     @contextmanager
@@ -506,6 +524,9 @@ class Session:
             for held in (self._persistence, self._exported):
                 if held is not None and not self._closed:
                     held.close()
+            if self._settled_rows:
+                gc.unfreeze()
+                self._settled_rows = 0
             self._closed = True
             self._advanced.notify_all()
 

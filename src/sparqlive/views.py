@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sparqlive.errors import HistoryGone, UnknownView, ViewFailed
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 TermRow: TypeAlias = tuple[Term | None, ...]
 Solution: TypeAlias = dict[str, Term]
 
-RETAINED_DELTAS = 10_000
+RETAINED_DELTAS = 4_000
 RETAINED_ROWS = 1_000_000
 
 
@@ -157,6 +158,7 @@ class View:
         self.since = session.epoch
         self.failure: str | None = None
         self._session = session
+        self._decode = partial(_decoded, session.dictionary)  # one object for all deltas
         self._history: deque[Delta] = deque()
         self._history_rows = 0
         self._retained_from = session.epoch
@@ -223,9 +225,6 @@ class View:
         self._session.ensure_open()
         if self.failure is not None:
             raise ViewFailed(self.failure)
-
-    def _decode(self, items: Iterable[tuple[Row, int]]) -> dict[TermRow, int]:
-        return _decoded(self._session.dictionary, items)
 
     # For the session
 

@@ -188,7 +188,7 @@ class _Native:
                 values = [self._textless(argument) for argument in arguments]
                 if None in values:
                     return None
-                return f"coalesce({', '.join(f'nullif({value}, 0L)' for value in values)}, 0L)"
+                return f"coalesce({', '.join([*(f'nullif({value}, 0L)' for value in values), '0L'])})"
             case Call("IF", (test, then, otherwise)):
                 holds, one, other = self.condition(test), self._textless(then), self._textless(otherwise)
                 if holds is None or one is None or other is None:
