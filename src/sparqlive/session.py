@@ -494,11 +494,12 @@ class Session:
         A full collection looks at every object of the process, and would stop a stream of changes for tens
         of milliseconds. Closing the session takes this back.
         """
-        rows = self._quads.size
-        if rows > 2 * max(self._settled_rows, SETTLE_ROWS):
-            self._settled_rows = rows
-            gc.collect()
+        if self._quads.size > SETTLE_ROWS:
+            doubled = self._quads.size > 2 * self._settled_rows
+            gc.collect(2 if doubled else 1)
             gc.freeze()
+            if doubled:
+                self._settled_rows = self._quads.size
 
     # Reading and closing
 
