@@ -84,7 +84,7 @@ class Frame:
 
     def _query(self, wanted: str) -> str:
         hint = f"/*+ BROADCAST({', '.join(self.hints)}) */ " if self.hints else ""
-        # Not `WHERE (false)`: Spark would take WHERE for a name of the source, and what follows for its columns.
+        # Not `WHERE (false)`: Spark would take WHERE for a name of the source, and the rest for its columns.
         first, *others = self.conditions or ("",)
         condition = f"({first}) AND {' AND '.join(f'({other})' for other in others)}" if others else first
         where = f" WHERE {condition}" if condition else ""
