@@ -4,12 +4,13 @@ BIN := .venv/bin
 STAMP := .venv/.sparqlive-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run pipeline test lint format conformance bench lock clean
+.PHONY: help run pipeline test test-spark lint format conformance bench lock clean
 
 help:
 	@echo "make run          an example shop: three views, a stream of changes, the deltas as they happen"
 	@echo "make pipeline     the pipeline on a local Spark (Java 17): generated data, five views, a stream of changes"
 	@echo "make test         formatting, lint, types, import rules and all tests"
+	@echo "make test-spark   the tests on a local Spark session (Java 17)"
 	@echo "make lint         the same without the tests"
 	@echo "make format       put the code into its format"
 	@echo "make conformance  only the W3C query evaluation tests, with counts"
@@ -38,7 +39,10 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -m "not spark"
+
+test-spark: $(STAMP)
+	$(BIN)/python -m pytest -q -m spark
 
 format: $(STAMP)
 	$(BIN)/ruff format .
