@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparqlive.live import distinct, extend, join, leaves, left_join, mark, scan, semi, stored
+from sparqlive.live import distinct, extend, join, keyed, leaves, left_join, mark, scan, semi, stored
 from sparqlive.live.code import Continue, Env, Function, Local, Program, Result, times, tuple_of
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
-from sparqlive.plan.delta import Apply, Outer, Signs, State, Tested, Times, delta_rule
+from sparqlive.plan.delta import Apply, Outer, Redone, Signs, State, Tested, Times, delta_rule
 from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.keys import keys_of_flips, pushable
 from sparqlive.sparql.algebra import Var
@@ -50,7 +50,7 @@ class Node:
     @property
     def gathers(self) -> bool:
         """Whether this operator's delta is collected before anything above goes on."""
-        if self.parent is None or isinstance(self.parent.operator, op.Distinct | op.Stored):
+        if self.parent is None or isinstance(self.parent.operator, op.Keeping):
             return True
         return self.index == 1 and isinstance(self.parent.operator, op.LeftJoin | op.Semi | op.Mark)
 
@@ -73,8 +73,8 @@ def _needed_of_children(operator: op.Operator, needed: frozenset[Var]) -> list[f
             if keys_of_flips(operator) is not None:
                 return [needed | frozenset(right.variables), frozenset(right.variables)]
             return [frozenset(left.variables), frozenset(right.variables)]
-        case op.Distinct(source) | op.Stored(source, _):
-            return [frozenset(source.variables)]
+        case op.Keeping():
+            return [frozenset(operator.source.variables)]
         case _:
             return [needed for _ in operator.children]
 
@@ -99,7 +99,7 @@ class Compiler:
         for number, node in enumerate(self.nodes):
             node.number = number
             if isinstance(node.operator, op.Distinct):
-                self.states[number] = distinct.new_state(node.operator)
+                self.states[number] = distinct.Counts(len(node.operator.variables))
             elif isinstance(node.operator, op.Stored | op.Parameters):
                 self.states[number] = stored.StoredRows(node.operator)
         self._made: dict[tuple[Any, ...], str] = {}
@@ -126,7 +126,7 @@ class Compiler:
         made = []
         for node in self.nodes:
             operator = node.operator
-            if isinstance(operator, op.Scan | op.Names | op.Nodes | op.Distinct | op.Stored):
+            if isinstance(operator, op.Scan | op.Names | op.Nodes | op.Keeping):
                 made.append(self._segment(node))
             if (
                 node.gathers
@@ -242,6 +242,8 @@ class Compiler:
                 self.part(f, node.children[0], state, env, weight, read, marked)
             case op.Distinct():
                 distinct.loop(self, f, node, state, env, weight, then)
+            case op.Keyed():
+                keyed.loop(self, f, node, state, env, weight, then)
             case op.Stored() | op.Parameters():
                 stored.loop(self, f, node, state, env, weight, then)
 
@@ -350,8 +352,8 @@ class Compiler:
                 semi.attach(self, f, parent, right.state, env, weight, go_on)
             case Tested(op.Mark(), _, right):
                 mark.attach(self, f, parent, right.state, env, weight, go_on)
-            case Signs():
-                raise AssertionError("what DISTINCT counts is gathered")
+            case Signs() | Redone():
+                raise AssertionError("what is kept is gathered")
 
 
 def agreement(node: Node, env: Env, own: Mapping[Var, str]) -> list[str]:

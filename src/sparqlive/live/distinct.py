@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
-from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.zset.relation import Relation, Row
 
@@ -14,19 +13,19 @@ if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
 
 
-def new_state(operator: op.Distinct) -> Relation:
-    return Relation(len(operator.variables))
+class Counts(Relation):
+    """How often each solution occurs below."""
 
-
-def signs(counts: Relation, delta: Mapping[Row, int]) -> dict[Row, int]:
-    """+1 where a count becomes positive, -1 where it stops being so; cost: one lookup a changed row."""
-    result = {}
-    for row, weight in delta.items():
-        old = counts.weight_before(row)
-        sign = (old + weight > 0) - (old > 0)
-        if sign:
-            result[row] = sign
-    return result
+    def carry(self, delta: Mapping[Row, int]) -> dict[Row, int]:
+        """+1 where a count becomes positive, -1 where it stops being so; cost: one lookup a changed row."""
+        self.stage(delta)
+        result = {}
+        for row, weight in delta.items():
+            old = self.weight_before(row)
+            sign = (old + weight > 0) - (old > 0)
+            if sign:
+                result[row] = sign
+        return result
 
 
 def loop(

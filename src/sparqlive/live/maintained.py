@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sparqlive.live import distinct
 from sparqlive.live.compiler import Compiler, Node
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
@@ -57,10 +56,7 @@ class Maintained:
             if content is None:
                 content = {}
                 self._compiler.content(source)(content)
-            if isinstance(state, Relation):
-                self._compiler.states[number] = Relation(state.arity, content)
-            else:
-                state.load(content)
+            state.load(content)
 
     def compute(self) -> dict[Row, int]:
         """The whole result, from the quads as they are."""
@@ -176,13 +172,10 @@ class Maintained:
         assert node.parent is not None
         parent = node.parent
         inputs[node.number] = delta.items()
-        if isinstance(parent.operator, op.Distinct | op.Stored):
+        if isinstance(parent.operator, op.Keeping):
             state = self._compiler.states[parent.number]
-            state.stage(delta)
             self._touched[parent.number] = state
-            if isinstance(parent.operator, op.Distinct):
-                delta = distinct.signs(state, delta)
-            inputs[parent.number] = delta.items()
+            inputs[parent.number] = state.carry(delta).items()
 
     def commit(self) -> None:
         for state in self._touched.values():

@@ -44,6 +44,10 @@ class StoredRows:
         self.pending = delta
         self._pending_indexes = {}
 
+    def carry(self, delta: Mapping[Row, int]) -> Mapping[Row, int]:
+        self.stage(delta)
+        return delta
+
     def commit(self) -> None:
         delta, self.pending = self.pending, {}
         add_into(self.rows, delta)

@@ -11,6 +11,7 @@ With A' = A + ΔA:
 | semi (⊖ ⋉) | (ΔA ⊖ B) + (A' ⋈ flips(B, ΔB)) | 4.6 |
 | left join | (ΔA ⟕ B) + (A' ⋈ (ΔB + flips(B, ΔB))) | 4.5, 4.6 |
 | distinct | signs(A, ΔA) | |
+| keyed | redone(A, ΔA) | |
 """
 
 from __future__ import annotations
@@ -96,7 +97,15 @@ class Signs:
     argument: Of
 
 
-Rule: TypeAlias = Of | Times | Plus | Apply | Outer | Tested | Flips | Signs
+@dataclass(frozen=True)
+class Redone:
+    """For each key that the change touches: minus the old rows, plus the new ones."""
+
+    operator: op.Keyed
+    argument: Of
+
+
+Rule: TypeAlias = Of | Times | Plus | Apply | Outer | Tested | Flips | Signs | Redone
 
 
 def delta_rule(operator: op.Operator) -> Plus:
@@ -113,6 +122,8 @@ def delta_rule(operator: op.Operator) -> Plus:
             return Plus((tested, Times((Of(State.NEW, left), Flips(operator)))))
         case op.Distinct(source):
             return Plus((Signs(operator, Of(State.DELTA, source)),))
+        case op.Keyed():
+            return Plus((Redone(operator, Of(State.DELTA, operator.source)),))
         case _:
             return Plus(tuple(Apply(operator, Of(State.DELTA, child)) for child in operator.children))
 

@@ -13,7 +13,20 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sparqlive.plan import operators as op
-from sparqlive.plan.delta import Apply, Flips, Of, Outer, Plus, Rule, Signs, State, Tested, Times, delta_rule
+from sparqlive.plan.delta import (
+    Apply,
+    Flips,
+    Of,
+    Outer,
+    Plus,
+    Redone,
+    Rule,
+    Signs,
+    State,
+    Tested,
+    Times,
+    delta_rule,
+)
 from sparqlive.plan.forms import Form, Part, centre_of, decompose, form_of
 from sparqlive.plan.keys import keys_of_flips
 from sparqlive.plan.parts import independent_parts
@@ -94,6 +107,8 @@ class _Explanation:
             yield "flips(B, ΔB) of a mark: minus the old mark, plus the new one, where it changes."
         if any(isinstance(o, op.Distinct) for o in operators):
             yield "signs(A, ΔA): +1 where the count of a solution becomes positive, -1 where it ends."
+        if any(isinstance(o, op.Keyed) for o in operators):
+            yield "redone(A, ΔA): for each key that ΔA touches, minus the old rows, plus the new ones."
         if any(isinstance(getattr(o, "graph", None), op.MergedGraphs) for o in operators):
             yield "In a union of graphs a triple enters with its first graph and leaves with its last one."
 
@@ -266,7 +281,7 @@ class _RuleWriter:
                 return any(self._is_zero(factor) for factor in factors)
             case Plus(terms):
                 return all(self._is_zero(term) for term in terms)
-            case Apply(_, argument) | Signs(_, argument):
+            case Apply(_, argument) | Signs(_, argument) | Redone(_, argument):
                 return self._is_zero(argument)
             case Outer(left, _, _) | Tested(_, left, _):
                 return self._is_zero(left)
@@ -302,6 +317,9 @@ class _RuleWriter:
             case Signs(_, argument):
                 source = self._node.children[0]
                 return f"signs({_state(source, State.OLD)}, {self._rule(argument)})"
+            case Redone(_, argument):
+                source = self._node.children[0]
+                return f"redone({_state(source, State.OLD)}, {self._rule(argument)})"
 
     def _factor(self, rule: Rule) -> str:
         text = self._rule(rule)

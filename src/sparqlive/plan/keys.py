@@ -40,6 +40,8 @@ def pushable(plan: op.Operator) -> frozenset[Var]:
         case op.Distinct(source):
             # A row with the variable and one without it are two rows, and both may be compatible.
             return pushable(source) & source.always
+        case op.Keyed():
+            return frozenset()
     raise AssertionError(type(plan).__name__)
 
 

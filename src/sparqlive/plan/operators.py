@@ -356,17 +356,31 @@ class Mark(_OverTwo):
 
 
 @dataclass(frozen=True)
-class Distinct(_OverOne):
-    """Each solution once. Its counts are stored."""
+class Keeping(_OverOne):
+    """An operator that stores its source's content and tells its own change from it."""
 
     source: Operator
 
 
 @dataclass(frozen=True)
-class Stored(_OverOne):
+class Distinct(Keeping):
+    """Each solution once. Its counts are stored."""
+
+
+@dataclass(frozen=True)
+class Keyed(Keeping):
+    """A keeping operator whose rows with a key depend on all of the source's rows with that key.
+
+    Without `keys` its rows depend on everything.
+    """
+
+    keys: tuple[Var, ...]
+
+
+@dataclass(frozen=True)
+class Stored(Keeping):
     """The same solutions, kept in memory and indexed, because keys cannot be pushed into the source."""
 
-    source: Operator
     keys: tuple[tuple[Var, ...], ...]
 
 

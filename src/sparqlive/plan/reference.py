@@ -150,6 +150,8 @@ class Reference:
                 counts = self.content(operator.source, State.OLD)
                 new = counts + self._rule(argument, plan)[1]
                 return plan.variables, new.distinct() - counts.distinct()
+            case rules.Redone(operator, _):
+                return plan.variables, self.content(operator, State.NEW) - self.content(operator, State.OLD)
         raise AssertionError(rule)
 
     def _tested(

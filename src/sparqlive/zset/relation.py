@@ -298,9 +298,13 @@ class Relation:
         self.overlay: dict[Row, int] = {}
         self.pending: Mapping[Row, int] = {}
         if weights:
-            self.overlay = dict(weights)
-            if _merge_is_due(len(self.overlay), None):
-                self.merge()
+            self.load(weights)
+
+    def load(self, weights: Mapping[Row, int]) -> None:
+        """Fills the relation, which is empty."""
+        self.overlay = dict(weights)
+        if _merge_is_due(len(self.overlay), None):
+            self.merge()
 
     def weight_before(self, row: Row) -> int:
         weight = self.overlay.get(row, 0)
