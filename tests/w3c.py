@@ -1,4 +1,4 @@
-"""Reads the W3C query evaluation tests: manifests, data, expected results, and how to compare them.
+"""Reads the W3C tests of query and update evaluation: manifests, data, expected results, how to compare them.
 
 Files are addressed below BASE, by their path in the suites, so that relative IRIs in manifests, data, queries
 and results agree on every machine. Expected results become weights, as a view has them: `{(): 1}` or `{}` for
@@ -23,6 +23,7 @@ BASE = "http://w3c.example/"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 RDFS = "http://www.w3.org/2000/01/rdf-schema#"
 MF = "http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#"
+UT = "http://www.w3.org/2009/sparql/tests/test-update#"
 QT = "http://www.w3.org/2001/sw/DataAccess/tests/test-query#"
 RS = "http://www.w3.org/2001/sw/DataAccess/tests/result-set#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -32,6 +33,7 @@ MANIFESTS = (
     "sparql11/manifest-sparql11-query.ttl",
     "sparql11/manifest-sparql11-results.ttl",
 )
+UPDATE_MANIFEST = "sparql11/manifest-sparql11-update.ttl"
 FROM = re.compile(r"\bFROM\s+(?:NAMED\s+)?<([^<>]*)>", re.IGNORECASE)
 SYNTAX = {".ttl": ox.RdfFormat.TURTLE, ".rdf": ox.RdfFormat.RDF_XML, ".nt": ox.RdfFormat.N_TRIPLES}
 RESULTS = {".srx": ox.QueryResultsFormat.XML, ".srj": ox.QueryResultsFormat.JSON}
@@ -118,14 +120,71 @@ def read_tests(root: Path) -> list[EvaluationTest]:
 
 
 def read_manifest(root: Path, name: str) -> Iterator[EvaluationTest]:
+    for manifest, graph, entry in entries(root, name, "QueryEvaluationTest"):
+        yield read_entry(root, manifest, graph, entry)
+
+
+def entries(root: Path, name: str, kind: str) -> Iterator[tuple[str, Graph, Term]]:
+    """The tests of one kind, with the manifests that hold them."""
     graph = Graph(root / name, BASE + name)
     top = ox.NamedNode(BASE + name)
     for included in graph.list(graph.one(top, MF + "include")):
-        yield from read_manifest(root, included.value.removeprefix(BASE))
+        yield from entries(root, included.value.removeprefix(BASE), kind)
     for entry in graph.list(graph.one(top, MF + "entries")):
-        kind = graph.one(entry, RDF + "type")
-        if kind is not None and kind.value == MF + "QueryEvaluationTest":
-            yield read_entry(root, name, graph, entry)
+        if ox.NamedNode(MF + kind) in graph.all(entry, RDF + "type"):
+            yield name, graph, entry
+
+
+@dataclass(frozen=True)
+class UpdateTest:
+    """One mf:UpdateEvaluationTest: a request, and the dataset before and after it."""
+
+    root: Path
+    name: str
+    request_file: str
+    before: tuple[tuple[str | None, str], ...]  # (graph's IRI or None, file)
+    after: tuple[tuple[str | None, str], ...]
+
+    @property
+    def base(self) -> str:
+        return BASE + self.request_file
+
+    @cached_property
+    def request(self) -> str:
+        return (self.root / self.request_file).read_text(encoding="utf-8")
+
+    def quads(self, state: tuple[tuple[str | None, str], ...]) -> list[ox.Quad]:
+        """Blank nodes with one label are one node in all graphs of a state, as the tests mean them."""
+        quads = []
+        for iri, name in state:
+            graph = ox.DefaultGraph() if iri is None else ox.NamedNode(iri)
+            document = Graph(self.root / name, BASE + name)
+            quads += [ox.Quad(*triple, graph) for triple in document.triples]
+        return quads
+
+
+def read_update_tests(root: Path) -> Iterator[UpdateTest]:
+    for manifest, graph, entry in entries(root, UPDATE_MANIFEST, "UpdateEvaluationTest"):
+        action, result = graph.one(entry, MF + "action"), graph.one(entry, MF + "result")
+        assert action is not None
+        assert result is not None
+        request = graph.one(action, UT + "request")
+        assert request is not None
+        yield UpdateTest(
+            root=root,
+            name=f"{manifest.rpartition('/')[0]}/{re.split('[#/]', entry.value)[-1]}",
+            request_file=request.value.removeprefix(BASE),
+            before=tuple(state_files(graph, action)),
+            after=tuple(state_files(graph, result)),
+        )
+
+
+def state_files(graph: Graph, state: Term) -> Iterator[tuple[str | None, str]]:
+    for data in graph.all(state, UT + "data"):
+        yield None, data.value.removeprefix(BASE)
+    for data in graph.all(state, UT + "graphData"):
+        file, label = graph.one(data, UT + "graph") or data, graph.one(data, RDFS + "label")
+        yield (label or file).value, file.value.removeprefix(BASE)
 
 
 def read_entry(root: Path, manifest: str, graph: Graph, entry: Term) -> EvaluationTest:

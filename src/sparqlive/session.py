@@ -24,20 +24,22 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 from sparqlive.errors import CheckFailed, Closed, Error, Unsupported, ViewExists
 from sparqlive.live.deadline import deadline
 from sparqlive.live.keeper import Content, Keeper
-from sparqlive.live.maintained import Maintained, Saved
+from sparqlive.live.maintained import Saved
+from sparqlive.live.once import compute_once
 from sparqlive.live.quads import Change, Quads
+from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
 from sparqlive.plan.operators import Operator
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
-from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.translate import translate
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary
 from sparqlive.rdf.read import changes_of, check_quad, paths_of, read_source, size_of
 from sparqlive.sparql.algebra import Query
-from sparqlive.sparql.syntax import parse_query
+from sparqlive.sparql.syntax import parse_query, parse_update
 from sparqlive.strategies import Choice, Strategies, Strategy
+from sparqlive.updates import wanted_by
 from sparqlive.views import Answer, Delta, Deltas, Epoch, View, Views
 
 Changes = str | Iterable[Any]
@@ -162,11 +164,26 @@ class Session:
         "live", "spark" or "rebuild". `batch` names a batch of a stream by source and number: one that was
         committed before changes nothing.
         """
+        self._check_strategy(strategy)
+        return self._epoch(changes_of(delete), changes_of(insert), strategy, batch)
+
+    def update(self, text: str, *, base: str | None = None, strategy: Strategy = "auto") -> Epoch:
+        """Carries out a SPARQL Update request, all its operations as one epoch, or nothing of it.
+
+        Each operation sees what the ones before it did. `strategy` as in `apply`.
+        """
+        self._check_strategy(strategy)
+        operations = parse_update(text, base)
+        with self._lock, _collector_paused():
+            self.ensure_open()
+            wanted = wanted_by(operations, self._quads, self._terms, self.default_graph == "union")
+            return self._commit(*wanted, strategy)
+
+    def _check_strategy(self, strategy: Strategy) -> None:
         if strategy not in ("auto", "live", "spark", "rebuild"):
             raise Error(f'A strategy is "auto", "live", "spark" or "rebuild", not {strategy!r}.')
         if strategy == "spark" and self._strategies.carrier is None:
             raise Unsupported("Spark is not installed: install sparqlive with the extra [spark].")
-        return self._epoch(changes_of(delete), changes_of(insert), strategy, batch)
 
     def _ingests(self, paths: Sequence[str], on_error: str) -> bool:
         """Whether Spark is to read the files: it starts in seconds, and pays for hundreds of megabytes."""
@@ -297,9 +314,7 @@ class Session:
         parsed, plan = self._plan(query, base, volatile=True)
         with self._lock, deadline(timeout_seconds):
             self.ensure_open()
-            with self._quads.temporary():
-                rows = Maintained(store_unreachable(rewrite(plan)), self._quads, self._terms).compute()
-            return Answer(parsed, rows, self.dictionary)
+            return Answer(parsed, compute_once(plan, self._quads, self._terms), self.dictionary)
 
     def _plan(self, text: str, base: str | None, volatile: bool) -> tuple[Query, Operator]:
         parsed = parse_query(text, base)
@@ -332,13 +347,26 @@ class Session:
             self.ensure_open()
             if batch is not None and self._known_batch(batch):
                 return self._unchanged()
-            changes, ignored = self._effective(deletes, inserts)
-            if not changes:
-                if batch is not None:
-                    self._record_batch(batch)
-                return self._unchanged(ignored)
-            with _collector_paused():
-                return self._carry(changes, ignored, strategy, batch)
+            wanted: dict[QuadIds, int] = {}
+            given = self._want(wanted, deletes, -1) + self._want(wanted, inserts, 1)
+            return self._commit(wanted, given, strategy, batch)
+
+    def _commit(
+        self,
+        wanted: Mapping[QuadIds, int],
+        given: int,
+        strategy: Strategy,
+        batch: tuple[str, int] | None = None,
+    ) -> Epoch:
+        """An epoch of what changes something: the last word on a quad wins, the graph is a set."""
+        changes = self._quads.effective(wanted)
+        ignored = given - len(changes)
+        if not changes:
+            if batch is not None:
+                self._record_batch(batch)
+            return self._unchanged(ignored)
+        with _collector_paused():
+            return self._carry(changes, ignored, strategy, batch)
 
     def _unchanged(self, ignored: int = 0) -> Epoch:
         return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self._views))
@@ -354,14 +382,7 @@ class Session:
         else:
             self._batches.add(batch)
 
-    def _effective(self, deletes: Iterable[Any], inserts: Iterable[Any]) -> tuple[list[Change], int]:
-        """The changes that change something: the last word on a quad wins, the graph is a set."""
-        wanted: dict[tuple[int, int, int, int], int] = {}
-        given = self._want(wanted, deletes, -1) + self._want(wanted, inserts, 1)
-        changes = self._quads.effective(wanted)
-        return changes, given - len(changes)
-
-    def _want(self, wanted: dict[tuple[int, int, int, int], int], quads: Iterable[Any], weight: int) -> int:
+    def _want(self, wanted: dict[QuadIds, int], quads: Iterable[Any], weight: int) -> int:
         """Encodes quads; how many there were."""
         ids, id_of = self.dictionary.ids, self.dictionary.id_of
         given = 0

@@ -132,7 +132,9 @@ class _Translator:
         return op.Names(scope.graph)
 
     def _graph(self, name: Var | NamedNode, source: al.Pattern, scope: _Scope) -> op.Operator:
-        named = None if self._dataset is None else tuple(dict.fromkeys(self._dataset.named))
+        named = None if self._dataset is None else self._dataset.named
+        if named is not None:
+            named = tuple(dict.fromkeys(named))
         if not isinstance(name, Var):
             absent = named is not None and name not in named
             graph = op.MergedGraphs(()) if absent else op.OneGraph(name)

@@ -271,10 +271,13 @@ Pattern: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """FROM and FROM NAMED; None where the query has neither (the session's dataset)."""
+    """FROM and FROM NAMED; None where the query has neither (the session's dataset).
+
+    `named` None: all named graphs of the session (WITH in an update).
+    """
 
     default: tuple[NamedNode, ...]
-    named: tuple[NamedNode, ...]
+    named: tuple[NamedNode, ...] | None
 
 
 @dataclass(frozen=True, slots=True)

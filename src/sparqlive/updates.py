@@ -1,0 +1,221 @@
+"""SPARQL Update: from the operations of a request to the quads that it wants in and out.
+
+Owns what each operation does (SPARQL 1.1 Update §3 and §4): templates, the dataset of a WHERE clause, graph
+management. Refuses LOAD, unless it is SILENT: an update reads neither files nor the network. Invariant: an
+operation sees what the ones before it did; when a request has been gone through, or has failed, the quads are
+as they were before it.
+
+A named graph exists while it has a quad (§3.2 leaves this to the store). So CREATE changes nothing, and fails
+where the graph exists; CLEAR and DROP are the same, and succeed where it does not; ADD, MOVE and COPY fail
+where their source does not. SILENT turns a failure into no change. DEFAULT is the unnamed graph, also where
+queries read the union of all graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from pyoxigraph import BlankNode, NamedNode
+
+from sparqlive.errors import Error, Unsupported
+from sparqlive.live.once import compute_once
+from sparqlive.live.quads import Change, Quad, Quads
+from sparqlive.live.terms import Terms
+from sparqlive.plan.checks import check_functions
+from sparqlive.plan.translate import translate
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
+from sparqlive.sparql import algebra as al
+from sparqlive.sparql.algebra import QuadPattern, Var
+from sparqlive.zset.relation import Row
+
+
+def wanted_by(
+    operations: Iterable[al.UpdateOperation], quads: Quads, terms: Terms, union_default: bool
+) -> tuple[dict[Quad, int], int]:
+    """The quads that a request wants in (+1) or out (-1), and how many it named."""
+    draft = _Draft(quads)
+    request = _Request(draft, quads, terms, union_default)
+    try:
+        for operation in operations:
+            request.carry_out(operation)
+    finally:
+        draft.undo()
+    return draft.wanted, draft.given
+
+
+class _Draft:
+    """What a request wants so far. It is put into the quads when an operation has to see it, and taken out
+    again at the end: a request of one operation leaves them alone."""
+
+    def __init__(self, quads: Quads) -> None:
+        self._quads = quads
+        self._unseen: dict[Quad, int] = {}
+        self._put_in: list[Change] = []
+        self.wanted: dict[Quad, int] = {}
+        self.given = 0
+
+    def want(self, quads: Iterable[Quad], weight: int) -> None:
+        for quad in quads:
+            self._unseen[quad] = self.wanted[quad] = weight  # the last word on a quad wins
+            self.given += 1
+
+    def show(self) -> None:
+        """From here on, the quads are as the operations so far leave them."""
+        changes = self._quads.effective(self._unseen)
+        self._unseen = {}
+        self._put(changes)
+        self._put_in += changes
+
+    def undo(self) -> None:
+        """The quads are as they were before the request."""
+        weights: dict[Quad, int] = {}
+        for *quad, weight in self._put_in:
+            key = (quad[0], quad[1], quad[2], quad[3])
+            weights[key] = weights.get(key, 0) + weight
+        self._put([(*quad, -weight) for quad, weight in weights.items() if weight])
+        self._put_in = []
+
+    def _put(self, changes: Sequence[Change]) -> None:
+        if changes:
+            self._quads.stage(changes)
+            self._quads.commit()
+
+
+class _Request:
+    """Carries out operations on a draft."""
+
+    def __init__(self, draft: _Draft, quads: Quads, terms: Terms, union_default: bool) -> None:
+        self._draft = draft
+        self._quads = quads
+        self._terms = terms
+        self._union_default = union_default
+
+    def carry_out(self, operation: al.UpdateOperation) -> None:
+        match operation:
+            case al.InsertData(quads):
+                self._draft.want(self._filled(quads, (), {(): 1}), 1)
+            case al.DeleteData(quads):
+                self._draft.want(self._filled(quads, (), {(): 1}), -1)
+            case al.Modify():
+                self._modify(operation)
+            case al.Clear(target) | al.Drop(target):
+                self._clear(target)
+            case al.Load(_, _, silent) | al.Create(_, silent) | al.Transfer(_, _, _, silent):
+                try:
+                    self._managed(operation)
+                except Error:
+                    if not silent:
+                        raise
+
+    def _managed(self, operation: al.Load | al.Create | al.Transfer) -> None:
+        match operation:
+            case al.Load(source, graph):
+                into = "" if graph is None else f', graph="{graph.value}"'
+                raise Unsupported(
+                    f"LOAD {source} is refused: an update reads neither files nor the network. Load the "
+                    f"document with session.load(…{into}), or write LOAD SILENT to go on without it."
+                )
+            case al.Create(graph):
+                if self._content(graph):
+                    raise Error(f"CREATE: the graph {graph} exists. Write CREATE SILENT if it may.")
+            case al.Transfer():
+                self._transfer(operation)
+
+    # Whole graphs
+
+    def _clear(self, target: NamedNode | str) -> None:
+        if isinstance(target, NamedNode):
+            self._draft.want(self._content(target), -1)
+            return
+        self._draft.show()
+        unnamed, named = target in ("DEFAULT", "ALL"), target in ("NAMED", "ALL")
+        self._draft.want(
+            [quad for quad in self._quads if (unnamed if quad[3] == DEFAULT_GRAPH else named)], -1
+        )
+
+    def _transfer(self, operation: al.Transfer) -> None:
+        name, source, target = operation.name, operation.source, operation.target
+        content = self._content(source)
+        if source is not None and not content:
+            raise Error(f"{name}: the graph {source} does not exist. Write {name} SILENT if it may not.")
+        if source == target:
+            return
+        if name != "ADD":
+            self._draft.want(self._content(target), -1)
+        if name == "MOVE":
+            self._draft.want(content, -1)
+        graph = self._graph_id(target)
+        self._draft.want([(s, p, o, graph) for s, p, o, _ in content], 1)
+
+    def _content(self, graph: NamedNode | None) -> list[Quad]:
+        self._draft.show()
+        return list(self._quads.of_graph(self._graph_id(graph)))
+
+    def _graph_id(self, graph: NamedNode | None) -> int:
+        return DEFAULT_GRAPH if graph is None else self._terms.dictionary.id_of(graph)
+
+    # Templates and WHERE
+
+    def _modify(self, operation: al.Modify) -> None:
+        """§4.3.3: all is computed before the first change; then all deletes, then all inserts."""
+        self._draft.show()
+        variables = tuple(sorted(_variables((*operation.delete, *operation.insert))))
+        solutions = self._solutions(operation, variables)
+        self._draft.want(self._filled(operation.delete, variables, solutions), -1)
+        self._draft.want(self._filled(operation.insert, variables, solutions), 1)
+
+    def _solutions(self, operation: al.Modify, variables: tuple[Var, ...]) -> Mapping[Row, int]:
+        """The solutions of a WHERE clause, reduced to what the templates read."""
+        dataset = operation.dataset
+        if dataset is None and operation.with_graph is not None:
+            dataset = al.Dataset((operation.with_graph,), None)
+        query = al.Query("SELECT", al.Project(operation.pattern, variables), variables, dataset)
+        check_functions(query, volatile=True)
+        return compute_once(translate(query, self._union_default), self._quads, self._terms)
+
+    def _filled(
+        self, template: Sequence[QuadPattern], variables: Sequence[Var], solutions: Mapping[Row, int]
+    ) -> Iterator[Quad]:
+        """The quads of a template; its blank nodes are new for each solution, also for equal ones.
+
+        What no graph can hold is left out (§4.2.3): unbound variables, literals as subjects, and so on.
+        """
+        labels = {term: None for quad in template for term in _terms_of(quad) if isinstance(term, BlankNode)}
+        columns: list[Var | BlankNode] = [*variables, *labels]
+        slots = [tuple(self._slot(term, columns) for term in _terms_of(quad)) for quad in template]
+        id_of = self._terms.dictionary.id_of
+        for row, weight in solutions.items():
+            for _ in range(weight if labels else 1):
+                filled = (*row, *(id_of(BlankNode()) for _ in labels))
+                for subject, predicate, object_, graph in slots:
+                    quad = subject(filled), predicate(filled), object_(filled), graph(filled)
+                    if self._can_hold(quad):
+                        yield quad
+
+    def _slot(
+        self, term: al.VarOrTerm | None, columns: Sequence[Var | BlankNode]
+    ) -> Callable[[Sequence[int]], int]:
+        if isinstance(term, Var | BlankNode):
+            column = columns.index(term)
+            return lambda filled: filled[column]
+        number = DEFAULT_GRAPH if term is None else self._terms.dictionary.id_of(term)
+        return lambda _: number
+
+    def _can_hold(self, quad: Quad) -> bool:
+        if UNDEF in quad:
+            return False
+        text = self._terms.dictionary.text
+        subject, predicate, _, graph = quad
+        return (
+            text(subject)[0] != '"'
+            and text(predicate)[0] == "<"
+            and (graph == DEFAULT_GRAPH or text(graph)[0] != '"')
+        )
+
+
+def _terms_of(quad: QuadPattern) -> tuple[al.VarOrTerm, al.VarOrTerm, al.VarOrTerm, al.VarOrTerm | None]:
+    return quad.subject, quad.predicate, quad.object, quad.graph
+
+
+def _variables(template: Iterable[QuadPattern]) -> set[Var]:
+    return {term for quad in template for term in _terms_of(quad) if isinstance(term, Var)}
