@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparqlive.deferred import Deferred, Refresh
 from sparqlive.errors import Error
 from sparqlive.live.keeper import Content
 from sparqlive.live.quads import Change, Quads
@@ -99,7 +100,16 @@ class Persistence:
         )
         self._dictionary.journal = []
 
-    def keep(self, name: str, text: str, base: str | None, content: Content, epoch: int, fresh: bool) -> None:
+    def keep(
+        self,
+        name: str,
+        text: str,
+        base: str | None,
+        refresh: Refresh,
+        content: Content,
+        epoch: int,
+        fresh: bool,
+    ) -> None:
         """Registers a view; what its content stores is written if it is not there yet."""
         contents = {}
         if fresh:
@@ -107,18 +117,32 @@ class Persistence:
         runs, small = self.store.content_runs(contents, epoch)
         terms, exceptions = self._new_terms()
         commit = Commit(epoch, deltas=small, terms=terms, exceptions=exceptions, runs=runs)
-        self.store.keep(name, text, base, "immediate", commit)
+        self.store.keep(name, text, base, str(refresh), commit)
         self._dictionary.journal = []
 
-    def drop(self, name: str, content: Content) -> None:
+    def deferred(self, name: str, deferred: Deferred) -> None:
+        """What a view that is refreshed later has not seen yet."""
+        gathered = self.store.relation(deferred.relation, 4) or {}
+        deferred.gathered = {(s, p, o, g): weight for (s, p, o, g), weight in gathered.items()}
+        deferred.epoch = self.store.refreshed(name) if gathered else self.epoch
+
+    def refresh(self, name: str, deferred: Deferred, epoch: int) -> None:
+        """Makes the refreshing of a view durable."""
+        terms, exceptions = self._new_terms()
+        commit = Commit(epoch, deltas=deferred.keeper.staged(), terms=terms, exceptions=exceptions)
+        self.store.refresh(name, deferred.relation, commit)
+        self._dictionary.journal = []
+
+    def drop(self, name: str, content: Content, deferred: Deferred | None) -> None:
         """Forgets a view, and what its content stores if nobody else uses it."""
         unused = [] if content.users else [key for key, _, _ in content.relations()]
-        self.store.drop(name, unused)
+        self.store.drop(name, unused if deferred is None else [*unused, deferred.relation])
 
-    def compact(self, epoch: int, quads: Quads, contents: Sequence[Content]) -> None:
+    def compact(self, epoch: int, quads: Quads, contents: Sequence[tuple[int, Content | Deferred]]) -> None:
+        """Contents come with the epoch they stand for."""
         relations = {
-            key: (width, dict(rows.items()))
-            for content in contents
+            key: (stands_for, width, dict(rows.items()))
+            for stands_for, content in contents
             for key, width, rows in content.relations()
         }
         self.store.compact(epoch, quads.columns(), relations)

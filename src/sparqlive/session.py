@@ -12,15 +12,18 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.request import url2pathname
 
+import numpy as np
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
+from sparqlive.deferred import Deferred, Refresh, check_refresh
 from sparqlive.errors import CheckFailed, Closed, Error, Unsupported, ViewExists
 from sparqlive.live.deadline import deadline
 from sparqlive.live.keeper import Content, Keeper
@@ -89,6 +92,7 @@ class Session:
         self._terms = Terms(self.dictionary)
         self._keeper = Keeper(self._quads, self._terms)
         self._readers: dict[Content, list[View]] = {}
+        self._later: dict[View, Deferred] = {}
         self._lock = threading.RLock()
         self._advanced = threading.Condition(self._lock)
         self._closed = False
@@ -112,10 +116,14 @@ class Session:
             self.default_graph = store.default_graph(default_graph)
             store.load_quads(self._quads)
             self.epoch = store.epoch
-            for name, text, base, since, _ in store.views():
+            for name, text, base, since, refresh in store.views():
                 parsed, plan = self._plan(text, base, volatile=False)
-                content = self._keeper.keep(rewrite(plan), store.saved)
-                self._add_view(name, text, parsed, plan, content).since = since
+                deferred = self._deferred(name, _refresh_of(refresh), since)
+                if deferred is not None:
+                    store.deferred(name, deferred)
+                keep = self._keeper.keep if deferred is None else deferred.keep
+                view = self._add_view(name, text, parsed, plan, keep(rewrite(plan), store.saved), deferred)
+                view.since = since
         except BaseException:
             store.close()
             raise
@@ -214,8 +222,11 @@ class Session:
         with self.reading():
             self.ensure_open()
             current = list(self._quads)
+        yield from self._decoded(current)
+
+    def _decoded(self, quads: Iterable[tuple[int, int, int, int]]) -> Iterator[Quad]:
         term = self.dictionary.term
-        for subject, predicate, object_, graph in current:
+        for subject, predicate, object_, graph in quads:
             name: Any = DefaultGraph() if graph == DEFAULT_GRAPH else term(graph)
             yield Quad(term(subject), term(predicate), term(object_), name)  # type: ignore[arg-type]
 
@@ -237,38 +248,41 @@ class Session:
         *,
         base: str | None = None,
         replace: bool = False,
-        refresh: str = "immediate",
+        refresh: Refresh = "immediate",
         strategy: Strategy = "auto",
     ) -> View:
         """Registers a query and computes it; from now on it is kept.
 
         The same name with the same query gives the view that is there; with another query it is an error,
-        unless `replace` is set. `strategy="spark"` computes it on Spark, which is also chosen for large data
-        where Spark is running.
+        unless `replace` is set. `refresh`: "immediate" follows every epoch; a number of seconds, within which
+        changes are gathered and carried together; "manual", when `view.refresh()` is called. The view says
+        which epoch it stands for (`view.epoch`). `strategy="spark"` computes it on Spark, which is also
+        chosen for large data where Spark is running.
         """
         if not isinstance(name, str) or not name:
             raise Error("A view needs a name: a string that is not empty.")
-        if refresh != "immediate":
-            raise Unsupported(f'refresh={refresh!r} is not there yet: views are refreshed "immediate".')
+        check_refresh(refresh)
         parsed, plan = self._plan(query, base, volatile=False)
         with self._lock:
             self.ensure_open()
             known = self._views.by_name.get(name)
-            same = known is not None and known.query == parsed
+            same = known is not None and known.query == parsed and known.refresh_setting == refresh
             if known is not None and same and known.failure is None:
                 return known
             if known is not None and not same and not replace:
                 raise ViewExists(
-                    f"A view named {name!r} is there with another query. "
+                    f"A view named {name!r} is there with another query, or another refresh setting. "
                     f"Choose another name, drop it first, or pass replace=True."
                 )
-            content = self._keeper.keep(rewrite(plan), self._first(strategy))
+            deferred = self._deferred(name, refresh, self.epoch)
+            keeper = self._keeper if deferred is None else deferred.keeper
+            content = keeper.keep(rewrite(plan), self._first(strategy))
             fresh = content.users == 1
             if known is not None:
                 self.drop(name)
             if self._persistence is not None:
-                self._persistence.keep(name, query, base, content, self.epoch, fresh)
-            view = self._add_view(name, query, parsed, plan, content)
+                self._persistence.keep(name, query, base, refresh, content, self.epoch, fresh)
+            view = self._add_view(name, query, parsed, plan, content, deferred)
             self._settle()
             return view
 
@@ -285,10 +299,24 @@ class Session:
             raise Unsupported("Spark is not installed: install sparqlive with the extra [spark].")
         return self._strategies.carrier()
 
-    def _add_view(self, name: str, text: str, query: Query, plan: Operator, content: Content) -> View:
-        view = View(self, name, text, query, plan, content)
+    def _deferred(self, name: str, refresh: Refresh, epoch: int) -> Deferred | None:
+        """What a view needs that is refreshed later than at once."""
+        if refresh == "immediate":
+            return None
+        deferred = Deferred(name, refresh, epoch, self._quads, self._terms)
+        if self._strategies.carrier is not None:
+            deferred.strategies.carrier = lambda: self._carrier(deferred.undone())
+        return deferred
+
+    def _add_view(
+        self, name: str, text: str, query: Query, plan: Operator, content: Content, deferred: Deferred | None
+    ) -> View:
+        view = View(self, name, text, query, plan, content, deferred)
         self._views.by_name[name] = view
         self._readers.setdefault(content, []).append(view)
+        if deferred is not None:
+            self._later[view] = deferred
+            deferred.start(partial(self._refresh_due, view))
         return view
 
     def drop(self, name: str) -> None:
@@ -299,7 +327,7 @@ class Session:
             del self._views.by_name[name]
             self._release(view)
             if self._persistence is not None:
-                self._persistence.drop(name, view.content)
+                self._persistence.drop(name, view.content, view.deferred)
 
     def _release(self, view: View) -> None:
         readers = self._readers.get(view.content, [])
@@ -307,7 +335,10 @@ class Session:
             readers.remove(view)
             if not readers:
                 del self._readers[view.content]
-            self._keeper.release(view.content)
+            if view.deferred is not None:
+                self._later.pop(view).stop()
+            keeper = self._keeper if view.deferred is None else view.deferred.keeper
+            keeper.release(view.content)
 
     def query(self, query: str, *, base: str | None = None, timeout_seconds: float | None = None) -> Answer:
         """Evaluates a query once, on the current epoch."""
@@ -328,11 +359,21 @@ class Session:
         """
         with self._lock:
             self.ensure_open()
-            reference = Reference(self.quads())
+            current = Reference(self.quads())
             self._quads.check()
             for view in self._views.by_name.values():
                 if view.failure is None:
+                    reference = current if view.epoch == self.epoch else Reference(self._quads_of(view))
                     _compare(view, reference.content(view.plan).weights)
+
+    def _quads_of(self, view: View) -> Iterator[Quad]:
+        """The quads that a view stands for which is refreshed later."""
+        assert view.deferred is not None
+        unseen = view.deferred.gathered
+        return self._decoded(
+            [quad for quad in self._quads if quad not in unseen]
+            + [quad for quad, weight in unseen.items() if weight < 0]
+        )
 
     # Epochs
 
@@ -430,24 +471,63 @@ class Session:
         }
         self._keeper.commit()
         self._quads.commit()
+        self._mark_failed(failed)
+        return self._made(number, changes, ignored, changed)
+
+    def _mark_failed(self, failed: Iterable[tuple[View, str]]) -> None:
         for view, sentence in failed:
             view.failure = sentence
             self._release(view)
             if self._persistence is not None:
                 self._persistence.forget(view.content)
-        return self._made(number, changes, ignored, changed)
 
     def _save(self, number: int, changes: Sequence[Change], batch: tuple[str, int] | None) -> None:
         """Makes the epoch under way durable, before anybody sees it."""
         if self._persistence is not None:
             note = {m.key: asdict(choice) for m, choice in self._strategies.choices.items()}
             deltas = self._keeper.staged() if self._readers else {}
+            for deferred in self._later.values():
+                deltas[deferred.relation] = (4, {change[:4]: change[4] for change in changes})
             self._persistence.commit(number, changes, deltas, self._strategies.summary(), note, batch)
         elif batch is not None:
             self._batches.add(batch)
 
-    def _carrier(self) -> Carrier:
-        """Spark, on the quads and terms as they were before the epoch under way."""
+    def refresh(self, view: View) -> Delta:
+        """Brings a view that is refreshed later to the current epoch; see `View.refresh`."""
+        with self._advanced, _collector_paused():
+            deferred = view.deferred
+            if deferred is None or view.failure is not None or self._closed:
+                return view.no_change(view.epoch)
+            deferred.stop()
+            if not deferred.gathered:
+                return view.no_change(view.epoch)
+            deferred.strategies.spark_started = self._strategies.spark_started
+            failed: list[tuple[View, str]] = []
+            with deferred.carried(
+                self.epoch, lambda content, error: failed.extend(self._failing(content, error))
+            ) as changed:
+                if self._persistence is not None:
+                    self._persistence.refresh(view.name, deferred, self.epoch)
+            rows = changed.get(view.content)
+            delta = view.record(self.epoch, rows) if rows else view.no_change(self.epoch)
+            self._mark_failed(failed)
+            self._advanced.notify_all()
+            return delta
+
+    def _refresh_due(self, view: View) -> None:
+        """A view's seconds are over. What it could not be brought to now, it is later."""
+        try:
+            self.refresh(view)
+        except Exception:
+            if view.deferred is not None and not self._closed:
+                view.deferred.start(partial(self._refresh_due, view))
+            raise
+
+    def _carrier(self, undone: Sequence[Change] = ()) -> Carrier:
+        """Spark, on the quads and terms as they were before the epoch under way.
+
+        `undone` are changes that lead from the last epoch to the one a view stands for.
+        """
         from sparqlive.persistence import Exported
         from sparqlive.spark.carry import Carrier
 
@@ -458,6 +538,8 @@ class Session:
             if self._exported is None:
                 self._exported = Exported(self._quads, self.dictionary)
             sources = self._exported.sources()
+        if undone:
+            sources = replace(sources, log=np.concatenate([sources.log, np.array(undone, dtype=np.int64)]))
         dictionary = self.dictionary
         return Carrier(spark, sources, dictionary.id_of, dictionary.exceptions, dictionary.enter)
 
@@ -475,7 +557,11 @@ class Session:
         with self._lock:
             self.ensure_open()
             if self._persistence is not None:
-                self._persistence.compact(self.epoch, self._quads, list(self._readers))
+                contents: list[tuple[int, Content | Deferred]] = [
+                    (self.epoch, d) for d in self._later.values()
+                ]
+                contents += [(views[0].epoch, content) for content, views in self._readers.items()]
+                self._persistence.compact(self.epoch, self._quads, contents)
 
     def _failing(self, content: Content, error: Exception) -> Iterator[tuple[View, str]]:
         """A view that fails is marked, and does not block the epoch."""
@@ -495,6 +581,9 @@ class Session:
         self.epoch = number
         if self._exported is not None:
             self._exported.add(changes)
+        for view, deferred in self._later.items():
+            deferred.gather(changes, number)
+            deferred.start(partial(self._refresh_due, view))
         self._advanced.notify_all()
         inserted = sum(change[4] > 0 for change in changes)
         deltas = Deltas(number, changed, self._views)
@@ -530,10 +619,10 @@ class Session:
         with self._lock:
             yield
 
-    def wait_beyond(self, epoch: int) -> bool:
-        """Waits until there is a later epoch; False when the session is closed."""
+    def wait_beyond(self, view: View, epoch: int) -> bool:
+        """Waits until a view stands for a later epoch; False when the session is closed."""
         with self._advanced:
-            self._advanced.wait_for(lambda: self._closed or self.epoch > epoch)
+            self._advanced.wait_for(lambda: self._closed or view.epoch > epoch)
             return not self._closed
 
     def ensure_open(self) -> None:
@@ -543,6 +632,8 @@ class Session:
     def close(self) -> None:
         """Ends the session; closing twice is no error."""
         with self._advanced:
+            for deferred in self._later.values():
+                deferred.stop()
             for held in (self._persistence, self._exported):
                 if held is not None and not self._closed:
                     held.close()
@@ -559,6 +650,11 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _refresh_of(text: str) -> Refresh:
+    """A refresh setting as a store keeps it."""
+    return text if text in ("immediate", "manual") else float(text)  # type: ignore[return-value]
 
 
 def _local(path: str | os.PathLike[str]) -> Path:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from sparqlive.deferred import Deferred, Refresh
 from sparqlive.errors import HistoryGone, UnknownView, ViewFailed
 from sparqlive.live.keeper import Content
 from sparqlive.plan.explain import explain
@@ -146,7 +147,14 @@ class View:
     """A registered query and its content, kept up to date."""
 
     def __init__(
-        self, session: Session, name: str, text: str, query: Query, plan: Operator, content: Content
+        self,
+        session: Session,
+        name: str,
+        text: str,
+        query: Query,
+        plan: Operator,
+        content: Content,
+        deferred: Deferred | None,
     ) -> None:
         self.name = name
         self.text = text
@@ -155,13 +163,31 @@ class View:
         self.variables = tuple(variable.name for variable in query.variables)
         self.plan = plan
         self.content = content
+        self.deferred = deferred
         self.since = session.epoch
         self.failure: str | None = None
         self._session = session
         self._decode = partial(_decoded, session.dictionary)  # one object for all deltas
         self._history: deque[Delta] = deque()
         self._history_rows = 0
-        self._retained_from = session.epoch
+        self._retained_from = self.epoch
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the view stands for: the current one, unless it is refreshed later."""
+        return self._session.epoch if self.deferred is None else self.deferred.epoch
+
+    @property
+    def refresh_setting(self) -> Refresh:
+        return "immediate" if self.deferred is None else self.deferred.refresh
+
+    def refresh(self) -> Delta:
+        """Brings a view that is refreshed later to the current epoch, and gives the change that this makes.
+
+        Changes that nothing is left of are never carried. A view that follows every epoch has no change.
+        """
+        self._ensure_alive()
+        return self._session.refresh(self)
 
     # Reading
 
@@ -189,20 +215,21 @@ class View:
         """
         if since > self._session.epoch:
             raise HistoryGone(f"Epoch {since} is yet to come: the session is at epoch {self._session.epoch}.")
+        seen = min(since, self.epoch)  # a view that is refreshed later may yet come to `since`
         while True:
-            for delta in self._since(since):
-                since = delta.epoch
-                yield delta
-            if not follow or not self._session.wait_beyond(since):
+            deltas, seen = self._since(seen)
+            yield from deltas
+            if not follow or not self._session.wait_beyond(self, seen):
                 return
 
-    def _since(self, since: int) -> list[Delta]:
+    def _since(self, since: int) -> tuple[list[Delta], int]:
+        """The deltas after an epoch, and the epoch to which they lead."""
         with self._session.reading():
             self._ensure_alive()
             if since < self._retained_from:
                 content = dict(self.content.items())
-                return [Delta(self._session.epoch, content, self._decode, reset=True)]
-            return [delta for delta in self._history if delta.epoch > since]
+                return [Delta(self.epoch, content, self._decode, reset=True)], self.epoch
+            return [delta for delta in self._history if delta.epoch > since], self.epoch
 
     def explain(self) -> str:
         """The plan, its delta rules, what is stored and how large it is."""
@@ -216,6 +243,9 @@ class View:
             return {
                 "rows": self.content.row_count(),
                 "state_bytes": self.content.nbytes,
+                "epoch": self.epoch,
+                "refresh": self.refresh_setting,
+                "unseen_changes": 0 if self.deferred is None else len(self.deferred.gathered),
                 "last_epoch": last,
                 "strategy": "live",
                 "failure": self.failure,

@@ -31,8 +31,11 @@ FAMILY_SIZE = 8
 class Content:
     """The rows of a plan. `rows` is None where the counts under a DISTINCT at the top are the rows."""
 
-    def __init__(self, plan: op.Operator, maintained: Maintained | None, rows: Relation | None) -> None:
+    def __init__(
+        self, plan: op.Operator, maintained: Maintained | None, rows: Relation | None, scope: str = ""
+    ) -> None:
         self.plan = plan
+        self.scope = scope
         self.maintained = maintained
         self.rows = rows
         self.users = 0
@@ -41,7 +44,7 @@ class Content:
     @property
     def name(self) -> str:
         """The name of the relation that holds the rows."""
-        return f"{key_of(self.plan)}/rows"
+        return f"{key_of(self.plan, self.scope)}/rows"
 
     def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
         """Everything that is stored for this content: name, width and rows."""
@@ -204,7 +207,10 @@ class _Family:
 
 
 class Keeper:
-    def __init__(self, quads: Quads, terms: Terms) -> None:
+    """The contents of one scope: the same plan in another one is another content, and saved apart."""
+
+    def __init__(self, quads: Quads, terms: Terms, scope: str = "") -> None:
+        self._scope = scope
         self._quads = quads
         self._terms = terms
         self._dispatcher = Dispatcher(quads)
@@ -242,8 +248,8 @@ class Keeper:
     def _new_single(
         self, plan: op.Operator, shape: tuple[op.Operator, Row] | None, saved: Saved | None
     ) -> Content:
-        maintained = Maintained(store_unreachable(plan), self._quads, self._terms, saved)
-        content = Content(plan, maintained, None)
+        maintained = Maintained(store_unreachable(plan), self._quads, self._terms, saved, self._scope)
+        content = Content(plan, maintained, None, self._scope)
         if not isinstance(plan, op.Distinct):
             content.rows = _rows(content, saved, maintained.compute)
         self._single[maintained] = content
@@ -282,7 +288,7 @@ class Keeper:
     def _join_family(
         self, family: _Family, constants: Row, plan: op.Operator, saved: Saved | None
     ) -> Content:
-        content = Content(plan, family.maintained, None)
+        content = Content(plan, family.maintained, None, self._scope)
         content.rows = _rows(content, saved, lambda: family.maintained.compute_member(constants))
         self._enter(family, constants, content)
         return content

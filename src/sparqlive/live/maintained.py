@@ -26,15 +26,17 @@ Inputs = dict[int, Any]
 """For the number of each changed leaf: its changed rows."""
 
 
-def key_of(plan: op.Operator) -> str:
-    """A name for a plan that is the same in every process."""
-    return f"{hash_of(repr(plan)) & (2**64 - 1):016x}"
+def key_of(plan: op.Operator, scope: str = "") -> str:
+    """A name for a plan that is the same in every process; another one in each scope."""
+    return f"{hash_of(scope + repr(plan)) & (2**64 - 1):016x}"
 
 
 class Maintained:
-    def __init__(self, plan: op.Operator, quads: Quads, terms: Terms, saved: Saved | None = None) -> None:
+    def __init__(
+        self, plan: op.Operator, quads: Quads, terms: Terms, saved: Saved | None = None, scope: str = ""
+    ) -> None:
         self.plan = plan
-        self.key = key_of(plan)
+        self.key = key_of(plan, scope)
         self._compiler = Compiler(plan, quads, terms)
         self._touched: dict[int, Any] = {}
         gathering: dict[int, tuple[Node, list[tuple[int, Callable[..., None]]]]] = {}

@@ -159,7 +159,22 @@ class Store:
         """Registers a view, with the first content of its relations and the terms they need."""
         with self.catalog.transaction():
             self.catalog.add_view(name, text, base, commit.epoch, refresh)
+            self._refreshed(name, commit.epoch)
             self._name(commit)
+
+    def refresh(self, name: str, gathered: str, commit: Commit) -> None:
+        """Brings a view to an epoch that is there already; what was gathered for it is done with."""
+        with self.catalog.transaction():
+            self._forget([gathered])
+            self._refreshed(name, commit.epoch)
+            self._name(commit)
+
+    def _refreshed(self, name: str, epoch: int) -> None:
+        self.catalog.set_meta(f"refreshed/{name}", str(epoch))
+
+    def refreshed(self, name: str) -> int:
+        """The epoch to which a view that is refreshed later was last brought."""
+        return int(self.catalog.meta(f"refreshed/{name}") or 0)
 
     def _name(self, commit: Commit) -> None:
         for run in commit.runs:
@@ -222,11 +237,12 @@ class Store:
         return runs
 
     def compact(
-        self, epoch: int, quads: Iterable[Sequence[Column]], relations: Mapping[str, tuple[int, Rows]]
+        self, epoch: int, quads: Iterable[Sequence[Column]], relations: Mapping[str, tuple[int, int, Rows]]
     ) -> None:
-        """Writes quads and relations anew as runs of this epoch, and forgets the log and their old runs.
+        """Writes quads and relations anew as runs, and forgets the log and their old runs.
 
-        Terms are only ever added: those of the catalog become one more run.
+        A relation comes with the epoch that it stands for, and its width. Terms are only ever added: those of
+        the catalog become one more run.
         """
         directory = self.attempt()
         runs = [*_quad_files(directory, self.directory, quads, epoch)]
@@ -237,12 +253,12 @@ class Store:
             ids = np.fromiter((pair[0] for pair in part), np.int64, len(part))
             write_terms(path, ids, [pair[1] for pair in part])
             runs.append(RunFile(str(path.relative_to(self.directory)), TERMS, epoch, len(part), {}))
-        small = {}
-        for name, (width, rows) in relations.items():
+        small: dict[int, dict[str, tuple[int, Rows]]] = {}
+        for name, (stands_for, width, rows) in relations.items():
             if width and len(rows) > _SMALL:
-                runs.append(self._write_relation(directory, name, width, rows, epoch))
+                runs.append(self._write_relation(directory, name, width, rows, stands_for))
             else:
-                small[name] = (width, rows)
+                small.setdefault(stands_for, {})[name] = (width, rows)
         with self.catalog.transaction():
             for relation in {run.relation for run in self.catalog.runs()} - {TERMS}:
                 self.catalog.forget_runs(relation)
@@ -250,7 +266,9 @@ class Store:
                 self.catalog.forget_deltas(name)
             self.catalog.forget_changes(epoch)
             self.catalog.forget_terms()
-            self._name(Commit(epoch, deltas=small, runs=runs))
+            self._name(Commit(epoch, runs=runs))
+            for stands_for, deltas in small.items():
+                self._name(Commit(stands_for, deltas=deltas))
         self._remove_orphans()
 
 
