@@ -48,7 +48,7 @@ class Job:
         self._progress = progress
         self._observer = observer
         self._lock = threading.Lock()  # sources have threads of their own; epochs and sinks take turns
-        self._sinks: list[tuple[Sink, View]] = []
+        self._sinks: list[tuple[Sink, View, str]] = []
         self._failed: set[str] = set()
         self._stopping = threading.Event()
         self._spark: Any = None
@@ -85,8 +85,8 @@ class Job:
         for sink in self.pipeline.sinks:
             kept = self.session.views[sink.view]
             made = KINDS[sink.kind](sink.path, kept.variables)
-            catch_up(made, kept, self.session.epoch, sink.name)
-            self._sinks.append((made, kept))
+            catch_up(made, kept, sink.name)
+            self._sinks.append((made, kept, sink.name))
 
     def _register(self, name: str, query: str, refresh: Any) -> View:
         try:
@@ -159,9 +159,11 @@ class Job:
             if not epoch.inserted and not epoch.deleted:
                 return
             changed = changed_views(epoch)
-            for sink, view in self._sinks:
+            for sink, view, name in self._sinks:
                 if view.name in changed:
                     sink.write(epoch.number, epoch.deltas[view.name].weights(), reset=False)
+                elif view.refresh_setting != "immediate":
+                    catch_up(sink, view, name)
             self._progress.epoch(epoch, source, seconds)
             self._report_failures()
             if self._observer is not None:
@@ -175,9 +177,12 @@ class Job:
 
     def _finish(self) -> None:
         with self._lock:
-            for sink, view in self._sinks:
+            for sink, view, name in self._sinks:
                 if view.failure is None:
-                    sink.finish(self.session.epoch, view.weights)
+                    if view.refresh_setting != "manual":
+                        view.refresh()
+                        catch_up(sink, view, name)
+                    sink.finish(view.epoch, view.weights)
 
 
 def run_pipeline(

@@ -164,6 +164,17 @@ def test_a_pipeline_writes_its_sinks(spark: SparkSession, tmp_path: Path) -> Non
     assert_sinks_hold(tmp_path, quads)
 
 
+@pytest.mark.parametrize("refresh", ["0.5", "3600"])
+def test_sinks_of_a_view_that_is_refreshed_later(spark: SparkSession, tmp_path: Path, refresh: str) -> None:
+    quads = write_pipeline(tmp_path, 2, 10, SINKS)
+    file = tmp_path / "pipeline.toml"
+    text = file.read_text(encoding="utf-8")
+    assert "[views.pairs]" in text
+    file.write_text(text.replace("[views.pairs]", f"[views.pairs]\nrefresh = {refresh}"), encoding="utf-8")
+    finished(tmp_path, quads)
+    assert_sinks_hold(tmp_path, quads)
+
+
 def assert_sinks_hold(folder: Path, quads: set[Quad]) -> None:
     variables = ("a", "v", "c")
     expected = {

@@ -37,15 +37,15 @@ KINDS: Mapping[str, Callable[[Path, Sequence[str]], Sink]] = {
 }
 
 
-def catch_up(sink: Sink, view: View, epoch: int, name: str) -> None:
-    """Writes what the sink misses of a view that stands at `epoch`."""
-    last = sink.last_epoch()
+def catch_up(sink: Sink, view: View, name: str) -> None:
+    """Writes what the sink misses of a view."""
+    last, epoch = sink.last_epoch(), view.epoch
     if last is None:
         sink.write(epoch, view.weights(), reset=True)
         return
     if last > epoch:
         raise Error(
-            f"The sink {name!r} holds epoch {last}, and the store is at epoch {epoch}: it was written from "
+            f"The sink {name!r} holds epoch {last}, and the view is at epoch {epoch}: it was written from "
             f"another store. Remove it, or give another path."
         )
     for delta in view.changes(since=last):
