@@ -1,19 +1,21 @@
-# Everything is set up in .venv on first use; nothing else on the machine is touched.
+# Everything is set up in .venv on first use. What runs on Spark needs Java 17 or newer: where there is none, root
+# gets Debian's package, everybody else PyPI's in .venv (setup/java.py); nothing else on the machine is touched.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.sparqlive-installed
+JAVA := .venv/.java-found
 
 .DEFAULT_GOAL := help
-.PHONY: help run pipeline test test-spark lint format conformance bench lock clean
+.PHONY: help run shop test test-spark lint format conformance bench lock clean
 
 help:
-	@echo "make run          an example shop: three views, a stream of changes, the deltas as they happen"
-	@echo "make pipeline     the pipeline on a local Spark (Java 17): generated data, five views, a stream of changes"
-	@echo "make test         formatting, lint, types, import rules and all tests"
-	@echo "make test-spark   the tests on a local Spark session (Java 17)"
+	@echo "make run          the pipeline on a local Spark: a generated catalogue, five views, a stream of changes, a check"
+	@echo "make shop         a small shop in process: three views, a stream of changes, the deltas as they happen"
+	@echo "make test         formatting, lint, types, import rules and all tests, on Spark a representative part"
+	@echo "make test-spark   only that part on Spark"
 	@echo "make lint         the same without the tests"
 	@echo "make format       put the code into its format"
-	@echo "make conformance  only the W3C query evaluation tests, with counts"
+	@echo "make conformance  all fixtures and W3C query evaluation tests, live and on Spark, with counts"
 	@echo "make bench        the benchmarks, printed as ratios"
 	@echo "make lock         write requirements.lock anew from pyproject.toml"
 	@echo "make clean        remove .venv and caches"
@@ -26,11 +28,15 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: $(STAMP)
-	@$(BIN)/python -m examples.shop
+$(JAVA): $(STAMP) setup/java.py
+	@$(BIN)/python setup/java.py
+	@touch $@
 
-pipeline: $(STAMP)
+run: $(JAVA)
 	@$(BIN)/python -m examples.ecommerce
+
+shop: $(STAMP)
+	@$(BIN)/python -m examples.shop
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -38,18 +44,19 @@ lint: $(STAMP)
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
 
-test: lint
-	$(BIN)/python -m pytest -q -m "not spark"
+test: lint $(JAVA)
+	$(BIN)/python -m pytest -q
 
-test-spark: $(STAMP)
+test-spark: $(JAVA)
 	$(BIN)/python -m pytest -q -m spark
 
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-conformance: $(STAMP)
-	$(BIN)/python -m pytest -q tests/test_w3c.py
+conformance: $(JAVA)
+	SPARQLIVE_CONFORMANCE=full $(BIN)/python -m pytest -q tests/test_fixtures.py tests/test_w3c.py \
+	  tests/spark/test_evaluate.py tests/spark/test_spark_w3c.py
 
 bench: $(STAMP)
 	$(BIN)/python -m bench

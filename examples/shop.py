@@ -1,4 +1,4 @@
-"""A small shop: three views, a stream of changes, and the deltas as they happen (`make run`)."""
+"""A small shop: three views, a stream of changes, and the deltas as they happen (`make shop`)."""
 
 from __future__ import annotations
 

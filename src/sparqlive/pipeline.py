@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sparqlive.spark.stream import Following, NewFile
 
 _LOOK_SECONDS = 0.5
-_SPARK_SETTINGS = {"spark.log.level": "ERROR"}
 
 Observer = Callable[[Epoch], None]
 
@@ -203,13 +202,12 @@ def start_spark(master: str, progress: Progress) -> Any:
 
     with progress.step(f"starting Spark at {master}"):
         try:
-            return start_session(master, _SPARK_SETTINGS)
+            return start_session(master)
+        except Error:
+            raise
         except Exception as error:
             first = str(error).strip().partition("\n")[0]
-            raise Error(
-                f"Spark does not start: {first} It needs Java 17 or newer on the path or at JAVA_HOME, and a "
-                f"master that can be reached."
-            ) from error
+            raise Error(f"Spark does not start at {master}: {first} Can that master be reached?") from error
 
 
 @contextmanager

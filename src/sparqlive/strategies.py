@@ -94,6 +94,8 @@ class Strategies:
         on_spark = self._spark if strategy == "spark" else self._spark_rebuild
         try:
             return on_spark(maintained, changes)
+        except SparkFailed:
+            raise
         except Exception as error:
             first_line = str(error).strip().split("\n")[0]
             raise SparkFailed(f"Spark failed: {type(error).__name__}: {first_line}") from error

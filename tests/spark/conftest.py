@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +15,7 @@ from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import Dictionary, hash_of, term_of
 from sparqlive.spark.delta import delta
 from sparqlive.spark.evaluate import Result, evaluate
-from sparqlive.spark.spark_session import start_session
+from sparqlive.spark.spark_session import QUIET, start_session
 from tests.oracle import Term, Weights
 
 FULL = os.environ.get("SPARQLIVE_CONFORMANCE") == "full"
@@ -27,15 +26,12 @@ SETTINGS = {
     "spark.default.parallelism": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"{QUIET} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    if not shutil.which("java") and "JAVA_HOME" not in os.environ:
-        pytest.skip("Spark needs Java 17 or newer: install it, or set JAVA_HOME")
     session = start_session("local[2]", SETTINGS)
     yield session
     session.stop()

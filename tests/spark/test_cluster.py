@@ -17,6 +17,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from sparqlive.spark.java import use_java
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.spark
@@ -51,8 +52,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
 
 def cluster_environment(folder: Path) -> dict[str, str]:
     """This interpreter and its own Spark first on the path, and ports that nobody else has."""
-    if not shutil.which("java") and "JAVA_HOME" not in os.environ:
-        pytest.skip("Spark needs Java 17 or newer: install it, or set JAVA_HOME")
+    use_java()
     if not (SPARK_HOME / "bin" / "spark-class").exists() or not shutil.which("bash"):
         pytest.skip("a standalone cluster needs bash, and spark-class of the pyspark package")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}

@@ -10,9 +10,14 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from sparqlive.spark.java import use_java
+
+QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+"""The option of a driver's Java that leaves out of its log what nobody acts on."""
 _SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -20,6 +25,7 @@ _SETTINGS = {
 }
 _LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": QUIET,
     "spark.driver.host": "127.0.0.1",
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "false",
@@ -28,6 +34,8 @@ _LOCAL_SETTINGS = {
 
 def start_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session on the given master; `settings` win over the ones that are set here."""
+    if SparkSession.getActiveSession() is None:
+        use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = dict(_SETTINGS)
     cores = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", master)

@@ -1,0 +1,60 @@
+"""Finds the Java that Spark runs on: JAVA_HOME's, the path's, the virtual environment's own, the system's.
+
+Installs nothing: setup/java.py does, for those who work in the project's folder. Invariant: what is found was
+run and said that it is new enough.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from sparqlive.errors import SparkFailed
+
+OLDEST = 17
+OWN = Path(sys.prefix) / "java"
+"""Where a virtual environment has a Java of its own, if it has."""
+MISSING = (
+    f"Spark needs Java {OLDEST} or newer, and none was found at JAVA_HOME or on the path: install it (on "
+    f"Debian and Ubuntu the package openjdk-17-jre-headless), or name its folder in JAVA_HOME."
+)
+_SYSTEM = Path("/usr/lib/jvm")
+_SECONDS = 60
+
+
+def use_java() -> None:
+    """Sees to it that Spark, and every process started from here on, runs on a Java that is new enough."""
+    found = java_home()
+    if found is None:
+        raise SparkFailed(MISSING)
+    os.environ["JAVA_HOME"] = str(found)
+
+
+def java_home() -> Path | None:
+    """The folder of the first Java that is new enough."""
+    return next((home for home in _candidates() if _version(home / "bin" / "java") >= OLDEST), None)
+
+
+def _candidates() -> Iterator[Path]:
+    if named := os.environ.get("JAVA_HOME"):
+        yield Path(named)
+    if command := shutil.which("java"):
+        yield Path(command).resolve().parent.parent
+    yield OWN
+    if _SYSTEM.is_dir():
+        yield from sorted(_SYSTEM.iterdir())
+
+
+def _version(command: Path) -> int:
+    """What `java -version` says, 0 if it cannot be run; Java 8 calls itself 1.8."""
+    try:
+        done = subprocess.run([command, "-version"], capture_output=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    said = re.search(rb'version "(\d+)', done.stderr)
+    return int(said[1]) if said and done.returncode == 0 else 0
