@@ -42,7 +42,7 @@ Rule = Callable[[op.Operator], op.Operator]
 def shown(item: object) -> str:
     match item:
         case Var(name) if name.startswith("."):
-            return f"?_{name.strip('.0123456789')}"
+            return f"?_{name.strip('._0123456789')}"
         case Var(name):
             return f"?{name}"
         case Constant(term):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparqlive.live import distinct, extend, join, keyed, leaves, left_join, mark, scan, semi, stored
+from sparqlive.live import distinct, extend, group, join, keyed, leaves, left_join, mark, scan, semi, stored
 from sparqlive.live.code import Continue, Env, Function, Local, Program, Result, times, tuple_of
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
@@ -100,6 +100,8 @@ class Compiler:
             node.number = number
             if isinstance(node.operator, op.Distinct):
                 self.states[number] = distinct.Counts(len(node.operator.variables))
+            elif isinstance(node.operator, op.Group):
+                self.states[number] = group.Groups(node.operator, terms)
             elif isinstance(node.operator, op.Stored | op.Parameters):
                 self.states[number] = stored.StoredRows(node.operator)
         self._made: dict[tuple[Any, ...], str] = {}

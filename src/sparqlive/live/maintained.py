@@ -193,7 +193,7 @@ class Maintained:
         return f"{self.key}/state/{number}"
 
     def _width(self, number: int) -> int:
-        return len(self._compiler.nodes[number].operator.variables)
+        return len(self._compiler.nodes[number].children[0].operator.variables)
 
     def states(self) -> Iterator[tuple[str, int, Any]]:
         """What operators store, as named relations: name, width and rows with weights."""

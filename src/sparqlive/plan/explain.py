@@ -76,7 +76,11 @@ class _Explanation:
             words = self._words.operator(node.operator)
             if self._apart and node is self._root:
                 words = "product of parts that share no variable"
-            stored = "  (stored)" if node in self._results or isinstance(node.operator, op.Distinct) else ""
+            stored = (
+                "  (stored)"
+                if node in self._results or isinstance(node.operator, op.Distinct | op.Keyed)
+                else ""
+            )
             lines.append(f"{'  ' * node.depth}{node.name}  {words}{stored}")
         yield from lines
         if any("°" in line for line in lines):
@@ -133,6 +137,8 @@ class _Explanation:
             match node.operator:
                 case op.Distinct() if not (self._apart and node in self._results):
                     yield f"{node.name}{size}: how often each solution occurs below DISTINCT"
+                case op.Group():
+                    yield f"{node.name}{size}: each group's values, and what its aggregates need of them"
                 case op.Stored() as stored:
                     yield f"{node.name}{size}: {self._why_stored(stored)}"
 
@@ -211,7 +217,7 @@ class _Explanation:
             node = node.parent
             if isinstance(node.operator, op.Distinct):
                 return f"the counts of {node.name}", above
-            if isinstance(node.operator, op.Stored):
+            if isinstance(node.operator, op.Stored | op.Keyed):
                 return node.name, above
             if not isinstance(node.operator, op.Project | op.Filter | op.Extend):
                 return None, above

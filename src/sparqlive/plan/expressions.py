@@ -66,6 +66,8 @@ def rename_expression(expression: al.Expression, names: Mapping[Var, Var]) -> al
             return names.get(expression, expression)
         case al.Call(name, arguments):
             return al.Call(name, tuple(rename_expression(argument, names) for argument in arguments))
+        case al.Aggregate(_, argument) if argument is not None:
+            return replace(expression, argument=rename_expression(argument, names))
         case _:
             return expression
 
@@ -78,7 +80,7 @@ def rename(plan: op.Operator, names: Mapping[Var, Var]) -> op.Operator:
     def new(item: Any) -> Any:
         if isinstance(item, Var):
             return names.get(item, item)
-        if isinstance(item, al.Call):
+        if isinstance(item, al.Call | al.Aggregate):
             return rename_expression(item, names)
         if isinstance(item, op.Operator):
             return rename(item, names)

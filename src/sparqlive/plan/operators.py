@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from pyoxigraph import NamedNode
 
-from sparqlive.sparql.algebra import Call, Constant, Expression, Term, Var, VarOrTerm
+from sparqlive.sparql.algebra import Aggregate, Call, Constant, Expression, Term, Var, VarOrTerm
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +375,28 @@ class Keyed(Keeping):
     """
 
     keys: tuple[Var, ...]
+
+
+@dataclass(frozen=True)
+class Group(Keyed):
+    """A solution for each group of solutions with the same keys.
+
+    The keys are the source's first columns; the argument of an aggregate is one of its columns, or None for
+    all of them. If there is a `member`, only rows that bind it are solutions: the others only make their
+    group exist.
+    """
+
+    aggregates: tuple[tuple[Var, Aggregate], ...]
+    member: Var | None = None
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return (*self.keys, *(variable for variable, _ in self.aggregates))
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        counts = {variable for variable, aggregate in self.aggregates if aggregate.name == "COUNT"}
+        return (self.source.always & frozenset(self.keys)) | counts
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 from sparqlive.plan import delta as rules
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
+from sparqlive.plan.reference_aggregates import aggregate_of
 from sparqlive.sparql.algebra import Expression, Term, Var
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
 from sparqlive.sparql.values import value_of
@@ -112,6 +113,8 @@ class Reference:
                 return of(left_plan)[1].map(lambda row: (*row, Literal(matched(row))))
             case op.Distinct(source):
                 return self.content(source, state).distinct()
+            case op.Group(source):
+                return _groups(plan, self.content(source, state))
             case _:
                 return _linear(plan, of(plan.children[0])[1], plan.children[0].variables)
 
@@ -225,6 +228,20 @@ def _linear(operator: op.Operator, solutions: Solutions, variables: tuple[Var, .
         case op.Project() | op.Union() | op.Stored():
             return solutions.map(lambda row: _arranged(row, variables, operator.variables))
     raise AssertionError(type(operator).__name__)
+
+
+def _groups(operator: op.Group, solutions: Solutions) -> Solutions:
+    """§18.5.1: each aggregate over the list of its argument's values, an error (None) included."""
+    columns, width = operator.source.variables, len(operator.keys)
+    groups: dict[Row, list[Row]] = {}
+    for row, weight in solutions:
+        members = groups.setdefault(row[:width], [])
+        if operator.member is None or row[columns.index(operator.member)] is not None:
+            members += [row] * weight
+    return ZSet(
+        ((*key, *(aggregate_of(aggregate, columns, rows) for _, aggregate in operator.aggregates)), 1)
+        for key, rows in groups.items()
+    )
 
 
 def _values(row: Row) -> list[Any]:

@@ -58,7 +58,7 @@ class _Translator:
         return plan
 
     def _fresh(self, hint: str) -> Var:
-        return Var(f".{hint}{next(self._numbers)}")
+        return Var(f".{hint}_{next(self._numbers)}")
 
     def _default_graph(self) -> op.GraphChoice:
         if self._dataset is None:
@@ -83,8 +83,7 @@ class _Translator:
             case al.Minus(left, right):
                 return self._minus(self._pattern(left, scope), self._pattern(right, scope), scope)
             case al.Extend(source, variable, expression):
-                inner, expression = self._marks(self._pattern(source, scope), expression, scope)
-                return op.Extend(inner, variable, expression)
+                return self._bound_to(variable, expression, self._pattern(source, scope), scope)
             case al.Values(variables, rows):
                 return self._leaf(self._in_graph(op.Table(variables, rows), scope), scope)
             case al.Graph(name, source):
@@ -101,8 +100,8 @@ class _Translator:
                 raise Unsupported(
                     f"SERVICE {name} cannot be kept fresh: nothing tells when its data changes."
                 )
-            case al.Group():
-                raise Unsupported(_LATER.format("Grouping and aggregation"))
+            case al.Group(source, keys, aggregates):
+                return self._group(self._pattern(source, scope), keys, aggregates, scope)
             case al.OrderBy():
                 raise Unsupported(_LATER.format("ORDER BY"))
             case al.Slice():
@@ -287,6 +286,66 @@ class _Translator:
         if not domain:
             return left
         return op.Semi(left, op.Project(right, op.shared(left, right)), keep=False, domain=domain)
+
+    # Groups
+
+    def _group(
+        self,
+        source: op.Operator,
+        keys: tuple[tuple[Var, al.Expression], ...],
+        aggregates: tuple[tuple[Var, al.Aggregate], ...],
+        scope: _Scope,
+    ) -> op.Operator:
+        """Groups within each graph, and inside EXISTS for each outer solution.
+
+        Without GROUP BY there is one group for each of these, also over nothing: for each solution that an
+        empty pattern would have here, the group gets a row which is no solution.
+        """
+        visible = tuple(v for v in source.variables if not v.hidden)
+        for variable, expression in keys:
+            if variable != expression:
+                source = self._bound_to(variable, expression, source, scope)
+        arguments = []
+        for variable, aggregate in aggregates:
+            source, aggregate = self._argument(aggregate, source, scope)
+            arguments.append((variable, aggregate))
+        by = op.ordered_union(tuple(variable for variable, _ in keys), scope.hidden, scope.passed)
+        read = [a.argument for _, a in arguments if isinstance(a.argument, Var)]
+        if any(a.argument is None and a.distinct for _, a in arguments):
+            read += visible
+        columns = op.ordered_union(by, tuple(read))
+        if keys:
+            return op.Group(op.Project(source, columns), by, tuple(arguments))
+        member = self._fresh("member")
+        source = op.Project(op.Extend(source, member, al.Constant(Literal(True))), (*columns, member))
+        nothing = self._leaf(self._in_graph(op.UNIT, scope), scope)
+        both = op.Project(op.Union((source, nothing)), source.columns)
+        return op.Group(both, by, tuple(arguments), member)
+
+    def _bound_to(
+        self, variable: Var, expression: al.Expression, source: op.Operator, scope: _Scope
+    ) -> op.Operator:
+        source, expression = self._marks(source, expression, scope)
+        return op.Extend(source, variable, expression)
+
+    def _argument(
+        self, aggregate: al.Aggregate, source: op.Operator, scope: _Scope
+    ) -> tuple[op.Operator, al.Aggregate]:
+        """The aggregate over a variable. COUNT needs to know only whether there is a value, not which."""
+        argument = aggregate.argument
+        if argument is None:
+            return source, aggregate
+        if not isinstance(argument, Var):
+            variable = self._fresh("argument")
+            source, argument = self._bound_to(variable, argument, source, scope), variable
+        if aggregate.name == "COUNT" and not aggregate.distinct:
+            if argument in source.always:
+                return source, replace(aggregate, argument=None)
+            there, nothing = self._fresh("bound"), self._fresh("nothing")
+            is_bound = al.Call("BOUND", (argument,))
+            test = al.Call("IF", (is_bound, al.Constant(Literal(True)), nothing))
+            source, argument = op.Extend(source, there, test), there
+        return source, replace(aggregate, argument=argument)
 
     def _project(self, source: op.Operator, variables: tuple[Var, ...], scope: _Scope) -> op.Operator:
         """A sub-SELECT's other variables are its own: they get names that nobody else has."""

@@ -154,6 +154,8 @@ def _letter(operator: op.Operator) -> str:
             return "X" if domain is None else "M"
         case op.Mark():
             return "K"
+        case op.Group():
+            return "R"
         case (
             op.Join() | op.Filter() | op.Project() | op.Union() | op.LeftJoin() | op.Distinct() | op.Stored()
         ):
@@ -230,6 +232,8 @@ class Words:
                 return f"project {self.listed(columns, operator.maybe) or 'no variable'}"
             case op.LeftJoin() | op.Semi() | op.Mark():
                 return self._two_sided(operator)
+            case op.Group():
+                return self._group(operator)
             case op.Stored(_, keys):
                 listed = ", ".join(self.listed(key, operator.maybe) or "nothing" for key in keys)
                 return f"stored, looked up by {listed}"
@@ -251,6 +255,16 @@ class Words:
                 return f"minus{on}{one}"
             case op.Mark(_, _, variable):
                 return f"mark {self.variable(variable)}: exists{on}"
+
+    def _group(self, group: op.Group) -> str:
+        by = f"group by {self.listed(group.keys, group.maybe)}" if group.keys else "one group"
+        aggregates = [
+            f"{self._marked_expression(aggregate, group.source.always)} as {self.listed([v], group.maybe)}"
+            for v, aggregate in group.aggregates
+        ]
+        if group.member is None:
+            return ": ".join([by, *([", ".join(aggregates)] if aggregates else [])])
+        return f"{by}, also without {self.variable(group.member)}: {', '.join(aggregates)}"
 
     def _on(self, variables: Iterable[Var], maybe: Iterable[Var]) -> str:
         listed = self.listed(variables, maybe)

@@ -35,6 +35,8 @@ def _push(condition: Expression, source: op.Operator) -> op.Operator:
             return replace(source, source=_push(condition, inner))
         case op.Distinct(inner):
             return replace(source, source=_push(condition, inner))
+        case op.Group(inner, keys) if read <= set(keys):
+            return replace(source, source=_push(condition, inner))
         case op.Union(parts):
             return replace(source, parts=tuple(_push(condition, part) for part in parts))
     return op.Filter(condition, source)

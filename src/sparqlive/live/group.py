@@ -1,0 +1,163 @@
+"""GROUP BY: the source's rows are stored; a group that a change touches loses its old row and gets a new one.
+
+The accumulators of a group (`sparql/aggregates.py`) are made from its rows when it is first touched, so that
+opening a store reads no values. A change costs what it adds to the accumulators, whatever the size of the
+group. Invariant: a group that has no entry here has exactly the rows that the run of the relation has for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from sparqlive.live.terms import Terms
+from sparqlive.plan import operators as op
+from sparqlive.rdf.dictionary import UNDEF
+from sparqlive.sparql.aggregates import Group, Grouping
+from sparqlive.zset.relation import Relation, Row
+
+_BYTES_A_GROUP = 500
+
+
+class _Known:
+    """A group, and its row; None if it has none."""
+
+    __slots__ = ("group", "row")
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.row: Row | None = None
+
+
+class Groups:
+    """The state of a Group."""
+
+    def __init__(self, operator: op.Group, terms: Terms) -> None:
+        columns = operator.source.variables
+        self._width = len(operator.keys)
+        self._grouping = Grouping(
+            [
+                (aggregate, None if aggregate.argument is None else columns.index(aggregate.argument))
+                for _, aggregate in operator.aggregates
+            ],
+            None if operator.member is None else columns.index(operator.member),
+            terms.value,
+        )
+        self._id_of = terms.dictionary.id_of
+        self._rows = Relation(len(columns))
+        self._groups: dict[Row, _Known] = {}
+        self.pending: Mapping[Row, int] = {}
+        self._carried = False
+        self._touched: dict[Row, _Known] = {}
+
+    def load(self, rows: dict[Row, int]) -> None:
+        self._rows = Relation(self._rows.arity, rows)
+        self._groups = {}
+        if self._rows.run is None:
+            self._groups = self._grouped(rows.items())
+
+    def _grouped(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, _Known]:
+        groups: dict[Row, _Known] = {}
+        width, add = self._width, self._grouping.add
+        for row, weight in rows:
+            key = row[:width]
+            known = groups.get(key)
+            if known is None:
+                known = groups[key] = _Known(self._grouping.group())
+            add(known.group, row, weight)
+        for key, known in groups.items():
+            known.row = self._row(key, known.group)
+        return groups
+
+    def _row(self, key: Row, group: Group) -> Row | None:
+        if not group.weight:
+            return None
+        id_of = self._id_of
+        return (*key, *[UNDEF if value is None else id_of(value.term) for value in group.results()])
+
+    def _known(self, key: Row) -> _Known:
+        """A group before it is touched."""
+        known = self._groups.get(key)
+        if known is None:
+            known = self._groups[key] = self._grouped(self._in_run(key)).get(key) or _Known(
+                self._grouping.group()
+            )
+        return known
+
+    def _in_run(self, key: Row) -> Iterator[tuple[Row, int]]:
+        run = self._rows.run
+        if run is None:
+            return iter(())
+        low, high = run.range(key)
+        assert run.weights is not None
+        rows = zip(*(view[low:high].tolist() for view in run.views), strict=True)
+        return zip(rows, run.weights[low:high].tolist(), strict=True)
+
+    def stage(self, delta: Mapping[Row, int]) -> None:
+        self.pending = delta
+        self._carried = False
+
+    def carry(self, delta: Mapping[Row, int]) -> Mapping[Row, int]:
+        """Cost: what the accumulators take to add a value, for each changed row of the source."""
+        self.stage(delta)
+        width, known_group, add = self._width, self._known, self._grouping.add
+        touched: dict[Row, _Known] = {}
+        for row, weight in delta.items():
+            key = row[:width]
+            known = touched.get(key)
+            if known is None:
+                known = touched[key] = known_group(key)
+            add(known.group, row, weight)
+        result: dict[Row, int] = {}
+        for key, known in touched.items():
+            old, new = known.row, self._row(key, known.group)
+            if old != new:
+                known.row = new
+                if old is not None:
+                    result[old] = -1
+                if new is not None:
+                    result[new] = 1
+        self._carried = True
+        self._touched = touched
+        return result
+
+    def commit(self) -> None:
+        if not self._carried:  # the operator's own change was computed elsewhere
+            self.carry(self.pending)
+        self._rows.stage(self.pending)
+        self._rows.commit()
+        self.pending = {}
+        for key, known in self._touched.items():
+            if known.row is None and not any(self._in_run(key)):
+                del self._groups[key]
+        self._touched = {}
+
+    def rollback(self) -> None:
+        """What was added to the accumulators is made again from the rows: this is rare, and always right."""
+        self.pending = {}
+        self.load(dict(self._rows.items()))
+
+    def items(self) -> Iterable[tuple[Row, int]]:
+        return self._rows.items()
+
+    def content(self) -> Iterable[tuple[Row, int]]:
+        if self.pending:  # the accumulators are ahead
+            yield from self.evaluate(self._rows.items())
+            return
+        for row, _ in self._rows.items():
+            self._known(row[: self._width])
+        for known in self._groups.values():
+            if known.row is not None:
+                yield known.row, 1
+
+    def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
+        for known in self._grouped(rows).values():
+            if known.row is not None:
+                yield known.row, 1
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes, estimated for the groups that were touched."""
+        return self._rows.nbytes + _BYTES_A_GROUP * len(self._groups)

@@ -1,0 +1,384 @@
+"""Aggregates (SPARQL 1.1 §18.5.1): what COUNT, SUM, MIN and the others make of the values of a group.
+
+Owns the accumulators that both executors use. Values come and go with weights, by the ids of their terms; 0
+is an error or an unbound variable. COUNT leaves errors out and SAMPLE takes another value; for the others one
+error in the group is an error of the aggregate, until it leaves. GROUP_CONCAT takes strings only, as CONCAT.
+Invariant: a result depends on the bag of values alone, never on the order in which they came or on what was
+there before: totals are exact and rounded once, ties are broken by the total order of terms.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Sequence
+from decimal import Decimal
+from heapq import heapify, heappop, heappush
+from typing import Any, Final, Protocol, TypeAlias
+
+from sparqlive.sparql.algebra import Aggregate
+from sparqlive.sparql.functions.numeric import divide
+from sparqlive.sparql.ordering import OrderKey, order_key
+from sparqlive.sparql.values import (
+    DECIMAL,
+    DOUBLE,
+    EXACT,
+    INTEGER,
+    LANGSTRING,
+    STRING,
+    ExpressionError,
+    Value,
+    decimal,
+    double,
+    integer,
+    single,
+    string,
+)
+
+ValueOf: TypeAlias = Callable[[int], Value | None]
+"""The value of a term's id; None for 0."""
+
+_FLOAT_BITS: Final = 1074  # every double is a multiple of 2 ** -1074
+_FEWEST_STALE: Final = 16
+
+
+class Accumulator(Protocol):
+    """The values of one aggregate in one group."""
+
+    def add(self, element: Any, weight: int) -> None:
+        """Values that come, or go if the weight is negative; an element is an id, or a row for `*`."""
+
+    def result(self) -> Value | None:
+        """None is an error."""
+
+
+class Grouping:
+    """The aggregates of one grouping: how rows are added to groups, and what comes out.
+
+    `aggregates` are given with the column of their argument, None for `*`. A row that has 0 in the column
+    `member` makes its group exist, and is no solution of it.
+    """
+
+    def __init__(
+        self, aggregates: Sequence[tuple[Aggregate, int | None]], member: int | None, value_of: ValueOf
+    ) -> None:
+        self._makers = [_maker(aggregate, value_of) for aggregate, _ in aggregates]
+        self._columns = [column for _, column in aggregates]
+        self._member = member
+
+    def group(self) -> Group:
+        return Group([make() for make in self._makers])
+
+    def add(self, group: Group, row: tuple[int, ...], weight: int) -> None:
+        group.weight += weight
+        if self._member is not None and not row[self._member]:
+            return
+        for accumulator, column in zip(group.accumulators, self._columns, strict=True):
+            accumulator.add(row if column is None else row[column], weight)
+
+
+class Group:
+    """A group: how many rows it has, and the accumulators of its aggregates."""
+
+    __slots__ = ("accumulators", "weight")
+
+    def __init__(self, accumulators: list[Accumulator]) -> None:
+        self.weight = 0
+        self.accumulators = accumulators
+
+    def results(self) -> list[Value | None]:
+        return [_result(accumulator) for accumulator in self.accumulators]
+
+
+def _result(accumulator: Accumulator) -> Value | None:
+    try:
+        return accumulator.result()
+    except ExpressionError:  # a number that is too long to be written
+        return None
+
+
+def _maker(aggregate: Aggregate, value_of: ValueOf) -> Callable[[], Accumulator]:
+    def plain() -> Accumulator:
+        match aggregate.name:
+            case "COUNT":
+                return _Count()
+            case "SUM":
+                return _Sum(value_of)
+            case "AVG":
+                return _Average(value_of)
+            case "MIN":
+                return _Extreme(value_of, _ascending)
+            case "MAX":
+                return _Extreme(value_of, _Descending)
+            case "SAMPLE":
+                return _Sample(value_of, _ascending)
+            case "GROUP_CONCAT":
+                return _Concatenation(value_of, aggregate.separator)
+        raise AssertionError(f"There is no aggregate {aggregate.name}.")
+
+    # Of equal values the least is the same: DISTINCT changes nothing there.
+    if aggregate.distinct and aggregate.name not in ("MIN", "MAX", "SAMPLE"):
+        return lambda: _Distinct(plain())
+    return plain
+
+
+class _Distinct:
+    """Each element once; an error is an element like others."""
+
+    __slots__ = ("_inner", "_weights")
+
+    def __init__(self, inner: Accumulator) -> None:
+        self._inner = inner
+        self._weights: dict[Hashable, int] = {}
+
+    def add(self, element: Any, weight: int) -> None:
+        old = self._weights.get(element, 0)
+        new = old + weight
+        if new:
+            self._weights[element] = new
+            if not old:
+                self._inner.add(element, 1)
+        else:
+            del self._weights[element]
+            self._inner.add(element, -1)
+
+    def result(self) -> Value | None:
+        return self._inner.result()
+
+
+class _Count:
+    __slots__ = ("_count",)
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, element: Any, weight: int) -> None:
+        if element != 0:
+            self._count += weight
+
+    def result(self) -> Value | None:
+        return integer(self._count)
+
+
+class _Sum:
+    """The exact total: of integers, of decimals, and of floating point numbers in units of 2 ** -1074."""
+
+    __slots__ = (
+        "_binary", "_count", "_decimals", "_doubles", "_errors", "_floats", "_infinite", "_integers", "_nans",
+        "_negative", "_tens", "_value_of",
+    )  # fmt: skip
+
+    def __init__(self, value_of: ValueOf) -> None:
+        self._value_of = value_of
+        self._errors = self._count = self._decimals = self._floats = self._doubles = 0
+        self._integers = self._binary = 0
+        self._tens = Decimal(0)
+        self._nans = self._infinite = self._negative = 0
+
+    def add(self, element: int, weight: int) -> None:
+        value = self._value_of(element)
+        if value is None or value.kind > DOUBLE:
+            self._errors += weight
+            return
+        self._count += weight
+        kind, number = value.kind, value.value
+        if kind == INTEGER:
+            self._integers += number * weight
+        elif kind == DECIMAL:
+            self._decimals += weight
+            self._tens = EXACT.fma(number, weight, self._tens)
+        else:
+            if kind == DOUBLE:
+                self._doubles += weight
+            else:
+                self._floats += weight
+            self._add_float(number, weight)
+
+    def _add_float(self, number: float, weight: int) -> None:
+        if math.isfinite(number):
+            numerator, denominator = number.as_integer_ratio()
+            self._binary += weight * (numerator << (_FLOAT_BITS + 1 - denominator.bit_length()))
+        elif number != number:
+            self._nans += weight
+        elif number > 0:
+            self._infinite += weight
+        else:
+            self._negative += weight
+
+    def result(self) -> Value | None:
+        if self._errors:
+            return None
+        if self._doubles or self._floats:
+            return self._floating(1)
+        return self._exact()
+
+    def _exact(self) -> Value:
+        """Without floating point numbers."""
+        return decimal(EXACT.add(self._tens, self._integers)) if self._decimals else integer(self._integers)
+
+    def _floating(self, divisor: int) -> Value:
+        """The total divided, rounded once to the widest type present."""
+        special = self._special()
+        if special is not None:
+            return double(special) if self._doubles else single(special)
+        numerator, denominator = self._binary + (self._integers << _FLOAT_BITS), 1 << _FLOAT_BITS
+        if self._decimals:
+            tens, ones = self._tens.as_integer_ratio()
+            numerator, denominator = numerator * ones + (tens << _FLOAT_BITS), denominator * ones
+        denominator *= divisor
+        if self._doubles:
+            return double(_nearest(numerator, denominator))
+        return single(_to_odd(numerator, denominator))
+
+    def _special(self) -> float | None:
+        if self._nans or (self._infinite and self._negative):
+            return math.nan
+        if self._infinite or self._negative:
+            return math.inf if self._infinite else -math.inf
+        return None
+
+
+class _Average(_Sum):
+    __slots__ = ()
+
+    def result(self) -> Value | None:
+        if self._errors:
+            return None
+        if not self._count:
+            return integer(0)
+        if self._doubles or self._floats:
+            return self._floating(self._count)
+        return divide(self._exact(), integer(self._count))
+
+
+def _nearest(numerator: int, denominator: int) -> float:
+    """The double nearest to a fraction (Python's division of integers rounds correctly); zero is positive."""
+    try:
+        return numerator / denominator + 0.0
+    except OverflowError:
+        return math.inf if numerator > 0 else -math.inf
+
+
+def _to_odd(numerator: int, denominator: int) -> float:
+    """A double that rounds to the single nearest to a fraction.
+
+    Where the fraction lies between two doubles, that is the one whose last bit is odd: it is not halfway
+    between two singles.
+    """
+    near = _nearest(numerator, denominator)
+    if not math.isfinite(near):
+        return near
+    ones, units = near.as_integer_ratio()
+    difference = numerator * units - ones * denominator
+    if not difference or math.frexp(near)[0] * 2**53 % 2:
+        return near
+    return math.nextafter(near, math.inf if difference > 0 else -math.inf)
+
+
+class _Descending:
+    """A key in the opposite order."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: OrderKey) -> None:
+        self.key = key
+
+    def __lt__(self, other: _Descending) -> bool:
+        return other.key < self.key
+
+
+def _ascending(key: OrderKey) -> OrderKey:
+    return key
+
+
+class _Extreme:
+    """The first value in an order: a heap whose entries are removed when they come to its top.
+
+    `_weights` has each id that the heap has, those that have left (stale) with weight zero.
+    """
+
+    __slots__ = ("_errors", "_heap", "_order", "_stale", "_value_of", "_weights")
+
+    def __init__(self, value_of: ValueOf, order: Callable[[OrderKey], Any]) -> None:
+        self._value_of = value_of
+        self._order = order
+        self._weights: dict[int, int] = {}
+        self._heap: list[tuple[Any, int]] = []
+        self._errors = self._stale = 0
+
+    def add(self, element: int, weight: int) -> None:
+        if not element:
+            self._errors += weight
+            return
+        old = self._weights.get(element)
+        if old is None:
+            self._weights[element] = weight
+            heappush(self._heap, self._entry(element))
+            return
+        new = self._weights[element] = old + weight
+        self._stale += (not new) - (not old)
+        if self._stale > max(_FEWEST_STALE, len(self._heap) // 2):
+            self._weights = {number: there for number, there in self._weights.items() if there}
+            self._heap = [entry for entry in self._heap if entry[1] in self._weights]
+            heapify(self._heap)
+            self._stale = 0
+
+    def _entry(self, element: int) -> tuple[Any, int]:
+        return self._order(order_key(self._value_of(element))), element
+
+    def result(self) -> Value | None:
+        return None if self._errors else self._first()
+
+    def _first(self) -> Value | None:
+        heap, weights = self._heap, self._weights
+        while heap:
+            first = heap[0][1]
+            if weights[first]:
+                return self._value_of(first)
+            heappop(heap)
+            del weights[first]
+            self._stale -= 1
+        return None
+
+
+class _Sample(_Extreme):
+    """Any value will do (§18.5.1.8): the first one, so that it depends on nothing else."""
+
+    __slots__ = ()
+
+    def result(self) -> Value | None:
+        return self._first()
+
+
+class _Concatenation:
+    """Strings in the order of their terms. The text is put together anew each time: that is its cost."""
+
+    __slots__ = ("_entries", "_errors", "_separator", "_value_of", "_weights")
+
+    def __init__(self, value_of: ValueOf, separator: str) -> None:
+        self._value_of = value_of
+        self._separator = separator
+        self._errors = 0
+        self._weights: dict[int, int] = {}
+        self._entries: list[tuple[OrderKey, int, str]] = []
+
+    def add(self, element: int, weight: int) -> None:
+        value = self._value_of(element)
+        if value is None or value.kind not in (STRING, LANGSTRING):
+            self._errors += weight
+            return
+        old = self._weights.get(element, 0)
+        if not old:
+            insort(self._entries, (order_key(value), element, value.lexical))
+        if old + weight:
+            self._weights[element] = old + weight
+        else:
+            del self._weights[element]
+            del self._entries[bisect_left(self._entries, (order_key(value), element))]
+
+    def result(self) -> Value | None:
+        if self._errors:
+            return None
+        weights = self._weights
+        texts = [text for _, number, text in self._entries for _ in range(weights[number])]
+        return string(self._separator.join(texts))
