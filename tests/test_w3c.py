@@ -1,7 +1,8 @@
 """The W3C query evaluation tests, each as a view kept in three ways that must give the same result.
 
 At once: the data is there when the view is registered. In pieces: the view is there first and the quads
-arrive in a random order. With a detour: other quads are inserted and deleted again. A test whose feature is
+arrive in a random order. With a detour: other quads are inserted and deleted again. A query with volatile
+functions, which no view keeps, is evaluated once. A test whose feature is
 refused is skipped with the refusal's sentence; the summary at the end of the run counts them by sentence.
 """
 
@@ -13,6 +14,9 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
+from sparqlive.plan.checks import calls_in
+from sparqlive.sparql.expressions import volatile_function
+from sparqlive.sparql.syntax import parse_query
 from tests.conftest import W3C, W3C_ABSENT
 from tests.oracle import Weights, add, assert_same, show
 from tests.w3c import EvaluationTest, isomorphic, read_tests, same_solutions
@@ -46,6 +50,9 @@ def test_the_suites_are_complete() -> None:
 @pytest.mark.parametrize("test", [case(test) for test in TESTS])
 def test_evaluation(test: EvaluationTest) -> None:
     quads = test.quads()
+    if is_volatile(test):
+        once(test, quads)
+        return
     skip_if_refused(test)
     at_once(test, quads)
     in_pieces(test, quads)
@@ -59,6 +66,24 @@ def skip_if_refused(test: EvaluationTest) -> None:
             session.view("view", test.query, base=test.base)
         except sparqlive.Unsupported as refusal:
             pytest.skip(str(refusal))
+
+
+def is_volatile(test: EvaluationTest) -> bool:
+    """Whether the query calls RAND, NOW, UUID, STRUUID or BNODE: it is evaluated once, and not kept."""
+    query = parse_query(test.query, test.base)
+    return any(volatile_function(call) for call in calls_in(query.pattern))
+
+
+def once(test: EvaluationTest, quads: list[ox.Quad]) -> None:
+    with sparqlive.open() as session:
+        session.load(quads)
+        with pytest.raises(sparqlive.Unsupported, match="another value each time"):
+            session.view("view", test.query, base=test.base)
+        try:
+            answer = session.query(test.query, base=test.base)
+        except sparqlive.Unsupported as refusal:
+            pytest.skip(str(refusal))
+        compare(test, answer, "as a one-off query")
 
 
 def at_once(test: EvaluationTest, quads: list[ox.Quad]) -> None:
@@ -117,7 +142,7 @@ def strangers(quads: list[ox.Quad], rng: random.Random) -> list[ox.Quad]:
     return list(found)[:20]
 
 
-def compare(test: EvaluationTest, view: sparqlive.View, way: str) -> None:
+def compare(test: EvaluationTest, view: sparqlive.View | sparqlive.Answer, way: str) -> None:
     actual = view.weights()
     expected = test.expected(view.variables)
     if expected is None:

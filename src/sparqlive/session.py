@@ -33,6 +33,7 @@ from sparqlive.live.quads import Change, Quads
 from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
+from sparqlive.plan.once import fixed
 from sparqlive.plan.operators import Operator
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
@@ -350,6 +351,8 @@ class Session:
     def _plan(self, text: str, base: str | None, volatile: bool) -> tuple[Query, Operator]:
         parsed = parse_query(text, base)
         check_functions(parsed, volatile)
+        if volatile:
+            parsed = fixed(parsed)
         return parsed, translate(parsed, self.default_graph == "union")
 
     def check(self) -> None:

@@ -22,6 +22,7 @@ from sparqlive.live.once import compute_once
 from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
+from sparqlive.plan.once import fixed
 from sparqlive.plan.translate import translate
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
 from sparqlive.sparql import algebra as al
@@ -171,7 +172,7 @@ class _Request:
             dataset = al.Dataset((operation.with_graph,), None)
         query = al.Query("SELECT", al.Project(operation.pattern, variables), variables, dataset)
         check_functions(query, volatile=True)
-        return compute_once(translate(query, self._union_default), self._quads, self._terms)
+        return compute_once(translate(fixed(query), self._union_default), self._quads, self._terms)
 
     def _filled(
         self, template: Sequence[QuadPattern], variables: Sequence[Var], solutions: Mapping[Row, int]

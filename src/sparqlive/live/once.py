@@ -1,16 +1,111 @@
-"""A plan that is evaluated once: its result on the quads as they are, and no trace of it afterwards."""
+"""A plan that is evaluated once: its result on the quads as they are, and no trace of it afterwards.
+
+Owns volatile functions: RAND, UUID, STRUUID and BNODE are called once for each solution, equal ones included,
+however the rest of the plan is carried out. So bindings and filters that call one are evaluated first, and
+stand in the plan as tables. Refuses volatile functions anywhere else.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields
+
+from pyoxigraph import BlankNode
+
+from sparqlive.errors import Unsupported
 from sparqlive.live.maintained import Maintained
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
-from sparqlive.plan.operators import Operator
+from sparqlive.plan import operators as op
+from sparqlive.plan.checks import calls_in
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
+from sparqlive.plan.rewrites.walk import with_children
+from sparqlive.sparql.expressions import (
+    Evaluate,
+    ExpressionError,
+    compile_condition,
+    compile_expression,
+    volatile_function,
+)
+from sparqlive.sparql.values import Value
 from sparqlive.zset.relation import Row
 
+_Values = list[Value | None]
 
-def compute_once(plan: Operator, quads: Quads, terms: Terms) -> dict[Row, int]:
+
+def compute_once(plan: op.Operator, quads: Quads, terms: Terms) -> dict[Row, int]:
     with quads.temporary():
-        return Maintained(store_unreachable(rewrite(plan)), quads, terms).compute()
+        return _compute(_Volatile(quads, terms).settled(plan), quads, terms)
+
+
+def _compute(plan: op.Operator, quads: Quads, terms: Terms) -> dict[Row, int]:
+    return Maintained(store_unreachable(rewrite(plan)), quads, terms).compute()
+
+
+class _Volatile:
+    def __init__(self, quads: Quads, terms: Terms) -> None:
+        self._quads = quads
+        self._terms = terms
+        # By identity: the solutions around an EXISTS stand in its body too, and have the same values there.
+        self._tables: dict[int, op.Table] = {}
+
+    def settled(self, plan: op.Operator) -> op.Operator:
+        """The plan with tables where it would call a volatile function."""
+        chain, source = _chain(plan)
+        if any(_volatile_in(step) for step in chain):
+            if id(plan) not in self._tables:
+                self._tables[id(plan)] = self._table(plan, chain, source)
+            return self._tables[id(plan)]
+        name = _volatile_in(plan)
+        if name is not None:
+            raise Unsupported(
+                f"{name}() is called where it has no single value for a solution: "
+                f"bind it to a variable with BIND, and use that."
+            )
+        return with_children(plan, [self.settled(child) for child in plan.children])
+
+    def _table(self, plan: op.Operator, chain: list[op.Filter | op.Extend], source: op.Operator) -> op.Table:
+        solutions = _compute(self.settled(source), self._quads, self._terms)
+        nodes: dict[str, BlankNode] = {}  # those of one solution: BNODE("a") is the same node in all of it
+        steps = [_step(step, nodes) for step in chain]
+        rows = []
+        for row, weight in solutions.items():
+            for _ in range(weight):
+                nodes.clear()
+                values = [self._terms.value(number) for number in row]
+                if all(step(values) for step in steps):
+                    rows.append(tuple(None if value is None else value.term for value in values))
+        return op.Table(plan.variables, tuple(rows))
+
+
+def _chain(plan: op.Operator) -> tuple[list[op.Filter | op.Extend], op.Operator]:
+    """The filters and bindings at the top of a plan, lowest first, and what is under them."""
+    steps = []
+    while isinstance(plan, op.Filter | op.Extend):
+        steps.append(plan)
+        plan = plan.source
+    return steps[::-1], plan
+
+
+def _volatile_in(plan: op.Operator) -> str | None:
+    """The volatile function that an operator calls itself."""
+    own = tuple(getattr(plan, field.name) for field in fields(plan))  # type: ignore[arg-type]
+    parts = tuple(item for item in own if not isinstance(item, op.Operator) and item is not plan.children)
+    return next((name for call in calls_in(parts) if (name := volatile_function(call))), None)
+
+
+def _step(step: op.Filter | op.Extend, nodes: dict[str, BlankNode]) -> Callable[[_Values], bool]:
+    """Adds a binding to a solution, or tests it."""
+    if isinstance(step, op.Filter):
+        return compile_condition(step.condition, step.source.variables, blank_nodes=nodes)
+    evaluate: Evaluate = compile_expression(step.expression, step.source.variables, blank_nodes=nodes)
+
+    def bind(values: _Values) -> bool:
+        try:
+            values.append(evaluate(values))
+        except ExpressionError:
+            values.append(None)
+        return True
+
+    return bind

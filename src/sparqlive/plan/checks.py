@@ -13,7 +13,7 @@ from sparqlive.sparql.expressions import check_expression, volatile_function
 
 def check_functions(query: al.Query, volatile: bool) -> None:
     """Refuses unknown functions; and volatile ones unless they are allowed."""
-    for call in _calls(query.pattern):
+    for call in calls_in(query.pattern):
         check_expression(call)
         name = volatile_function(call)
         if name is not None and not volatile:
@@ -23,13 +23,13 @@ def check_functions(query: al.Query, volatile: bool) -> None:
             )
 
 
-def _calls(item: Any) -> Iterator[al.Call]:
+def calls_in(item: Any) -> Iterator[al.Call]:
     """The outermost calls of all expressions, those inside EXISTS included."""
     if isinstance(item, al.Call):
         yield item
     if isinstance(item, tuple):
         for part in item:
-            yield from _calls(part)
+            yield from calls_in(part)
     elif is_dataclass(item):
         for field in fields(item):
-            yield from _calls(getattr(item, field.name))
+            yield from calls_in(getattr(item, field.name))

@@ -1,0 +1,50 @@
+"""A query that is evaluated once, not kept: what is fixed before it is planned.
+
+NOW() is one moment for the whole query (§17.4.5.1). SERVICE asks nobody: it is refused, and with SILENT it is
+one solution without bindings, as of an endpoint that cannot be reached (Federated Query §2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from sparqlive.errors import Unsupported
+from sparqlive.sparql import algebra as al
+from sparqlive.sparql.expressions import compile_expression
+
+
+def fixed(query: al.Query) -> al.Query:
+    moment = al.Constant(compile_expression(al.Call("NOW", ()), ())(()).term)
+
+    def fix(item: Any) -> Any:
+        match item:
+            case al.Call("NOW", ()):
+                return moment
+            case al.Service(_, _, True):
+                return al.BasicPattern(())
+            case al.Service(name):
+                raise Unsupported(
+                    f"SERVICE {name} is refused: no other endpoint is asked. Load its data into a graph, or "
+                    f"write SERVICE SILENT to go on without it."
+                )
+        return _with_parts(item, fix)
+
+    return replace(query, pattern=fix(query.pattern))
+
+
+def _with_parts(item: Any, new: Callable[[Any], Any]) -> Any:
+    """The same pattern or expression with other parts; itself if they are the same."""
+    if isinstance(item, tuple):
+        parts = tuple(new(part) for part in item)
+        return item if all(a is b for a, b in zip(parts, item, strict=True)) else parts
+    if not is_dataclass(item) or isinstance(item, type | al.Var):
+        return item
+    changes = {}
+    for field in fields(item):
+        old = getattr(item, field.name)
+        part = new(old)
+        if part is not old:
+            changes[field.name] = part
+    return replace(item, **changes) if changes else item
