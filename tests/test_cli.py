@@ -110,6 +110,15 @@ def test_multiplicities_are_written(shop: Shop) -> None:
     assert shop("query", "SELECT ?p { ?s ?p ?o }").count("<http://x/price>") == 2
 
 
+def test_an_update_is_one_epoch(filled: Shop) -> None:
+    update = "DELETE { ?i <http://x/price> ?p } INSERT { ?i <http://x/price> 1 } WHERE { ?i <http://x/price> ?p }"
+    assert "+2 −2  prices 4" in filled("update", f"{update} ; CLEAR GRAPH <http://x/absent>")
+    (filled.folder / "clear.ru").write_text("CLEAR ALL", encoding="utf-8")
+    assert "+0 −3  prices 2" in filled("update", "--file", "clear.ru")
+    assert "line 1, column 1" in filled("update", "CLEER ALL", code=1)
+    assert "one of the two" in filled("update", code=1)
+
+
 def test_watch_prints_the_content_and_then_the_changes(filled: Shop) -> None:
     lines = filled("watch", "prices", "day.changes").splitlines()
     assert lines[0] == "@ epoch 1, the whole content"

@@ -147,6 +147,29 @@ def apply(
 
 
 @app.command()
+def update(
+    store: Store,
+    text: Annotated[
+        str | None, typer.Argument(metavar="UPDATE", help="SPARQL Update text, or - for standard input.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with it, in its place.")] = None,
+    strategy: Annotated[
+        Strategy, typer.Option(help="How the changes are carried to the views.")
+    ] = Strategy.auto,
+    default_graph: Default = None,
+) -> None:
+    """Carry out a SPARQL Update request as one epoch, and say what it changed."""
+    if (text is None) == (file is None):
+        raise sparqlive.Error("Give the update as text (- for standard input) or with --file, one of the two.")
+    progress = Progress()
+    given = _read(file) if file is not None else sys.stdin.read() if text == "-" else str(text)
+    with _open(store, default_graph) as session:
+        start = time.perf_counter()
+        epoch = session.update(given, strategy=strategy.value)
+        progress.epoch(epoch, "update" if file is None else str(file), time.perf_counter() - start)
+
+
+@app.command()
 def query(store: Store, query: QueryArgument, output: Output = None, default_graph: Default = None) -> None:
     """Evaluate a query once."""
     with _open(store, default_graph) as session:
@@ -268,6 +291,13 @@ def _query_text(given: str) -> str:
         return Path(given).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise sparqlive.Error(f"{given} is neither a query nor a file that can be read: {error}.") from error
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise sparqlive.Error(f"{file} cannot be read: {error}.") from error
 
 
 def _applied(

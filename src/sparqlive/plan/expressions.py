@@ -73,9 +73,16 @@ def rename_expression(expression: al.Expression, names: Mapping[Var, Var]) -> al
 
 
 def rename(plan: op.Operator, names: Mapping[Var, Var]) -> op.Operator:
-    """The plan with variables replaced throughout."""
+    """The plan with variables replaced throughout; an operator that stands in two places is still one."""
     if not names:
         return plan
+    done: dict[int, op.Operator] = {}
+
+    def renamed(operator: op.Operator) -> op.Operator:
+        if id(operator) not in done:
+            changes = {field.name: new(getattr(operator, field.name)) for field in fields(operator)}  # type: ignore[arg-type]
+            done[id(operator)] = type(operator)(**changes)
+        return done[id(operator)]
 
     def new(item: Any) -> Any:
         if isinstance(item, Var):
@@ -83,12 +90,11 @@ def rename(plan: op.Operator, names: Mapping[Var, Var]) -> op.Operator:
         if isinstance(item, al.Call | al.Aggregate):
             return rename_expression(item, names)
         if isinstance(item, op.Operator):
-            return rename(item, names)
+            return renamed(item)
         if isinstance(item, op.NamedGraphs):
             return replace(item, variable=names.get(item.variable, item.variable))
         if isinstance(item, tuple):
             return tuple(new(part) for part in item)
         return item
 
-    changes = {field.name: new(getattr(plan, field.name)) for field in fields(plan)}  # type: ignore[arg-type]
-    return type(plan)(**changes)
+    return renamed(plan)
