@@ -111,7 +111,9 @@ def test_multiplicities_are_written(shop: Shop) -> None:
 
 
 def test_an_update_is_one_epoch(filled: Shop) -> None:
-    update = "DELETE { ?i <http://x/price> ?p } INSERT { ?i <http://x/price> 1 } WHERE { ?i <http://x/price> ?p }"
+    update = (
+        "DELETE { ?i <http://x/price> ?p } INSERT { ?i <http://x/price> 1 } WHERE { ?i <http://x/price> ?p }"
+    )
     assert "+2 −2  prices 4" in filled("update", f"{update} ; CLEAR GRAPH <http://x/absent>")
     (filled.folder / "clear.ru").write_text("CLEAR ALL", encoding="utf-8")
     assert "+0 −3  prices 2" in filled("update", "--file", "clear.ru")

@@ -160,7 +160,9 @@ def update(
 ) -> None:
     """Carry out a SPARQL Update request as one epoch, and say what it changed."""
     if (text is None) == (file is None):
-        raise sparqlive.Error("Give the update as text (- for standard input) or with --file, one of the two.")
+        raise sparqlive.Error(
+            "Give the update as text (- for standard input) or with --file, one of the two."
+        )
     progress = Progress()
     given = _read(file) if file is not None else sys.stdin.read() if text == "-" else str(text)
     with _open(store, default_graph) as session:
