@@ -115,14 +115,12 @@ def hidden(start: str, end: str, pattern: str) -> str:
 
 @st.composite
 def path_patterns(draw: st.DrawFn) -> Text:
-    """Property paths: sequence, inverse, alternative, negated sets, and the optional step."""
+    """Property paths: sequence, inverse, alternative, negated sets, optional and repeated steps."""
     start = draw(subjects)
     end = draw(st.sampled_from([name for name in VARIABLES if name != start]))
     first, second = draw(predicates), draw(predicates)
-    kind = draw(
-        st.sampled_from(("sequence", "inverse", "alternative", "negated", "negated-inverse", "optional"))
-    )
-    match kind:
+    kinds = ("sequence", "inverse", "alternative", "negated", "negated-inverse", "optional", *["closure"] * 3)
+    match draw(st.sampled_from(kinds)):
         case "sequence":
             return plain(f"{start} {first}/{second} {end} .")
         case "inverse":
@@ -136,11 +134,34 @@ def path_patterns(draw: st.DrawFn) -> Text:
         case "negated-inverse":
             step = f"{end} ?step {start} FILTER(?step NOT IN ({first}))"
             return Text(f"{start} !^{first} {end} .", lambda names: hidden(start, end, step))
+        case "closure":
+            return draw(closures(start, end))
     text = f"{start} {first}? {end} ."
     if start.startswith("?"):
         return plain(text)
     step = f"{{ VALUES {end} {{ {start} }} }} UNION {{ {start} {first} {end} }}"
     return Text(text, lambda names: f"{{ SELECT DISTINCT {end} WHERE {{ {step} }} }}")
+
+
+@st.composite
+def closures(draw: st.DrawFn, start: str, end: str) -> Text:
+    """`+` and `*` over steps of all kinds; an end may be constant, both ends one variable."""
+    first, second = draw(predicates), draw(predicates)
+    steps = ("%s", "%s", "^%s", "(%s/%s)", "(%s|^%s)", "!%s", "(%s+/%s)", "(%s?/%s?)", "(%s*|%s)", "(!%s|%s)")
+    template = draw(st.sampled_from(steps))
+    step = template % (first, second)[: template.count("%s")]
+    end = draw(st.sampled_from((end, end, end, start, *map(str, NODES), "1")))
+    if draw(st.booleans()) and "?" not in template and "*" not in template:
+        return plain(f"{start} ({step})+ {end} .")
+    text = f"{start} ({step})* {end} ."
+    terms = [term for term in (start, end) if not term.startswith("?")]
+    if not terms:
+        return plain(text)
+    if len(terms) == 2:
+        return Text(text, lambda names: "" if start == end else f"{start} ({step})+ {end} .")
+    name = end if terms == [start] else start
+    pattern = f"{{ VALUES {name} {{ {terms[0]} }} }} UNION {{ {start} ({step})+ {end} }}"
+    return Text(text, lambda names: f"{{ SELECT DISTINCT {name} WHERE {{ {pattern} }} }}")
 
 
 @st.composite

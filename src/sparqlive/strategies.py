@@ -16,6 +16,7 @@ from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Inputs, Maintained
 from sparqlive.live.quads import Change
 from sparqlive.zset.relation import Row
+from sparqlive.zset.zset import difference
 
 if TYPE_CHECKING:
     from sparqlive.spark.carry import Carrier
@@ -90,7 +91,7 @@ class Strategies:
         if strategy == "live":
             return maintained.delta(inputs)
         if strategy == "rebuild" and (self.carrier is None or not self.spark_started):
-            return self._rebuild(maintained, *maintained.rebuilt())
+            return self._changed(maintained, maintained.rebuilt())
         on_spark = self._spark if strategy == "spark" else self._spark_rebuild
         try:
             return on_spark(maintained, changes)
@@ -139,23 +140,15 @@ class Strategies:
         assert self.carrier is not None
         plans = [maintained.plan, *maintained.state_sources().values()]
         result, *states = self.carrier().contents(plans, changes, maintained.parameter_rows())
-        return self._rebuild(maintained, result, states)
-
-    def _rebuild(
-        self, maintained: Maintained, result: dict[Row, int], states: list[dict[Row, int]]
-    ) -> dict[Row, int]:
-        """The delta of a content computed from scratch: the difference to what is there."""
         old = maintained.state_rows()
         maintained.take(
-            {number: _difference(new, old[number]) for number, new in zip(old, states, strict=True)}
+            {number: difference(new, old[number]) for number, new in zip(old, states, strict=True)}
         )
-        return _difference(result, self._keeper.rows_of(maintained))
+        return self._changed(maintained, result)
 
-
-def _difference(new: Mapping[Row, int], old: Mapping[Row, int]) -> dict[Row, int]:
-    delta = {row: weight - old.get(row, 0) for row, weight in new.items() if weight != old.get(row, 0)}
-    delta.update({row: -weight for row, weight in old.items() if row not in new})
-    return delta
+    def _changed(self, maintained: Maintained, result: dict[Row, int]) -> dict[Row, int]:
+        """The delta of a result that was computed from scratch: the difference to what is there."""
+        return difference(result, self._keeper.rows_of(maintained))
 
 
 def _reason(strategy: str, wanted: Strategy, estimates: Mapping[str, float], rows: int) -> str:

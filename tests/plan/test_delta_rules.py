@@ -59,6 +59,8 @@ def text(rule: Rule) -> str:
             return f"flips({name(operator.right)}, Δ{name(operator.right)})"
         case Signs(operator, argument):
             return f"signs({name(operator.source)}, {text(argument)})"
+        case rules.Redone(operator, argument):
+            return f"redone({name(operator.source)}, {text(argument)})"
     raise AssertionError(rule)
 
 
@@ -88,6 +90,7 @@ RULES: list[tuple[op.Operator, str]] = [
     (op.Semi(A, B, keep=True), "(ΔA ⋉ B) + A′ ⋈ flips(B, ΔB)"),
     (op.Mark(A, B, Z), "(ΔA μ B) + A′ ⋈ flips(B, ΔB)"),
     (op.Distinct(A), "signs(A, ΔA)"),
+    (op.Closure(A, (), X, Y), "redone(A, ΔA)"),
 ]
 
 
@@ -108,7 +111,7 @@ def parts(rule: Rule) -> Iterator[Rule]:
         case Times(inner) | Plus(inner):
             for item in inner:
                 yield from parts(item)
-        case Apply(_, argument) | Signs(_, argument):
+        case Apply(_, argument) | Signs(_, argument) | rules.Redone(_, argument):
             yield argument
         case Outer(left, right, _) | rules.Tested(_, left, right):
             yield left

@@ -96,6 +96,8 @@ def _text(plan: op.Operator) -> str:
             return f"π[{names(columns)}]{_bracketed(source)}"
         case op.Distinct(source):
             return f"δ{_bracketed(source)}"
+        case op.Closure(source, _, start, end):
+            return f"paths[{shown(start)} {shown(end)}]{_bracketed(source)}"
         case op.Stored(source, keys):
             return f"stored[{' | '.join(map(names, keys))}]{_bracketed(source)}"
         case op.LeftJoin(left, right, condition):

@@ -12,7 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparqlive.live import distinct, extend, group, join, keyed, leaves, left_join, mark, scan, semi, stored
+from sparqlive.live import (
+    closure,
+    distinct,
+    extend,
+    group,
+    join,
+    keyed,
+    leaves,
+    left_join,
+    mark,
+    scan,
+    semi,
+    stored,
+)
 from sparqlive.live.code import Continue, Env, Function, Local, Program, Result, times, tuple_of
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
@@ -102,6 +115,8 @@ class Compiler:
                 self.states[number] = distinct.Counts(len(node.operator.variables))
             elif isinstance(node.operator, op.Group):
                 self.states[number] = group.Groups(node.operator, terms)
+            elif isinstance(node.operator, op.Closure):
+                self.states[number] = closure.ClosureState(node.operator, terms.dictionary.id_of)
             elif isinstance(node.operator, op.Stored | op.Parameters):
                 self.states[number] = stored.StoredRows(node.operator)
         self._made: dict[tuple[Any, ...], str] = {}
@@ -244,6 +259,8 @@ class Compiler:
                 self.part(f, node.children[0], state, env, weight, read, marked)
             case op.Distinct():
                 distinct.loop(self, f, node, state, env, weight, then)
+            case op.Closure():
+                closure.loop(self, f, node, state, env, weight, then)
             case op.Keyed():
                 keyed.loop(self, f, node, state, env, weight, then)
             case op.Stored() | op.Parameters():

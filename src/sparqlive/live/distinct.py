@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
@@ -26,6 +26,13 @@ class Counts(Relation):
             if sign:
                 result[row] = sign
         return result
+
+    def own_rows(self) -> Iterator[Row]:
+        """The solutions, each once, before the epoch."""
+        return (row for row, _ in self.items())
+
+    def row_count(self) -> int:
+        return len(self)
 
 
 def loop(

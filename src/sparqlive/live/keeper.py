@@ -29,7 +29,7 @@ FAMILY_SIZE = 8
 
 
 class Content:
-    """The rows of a plan. `rows` is None where the counts under a DISTINCT at the top are the rows."""
+    """The rows of a plan. `rows` is None where the operator at the top keeps them: DISTINCT, or a closure."""
 
     def __init__(
         self, plan: op.Operator, maintained: Maintained | None, rows: Relation | None, scope: str = ""
@@ -62,7 +62,7 @@ class Content:
         if self.rows is not None:
             return self.rows.items()
         assert self.maintained is not None
-        return ((row, 1) for row, _ in self.maintained.top_counts().items())
+        return ((row, 1) for row in self.maintained.top_state().own_rows())
 
     def add(self, delta: Mapping[Row, int]) -> None:
         if self.rows is not None:
@@ -70,7 +70,10 @@ class Content:
             self.rows.commit()
 
     def row_count(self) -> int:
-        return len(self.rows if self.rows is not None else self.maintained.top_counts())  # type: ignore[union-attr]
+        if self.rows is not None:
+            return len(self.rows)
+        assert self.maintained is not None
+        return int(self.maintained.top_state().row_count())
 
     def sizes(self) -> dict[int, tuple[int, int]]:
         """Rows and bytes of what is stored, by the number of the operator; the result under -1."""
@@ -250,7 +253,7 @@ class Keeper:
     ) -> Content:
         maintained = Maintained(store_unreachable(plan), self._quads, self._terms, saved, self._scope)
         content = Content(plan, maintained, None, self._scope)
-        if not isinstance(plan, op.Distinct):
+        if not isinstance(maintained.plan, op.Distinct | op.Closure):
             content.rows = _rows(content, saved, maintained.compute)
         self._single[maintained] = content
         self._dispatcher.add(maintained)

@@ -16,8 +16,8 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import hash_of
-from sparqlive.zset.relation import Relation, Row
-from sparqlive.zset.zset import without_zeros
+from sparqlive.zset.relation import Row
+from sparqlive.zset.zset import difference, without_zeros
 
 Saved = Callable[[str, op.Operator], dict[Row, int] | None]
 """Gives the content of a named relation, that of the operator, if it was saved or computed elsewhere."""
@@ -68,10 +68,9 @@ class Maintained:
         self.seconds_to_compute = time.perf_counter() - start
         return result
 
-    def top_counts(self) -> Relation:
-        """The counts of a DISTINCT at the top: its rows are the result."""
-        counts: Relation = self._compiler.states[self._compiler.root.number]
-        return counts
+    def top_state(self) -> Any:
+        """The state of the operator at the top, where it tells the result's rows: DISTINCT or a closure."""
+        return self._compiler.states[self._compiler.root.number]
 
     # A plan with parameters
 
@@ -122,17 +121,19 @@ class Maintained:
                 return list(self._compiler.states[node.number].rows)
         return []
 
-    def rebuilt(self) -> tuple[dict[Row, int], list[dict[Row, int]]]:
-        """The result and what operators store, after the epoch under way, from scratch."""
-        contents = []
-        for node in (
-            self._compiler.root,
-            *(self._compiler.nodes[n].children[0] for n in self.state_sources()),
-        ):
-            content: dict[Row, int] = {}
-            self._compiler.content(node, state=State.NEW)(content)
-            contents.append(content)
-        return contents[0], contents[1:]
+    def rebuilt(self) -> dict[Row, int]:
+        """The result after the epoch under way, from scratch.
+
+        What operators store is staged, lowest first: what is computed next reads it.
+        """
+        for number, state in self._compiler.states.items():
+            if not isinstance(self._compiler.nodes[number].operator, op.Parameters):
+                content: dict[Row, int] = {}
+                self._compiler.content(self._compiler.nodes[number].children[0], state=State.NEW)(content)
+                self.take({number: difference(content, dict(state.items()))})
+        result: dict[Row, int] = {}
+        self._compiler.content(self._compiler.root, state=State.NEW)(result)
+        return result
 
     def take(self, deltas: Mapping[int, Mapping[Row, int]]) -> None:
         """Stages the deltas of what operators store, computed elsewhere."""

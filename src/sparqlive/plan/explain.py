@@ -30,7 +30,7 @@ from sparqlive.plan.delta import (
 from sparqlive.plan.forms import Form, Part, centre_of, decompose, form_of
 from sparqlive.plan.keys import keys_of_flips
 from sparqlive.plan.parts import independent_parts
-from sparqlive.plan.wording import Node, Words, named, text_of_expression
+from sparqlive.plan.wording import Node, Words, named, text_of_expression, text_of_term
 from sparqlive.sparql.algebra import Expression, Var
 
 __all__ = ["RESULT", "explain", "text_of_expression"]
@@ -76,11 +76,8 @@ class _Explanation:
             words = self._words.operator(node.operator)
             if self._apart and node is self._root:
                 words = "product of parts that share no variable"
-            stored = (
-                "  (stored)"
-                if node in self._results or isinstance(node.operator, op.Distinct | op.Keyed)
-                else ""
-            )
+            keeps = node in self._results or isinstance(node.operator, op.Distinct | op.Keyed)
+            stored = "  (stored)" if keeps else ""
             lines.append(f"{'  ' * node.depth}{node.name}  {words}{stored}")
         yield from lines
         if any("°" in line for line in lines):
@@ -113,6 +110,9 @@ class _Explanation:
             yield "signs(A, ΔA): +1 where the count of a solution becomes positive, -1 where it ends."
         if any(isinstance(o, op.Keyed) for o in operators):
             yield "redone(A, ΔA): for each key that ΔA touches, minus the old rows, plus the new ones."
+        if any(isinstance(o, op.Closure) for o in operators):
+            yield "redone of paths: a step that joins or parts nothing costs a lookup or a short search,"
+            yield "  any other what it joins or parts and the steps around that."
         if any(isinstance(getattr(o, "graph", None), op.MergedGraphs) for o in operators):
             yield "In a union of graphs a triple enters with its first graph and leaves with its last one."
 
@@ -127,6 +127,8 @@ class _Explanation:
                 yield f"{node.name}{self._size(-number)}: a part of the result"
         elif isinstance(self._root.operator, op.Distinct):
             yield f"result: the solutions that {self._root.name} counts"
+        elif isinstance(self._root.operator, op.Closure):
+            yield f"result: the ends that the paths of {self._root.name} join"
         else:
             yield f"{'' if below else 'nothing but the '}result{self._size(RESULT)}"
         yield from below
@@ -139,8 +141,17 @@ class _Explanation:
                     yield f"{node.name}{size}: how often each solution occurs below DISTINCT"
                 case op.Group():
                     yield f"{node.name}{size}: each group's values, and what its aggregates need of them"
+                case op.Closure() as closure:
+                    yield f"{node.name}{size}: its steps, and {self._what_is_reached(closure)}"
                 case op.Stored() as stored:
                     yield f"{node.name}{size}: {self._why_stored(stored)}"
+
+    def _what_is_reached(self, closure: op.Closure) -> str:
+        if not isinstance(closure.start, Var):
+            return f"a tree of what {text_of_term(closure.start)} reaches"
+        if not isinstance(closure.end, Var):
+            return f"a tree of what reaches {text_of_term(closure.end)}"
+        return "for each node what it reaches, shared by the nodes of a cycle"
 
     def _why_stored(self, stored: op.Stored) -> str:
         reasons = []

@@ -400,6 +400,27 @@ class Group(Keyed):
 
 
 @dataclass(frozen=True)
+class Closure(Keyed):
+    """Paths of one or more steps (`+`): each pair of nodes that they join once, for each key.
+
+    The source's columns are the start and the end of a step, then the keys. `start` and `end` are what the
+    ends of the whole path are: different variables, or terms, which are a fixed end. A path of no steps is
+    made of steps that lead from a node to itself.
+    """
+
+    start: VarOrTerm
+    end: VarOrTerm
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return (*(term for term in (self.start, self.end) if isinstance(term, Var)), *self.keys)
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return frozenset(self.variables)
+
+
+@dataclass(frozen=True)
 class Stored(Keeping):
     """The same solutions, kept in memory and indexed, because keys cannot be pushed into the source."""
 

@@ -115,6 +115,8 @@ class Reference:
                 return self.content(source, state).distinct()
             case op.Group(source):
                 return _groups(plan, self.content(source, state))
+            case op.Closure():
+                return ZSet((row, 1) for row in _paths(plan, self.content(plan.source, state)))
             case _:
                 return _linear(plan, of(plan.children[0])[1], plan.children[0].variables)
 
@@ -209,6 +211,35 @@ def _matches(scan: op.Scan, graphs: Graphs) -> Iterator[Row]:
                 for wanted, term in zip(pattern, triple, strict=True)
             ):
                 yield tuple(found[v] for v in scan.variables)
+
+
+def _paths(closure: op.Closure, steps: Solutions) -> set[Row]:
+    """§18.4: from the end of each first step, everything that ALP adds to the visited nodes."""
+    following: dict[Row, dict[Term | None, set[Term | None]]] = {}
+    for at, to, *keys in steps.weights:
+        following.setdefault(tuple(keys), {}).setdefault(at, set()).add(to)
+    found: set[Row] = set()
+    for key, after in following.items():
+        for start in after if isinstance(closure.start, Var) else {closure.start} & after.keys():
+            visited: set[Term | None] = set()
+            for first in after[start]:
+                _add_all_reached(first, after, visited)
+            for end in visited if isinstance(closure.end, Var) else {closure.end} & visited:
+                ends = [t for t, v in ((start, closure.start), (end, closure.end)) if isinstance(v, Var)]
+                found.add((*ends, *key))
+    return found
+
+
+def _add_all_reached(
+    node: Term | None, after: dict[Term | None, set[Term | None]], visited: set[Term | None]
+) -> None:
+    """ALP of §18.4, without its recursion."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if node not in visited:
+            visited.add(node)
+            waiting.extend(after.get(node, ()))
 
 
 def _arranged(row: Row, variables: tuple[Var, ...], wanted: tuple[Var, ...]) -> Row:

@@ -92,7 +92,8 @@ class _Translator:
                 inside = replace(scope, passed=tuple(v for v in scope.passed if v in variables))
                 return self._leaf(self._project(self._pattern(source, inside), variables, scope), scope)
             case al.Distinct(source):
-                return op.Distinct(self._pattern(source, scope))
+                plan = self._pattern(source, scope)
+                return plan if isinstance(plan, op.Closure) else op.Distinct(plan)
             case al.Reduced(source):
                 # §18.5: any multiplicity between one and the count; the counts as they are cost no state.
                 return self._pattern(source, scope)
@@ -186,8 +187,38 @@ class _Translator:
                 once = op.Project(self._path(start, inner, end, scope), columns)
                 nothing = op.Project(self._zero_length(start, end, scope), columns)
                 return op.Distinct(op.Union((nothing, once)))
-            case al.ZeroOrMore() | al.OneOrMore():
-                raise Unsupported(_LATER.format("A path of any length (* or +)"))
+            case al.ZeroOrMore(inner):
+                return self._closure(start, inner, end, columns, scope, from_zero=True)
+            case al.OneOrMore(inner):
+                return self._closure(start, inner, end, columns, scope, from_zero=_may_be_empty(inner))
+
+    def _closure(
+        self,
+        start: al.VarOrTerm,
+        step: al.Path,
+        end: al.VarOrTerm,
+        columns: tuple[Var, ...],
+        scope: _Scope,
+        from_zero: bool,
+    ) -> op.Operator:
+        """Any number of steps, at least one unless `from_zero`; no steps are steps from a node to itself."""
+        if start == end and isinstance(start, Var):
+            if from_zero:  # every node is joined with itself
+                return op.Nodes(scope.graph, start)
+            other = self._fresh("end")
+            pairs = self._closure(start, step, other, (start, other, *scope.hidden), scope, from_zero)
+            return op.Project(op.Filter(al.Call("SAMETERM", (start, other)), pairs), columns)
+        at, to = self._fresh("from"), self._fresh("to")
+        ends = (at, to, *scope.hidden)
+        steps = _with_columns(self._path(at, _single_step(step), to, scope), ends)
+        if from_zero:
+            terms = dict.fromkeys(term for term in (start, end) if not isinstance(term, Var))
+            if terms:
+                nowhere = self._in_graph(op.Table((at, to), tuple((term, term) for term in terms)), scope)
+            else:
+                nowhere = op.Extend(op.Nodes(scope.graph, at), to, at)
+            steps = op.Union((_with_columns(nowhere, ends), steps))
+        return op.Closure(steps, scope.hidden, start, end)
 
     def _zero_length(self, start: al.VarOrTerm, end: al.VarOrTerm, scope: _Scope) -> op.Operator:
         """§18.4: a term matches itself, also where the graph has no such node."""
@@ -351,7 +382,43 @@ class _Translator:
         """A sub-SELECT's other variables are its own: they get names that nobody else has."""
         columns = (*variables, *(v for v in scope.hidden if v not in variables))
         own = {v: self._fresh(v.name.lstrip(".")) for v in _all_variables(source) if v not in columns}
-        return op.Project(rename(source, own), columns)
+        plan = rename(source, own)
+        # A closure at the top of a plan is the view's rows itself.
+        return (
+            plan if isinstance(plan, op.Closure) and plan.variables == columns else op.Project(plan, columns)
+        )
+
+
+def _with_columns(plan: op.Operator, columns: tuple[Var, ...]) -> op.Operator:
+    return plan if plan.variables == columns else op.Project(plan, columns)
+
+
+def _may_be_empty(path: al.Path) -> bool:
+    """Whether a path joins every term with itself by no step, also one that the graph does not have."""
+    match path:
+        case al.ZeroOrMore() | al.ZeroOrOne():
+            return True
+        case al.Inverse(inner) | al.OneOrMore(inner):
+            return _may_be_empty(inner)
+        case al.Sequence(first, second):
+            return _may_be_empty(first) and _may_be_empty(second)
+        case al.Alternative(first, second):
+            return _may_be_empty(first) or _may_be_empty(second)
+        case _:
+            return False
+
+
+def _single_step(path: al.Path) -> al.Path:
+    """A path with the same closure once no steps are counted in: (p*)+ is p*, (p?|q)* is (p|q)*."""
+    match path:
+        case al.ZeroOrMore(inner) | al.OneOrMore(inner) | al.ZeroOrOne(inner):
+            return _single_step(inner)
+        case al.Inverse(inner):
+            return al.Inverse(_single_step(inner))
+        case al.Alternative(first, second):
+            return al.Alternative(_single_step(first), _single_step(second))
+        case _:
+            return path
 
 
 def _all_variables(plan: op.Operator) -> dict[Var, None]:

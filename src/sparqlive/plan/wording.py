@@ -156,6 +156,8 @@ def _letter(operator: op.Operator) -> str:
             return "K"
         case op.Group():
             return "R"
+        case op.Closure():
+            return "C"
         case (
             op.Join() | op.Filter() | op.Project() | op.Union() | op.LeftJoin() | op.Distinct() | op.Stored()
         ):
@@ -234,6 +236,9 @@ class Words:
                 return self._two_sided(operator)
             case op.Group():
                 return self._group(operator)
+            case op.Closure(_, keys, start, end):
+                within = f" within each {self.listed(keys)}" if keys else ""
+                return f"paths of steps from {self._position(start)} to {self._position(end)}{within}"
             case op.Stored(_, keys):
                 listed = ", ".join(self.listed(key, operator.maybe) or "nothing" for key in keys)
                 return f"stored, looked up by {listed}"

@@ -88,3 +88,10 @@ def add_into(target: dict[Row, int], delta: Mapping[Row, int]) -> None:
             target[row] = total
         else:
             del target[row]
+
+
+def difference(new: Mapping[Row, int], old: Mapping[Row, int]) -> dict[Row, int]:
+    """new - old, without zeros."""
+    delta = {row: weight - old.get(row, 0) for row, weight in new.items() if weight != old.get(row, 0)}
+    delta.update({row: -weight for row, weight in old.items() if row not in new})
+    return delta

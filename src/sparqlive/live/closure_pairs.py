@@ -1,0 +1,406 @@
+"""All pairs of nodes that a path joins: for each strongly connected component, the set of what it reaches.
+
+Owns reachability between all nodes over one or more edges. The nodes of a component reach the same nodes, so
+they share one compressed bitmap; in a taxonomy every node is a component of its own. Bitmaps are replaced,
+never changed, so that the old ones tell what was there before the change.
+
+An edge that comes is taken up through the predecessors, as far as they gain something; one that closes a
+cycle merges what lies on it. Edges that are gone: a component falls apart only if its part of the graph does
+not join the edge's ends any more. What a component may no longer reach is checked against its other edges,
+and what is really lost is handed to its predecessors: those with less to reach first, so that whatever a
+component leads to is settled before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from heapq import heappop, heappush
+
+from pyroaring import BitMap
+
+Edge = tuple[int, int]
+Ends = tuple[int, ...]
+
+# Beyond this share of the edges a batch is not carried edge by edge: everything is computed again.
+_MANY = 8
+_FEW = 64
+
+
+class Pairs:
+    """The pairs over a set of edges between nodes, which are numbered here to be bits."""
+
+    def __init__(self, edges: Iterable[Edge]) -> None:
+        self._number: dict[int, int] = {}
+        self._node: list[int] = []
+        self._free: list[int] = []
+        self._after: list[set[int]] = []
+        self._before: list[set[int]] = []
+        self._edges = 0
+        # A component is named by one of its nodes; its nodes are listed if it has several.
+        self._component: list[int] = []
+        self._members: dict[int, set[int]] = {}
+        self._reach: dict[int, BitMap] = {}
+        self._old: dict[int, BitMap] = {}
+        for edge in edges:
+            self._link(edge)
+        self._compute()
+        self._old = {}
+
+    def settle(self) -> None:
+        """From now on *old* is what is there now; nodes without edges are forgotten."""
+        for number in self._old:
+            if not self._after[number] and not self._before[number]:
+                del self._number[self._node[number]], self._reach[number]
+                self._free.append(number)
+        self._old = {}
+
+    def change(self, gone: Collection[Edge], come: Collection[Edge]) -> None:
+        if len(gone) + len(come) > max(_FEW, self._edges // _MANY):
+            for edge in gone:
+                self._unlink(edge)
+            for edge in come:
+                self._link(edge)
+            self._compute()
+            return
+        if gone:
+            self._remove([self._unlink(edge) for edge in gone])
+        for edge in come:
+            self._insert(*self._link(edge))
+
+    # Nodes and edges
+
+    def _numbered(self, node: int) -> int:
+        number = self._number.get(node)
+        if number is not None:
+            return number
+        if self._free:
+            number = self._free.pop()
+            self._node[number] = node
+        else:
+            number = len(self._node)
+            self._node.append(node)
+            self._after.append(set())
+            self._before.append(set())
+            self._component.append(number)
+        self._number[node] = number
+        self._component[number] = number
+        self._reach[number] = self._old[number] = _NOTHING
+        return number
+
+    def _link(self, edge: Edge) -> Edge:
+        at, to = self._numbered(edge[0]), self._numbered(edge[1])
+        self._after[at].add(to)
+        self._before[to].add(at)
+        self._edges += 1
+        return at, to
+
+    def _unlink(self, edge: Edge) -> Edge:
+        at, to = self._number[edge[0]], self._number[edge[1]]
+        self._after[at].discard(to)
+        self._before[to].discard(at)
+        self._edges -= 1
+        for number in (at, to):
+            self._old.setdefault(number, self._reach[self._component[number]])
+        return at, to
+
+    def _of(self, component: int) -> Collection[int]:
+        return self._members.get(component) or (component,)
+
+    def _set(self, component: int, reach: BitMap) -> None:
+        """Gives a component another bitmap; the old one is remembered for each of its nodes."""
+        old = self._reach[component]
+        for number in self._of(component):
+            self._old.setdefault(number, old)
+        self._reach[component] = reach
+
+    def _predecessors(self, component: int) -> set[int]:
+        of = self._component
+        found = {of[at] for number in self._of(component) for at in self._before[number]}
+        found.discard(component)
+        return found
+
+    # From scratch
+
+    def _compute(self) -> None:
+        for number in self._number.values():
+            self._old.setdefault(number, self._reach[self._component[number]])
+        self._reach, self._members = {}, {}
+        numbers = set(self._number.values())
+        for members in self._components(numbers):
+            component = self._name(members)
+            self._reach[component] = self._union_after(component)
+
+    def _union_after(self, component: int) -> BitMap:
+        """What a component reaches through its edges; whatever they lead to is settled."""
+        reach = BitMap()
+        for number in self._of(component):
+            for to in self._after[number]:
+                other = self._component[to]
+                if to not in reach:  # else it was reached through another edge, with all that it reaches
+                    reach.add(to)
+                    if other != component:
+                        reach |= self._reach[other]
+        return reach or _NOTHING
+
+    def _name(self, members: list[int]) -> int:
+        component = members[0]
+        for number in members:
+            self._component[number] = component
+        if len(members) > 1:
+            self._members[component] = set(members)
+        return component
+
+    def _components(self, numbers: set[int]) -> Iterator[list[int]]:
+        """Strongly connected components of a part of the graph (Tarjan), each after those it leads to."""
+        index: dict[int, int] = {}
+        low: dict[int, int] = {}
+        open_: list[int] = []
+        is_open: set[int] = set()
+        for root in numbers:
+            if root in index:
+                continue
+            index[root] = low[root] = len(index)
+            open_.append(root)
+            is_open.add(root)
+            path = [(root, iter(self._after[root]))]
+            while path:
+                node, edges = path[-1]
+                for to in edges:
+                    if to not in numbers:
+                        continue
+                    if to not in index:
+                        index[to] = low[to] = len(index)
+                        open_.append(to)
+                        is_open.add(to)
+                        path.append((to, iter(self._after[to])))
+                        break
+                    if to in is_open:
+                        low[node] = min(low[node], index[to])
+                else:
+                    path.pop()
+                    if path:
+                        parent = path[-1][0]
+                        low[parent] = min(low[parent], low[node])
+                    if low[node] == index[node]:
+                        members = []
+                        while True:
+                            member = open_.pop()
+                            is_open.discard(member)
+                            members.append(member)
+                            if member == node:
+                                break
+                        yield members
+
+    # An edge that comes
+
+    def _insert(self, at: int, to: int) -> None:
+        component, other = self._component[at], self._component[to]
+        if component == other:
+            if at not in self._reach[component]:  # the first edge of a node to itself
+                self._set(component, self._reach[component] | BitMap((at,)))
+            return
+        gain = self._reach[other] | BitMap((to,))
+        gaining = self._merge(component, other, at, gain) if at in gain else {component}
+        while gaining:
+            component = gaining.pop()
+            reach = self._reach[component]
+            if not gain <= reach:
+                self._set(component, reach | gain)
+                gaining |= self._predecessors(component)
+
+    def _merge(self, first: int, last: int, at: int, gain: BitMap) -> set[int]:
+        """Makes one component of those between `last` and `first`, the one of `at`; the predecessors."""
+        merged, waiting = {first, last}, [last]
+        while waiting:
+            component = waiting.pop()
+            for number in self._of(component):
+                for to in self._after[number]:
+                    other = self._component[to]
+                    if other not in merged and at in self._reach[other]:
+                        merged.add(other)
+                        waiting.append(other)
+        predecessors: set[int] = set()
+        for component in merged:
+            if self._reach[component] != gain:
+                predecessors |= self._predecessors(component)
+                self._set(component, gain)
+        largest = max(merged, key=lambda component: len(self._of(component)))
+        members = self._members.setdefault(largest, {largest})
+        for component in merged - {largest}:
+            numbers = self._of(component)
+            for number in numbers:
+                self._component[number] = largest
+            members.update(numbers)
+            self._members.pop(component, None)
+            del self._reach[component]
+        return predecessors - merged
+
+    # Edges that are gone
+
+    def _remove(self, edges: list[Edge]) -> None:
+        suspects: dict[int, BitMap] = {}
+        apart: set[int] = set()
+        for at, to in edges:
+            component, other = self._component[at], self._component[to]
+            if component != other:
+                self._suspect(suspects, component, self._reach[other] | BitMap((to,)))
+            elif component in self._members:
+                if at != to and component not in apart and not self._joined(at, to):
+                    apart.add(component)
+            else:
+                self._suspect(suspects, component, BitMap((at,)))
+        waiting: list[tuple[int, int, int]] = []
+        for component in suspects.keys() - apart:
+            heappush(waiting, (self._rank(component), 0, component))
+        for component in apart:
+            suspects.pop(component, None)
+            self._fall_apart(component, suspects, waiting)
+        while waiting:
+            _, _, component = heappop(waiting)
+            lost = self._lost(component, suspects.pop(component))
+            if not lost:
+                continue
+            self._set(component, self._reach[component] - lost)
+            for before in self._predecessors(component):
+                if before not in suspects:
+                    heappush(waiting, (self._rank(before), 0, before))
+                self._suspect(suspects, before, lost)
+
+    def _suspect(self, suspects: dict[int, BitMap], component: int, lost: BitMap) -> None:
+        known = suspects.get(component)
+        suspects[component] = lost if known is None else known | lost
+
+    def _rank(self, component: int) -> int:
+        """Higher than that of every component it leads to: it reaches them and what they reach."""
+        reach = self._reach[component]
+        return 2 * len(reach) + (component not in reach)
+
+    def _fall_apart(
+        self, component: int, suspects: dict[int, BitMap], waiting: list[tuple[int, int, int]]
+    ) -> None:
+        """Splits a component; each part may have lost anything."""
+        rank, reach = self._rank(component), self._reach.pop(component)
+        for place, members in enumerate(self._components(self._members.pop(component))):
+            part = self._name(members)
+            self._reach[part] = suspects[part] = reach
+            for number in members:
+                self._old.setdefault(number, reach)
+            heappush(waiting, (rank, place, part))
+
+    def _joined(self, start: int, end: int) -> bool:
+        """Whether a path inside a component joins two of its nodes: searched from both ends."""
+        component = self._component[start]
+        of = self._component
+        sides = [({start}, {start}, self._after), ({end}, {end}, self._before)]
+        while sides[0][1] and sides[1][1]:
+            sides.sort(key=lambda side: len(side[1]))
+            seen, level, edges = sides[0]
+            following = {to for node in level for to in edges[node] if of[to] == component} - seen
+            if not following.isdisjoint(sides[1][0]):
+                return True
+            sides[0] = (seen | following, following, edges)
+        return False
+
+    def _lost(self, component: int, lost: BitMap) -> BitMap:
+        """What of `lost` no edge of a component leads to."""
+        lost = lost & self._reach[component]
+        members = self._of(component)
+        if len(members) > 1:
+            lost -= BitMap(members)
+        seen = {component}
+        for number in members:
+            if not lost:
+                break
+            for to in self._after[number]:
+                other = self._component[to]
+                lost.discard(to)
+                if other not in seen:
+                    seen.add(other)
+                    lost -= self._reach[other]
+        return lost
+
+    # Reading
+
+    def delta(self) -> Iterator[tuple[Ends, int]]:
+        """Pairs that are joined now and were not (+1), and the other way round (-1)."""
+        known: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        node = self._node
+        for number, old in self._old.items():
+            new = self._reach[self._component[number]]
+            if new is old:
+                continue
+            key = (id(old), id(new))
+            if key not in known:
+                known[key] = [(node[to], 1) for to in new - old] + [(node[to], -1) for to in old - new]
+            start = node[number]
+            for end, sign in known[key]:
+                yield (start, end), sign
+
+    def matches(self, ends: tuple[int | None, ...], old: bool) -> Iterator[Ends]:
+        """The pairs that agree with the ends that are given, in the old or the present state."""
+        start, end = ends
+        if start is None:
+            return self._all(old) if end is None else self._to(end, old)
+        return self._from(start, end, old)
+
+    def _bits(self, number: int, old: bool) -> BitMap:
+        was = self._old.get(number) if old else None
+        return self._reach[self._component[number]] if was is None else was
+
+    def _from(self, start: int, end: int | None, old: bool) -> Iterator[Ends]:
+        number = self._number.get(start)
+        if number is None:
+            return
+        reach = self._bits(number, old)
+        if end is None:
+            for to in reach:
+                yield start, self._node[to]
+        elif end in self._number and self._number[end] in reach:
+            yield start, end
+
+    def _to(self, end: int, old: bool) -> Iterator[Ends]:
+        """Found by going backwards: only what is reached from a node is kept."""
+        number = self._number.get(end)
+        if number is None:
+            return
+        found: set[int] = set()
+        waiting = [number]
+        while waiting:
+            following = self._before[waiting.pop()] - found
+            found |= following
+            waiting.extend(following)
+        if old and self._old:
+            found = {at for at in found if at not in self._old}
+            found.update(at for at, reach in self._old.items() if number in reach)
+        for at in found:
+            yield self._node[at], end
+
+    def _all(self, old: bool) -> Iterator[Ends]:
+        """Nodes that reach the same ones follow each other's list."""
+        known: dict[int, list[int]] = {}
+        for component in self._reach:
+            for number in self._of(component):
+                reach = self._bits(number, old)
+                if id(reach) not in known:
+                    known = {id(reach): [self._node[to] for to in reach]}
+                start = self._node[number]
+                for end in known[id(reach)]:
+                    yield start, end
+
+    def count(self) -> int:
+        return sum(len(self._of(component)) * len(reach) for component, reach in self._reach.items())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no edges are left."""
+        return not self._edges
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes, estimated: a bitmap holds a node in two bytes, or all of them in a bit each."""
+        whole = len(self._node) // 8
+        bitmaps = sum(200 + min(2 * len(reach), whole) for reach in self._reach.values() if reach)
+        return bitmaps + 700 * len(self._number) + 60 * self._edges
+
+
+_NOTHING = BitMap()
