@@ -7,6 +7,7 @@ import gzip
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyoxigraph as ox
 import pytest
 import rdflib
@@ -25,7 +26,12 @@ QUADS = TRIPLES | {ox.Quad(A, P, A, G), ox.Quad(B, P, ox.Literal("x"), H)}
 
 PLAIN = {"nt": ox.RdfFormat.N_TRIPLES, "ttl": ox.RdfFormat.TURTLE, "rdf": ox.RdfFormat.RDF_XML}
 WITH_GRAPHS = {"nq": ox.RdfFormat.N_QUADS, "trig": ox.RdfFormat.TRIG, "jsonld": ox.RdfFormat.JSON_LD}
-COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
+COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
+}
 
 
 def read(*paths: Path | str, graph: ox.NamedNode | None = None) -> list[ox.Quad]:
@@ -222,7 +228,7 @@ def test_invalid_utf_8_is_a_syntax_error(tmp_path: Path) -> None:
 MANY_LINES = "".join(line(f"s{number * 7919 % 1000}") for number in range(2000)).encode()
 
 
-@pytest.mark.parametrize("ending", ["gz", "bz2"])
+@pytest.mark.parametrize("ending", ["gz", "bz2", "zst"])
 def test_a_compressed_file_that_is_cut_off(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"data.nt.{ending}"
     file.write_bytes(COMPRESSIONS["." + ending](MANY_LINES)[:-9])
@@ -232,22 +238,14 @@ def test_a_compressed_file_that_is_cut_off(tmp_path: Path, ending: str) -> None:
 
 
 def test_a_file_that_is_not_compressed_as_it_says(tmp_path: Path) -> None:
-    for ending in ("gz", "bz2"):
+    for ending in ("gz", "bz2", "zst"):
         file = write(tmp_path, f"data.nt.{ending}", line("a"))
         with pytest.raises(sparqlive.Error, match="cannot be read") as caught:
             read(file)
         assert str(file) in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "ending",
-    [
-        pytest.param(
-            "gz",
-        ),
-        "bz2",
-    ],
-)
+@pytest.mark.parametrize("ending", ["gz", "bz2", "zst"])
 def test_a_damaged_compressed_file(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"data.nt.{ending}"
     content = bytearray(COMPRESSIONS["." + ending](MANY_LINES))

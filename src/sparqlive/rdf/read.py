@@ -20,7 +20,14 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFor
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
 
-_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+
+def _open_zstd(file: Path, _mode: str) -> Any:
+    import pyarrow as pa  # it takes a while to import
+
+    return pa.CompressedInputStream(pa.OSFile(str(file)), "zstd")
+
+
+_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".zst": _open_zstd}
 
 
 def read_paths(paths: Iterable[str | os.PathLike[str]], graph: NamedNode | None) -> Iterator[Quad]:
@@ -57,7 +64,7 @@ def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
     if syntax is None:
         raise Error(
             f"{file}: the name does not tell the RDF syntax. "
-            f"Known endings are .nt .nq .ttl .trig .rdf .jsonld, also with .gz or .bz2."
+            f"Known endings are .nt .nq .ttl .trig .rdf .jsonld, also with .gz, .bz2 or .zst."
         )
     opener = _COMPRESSED.get(file.suffix, open)
     try:
