@@ -65,7 +65,7 @@ bench: $(STAMP)
 lock:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
 	$(BIN)/pip-compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
-	  --no-emit-trusted-host --strip-extras --extra dev --extra bench --extra spark --output-file requirements.lock pyproject.toml
+	  --no-emit-trusted-host --strip-extras --extra dev --extra bench --extra spark --extra agent --extra solid --output-file requirements.lock pyproject.toml
 	sed -i.bak -e '/^#/d' -e '/^$$/d' requirements.lock && rm requirements.lock.bak
 
 clean:

@@ -233,6 +233,8 @@ def test_volatile_functions_are_called_once_a_solution() -> None:
             assert len({value for _, value in answer.weights()}) == 3, call
             once = session.query(f"{PROLOGUE} SELECT ?v {{ ?s :p ?o {{ SELECT ({call} AS ?v) {{ }} }} }}")
             assert list(once.weights().values()) == [3], call
+            counted = session.query(f"SELECT (COUNT(DISTINCT {call}) AS ?n) {{ ?s ?p ?o }}")
+            assert counted.weights() == {(ox.Literal(3),): 1}, call
             inside = "FILTER EXISTS { ?s :p ?o FILTER(SAMETERM(?v, ?v)) }"
             same = session.query(f"{PROLOGUE} SELECT * {{ ?s :p ?o BIND({call} AS ?v) {inside} }}")
             assert sum(same.weights().values()) == 3, call

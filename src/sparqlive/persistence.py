@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparqlive.assertions import Assertions
 from sparqlive.deferred import Deferred, Refresh
 from sparqlive.errors import Error
 from sparqlive.live.keeper import Content
@@ -66,6 +67,10 @@ class Persistence:
         for rows in log:
             quads.add([tuple(row) for row in rows.tolist()])
 
+    def sources_noted(self) -> list[str]:
+        """The notes of the sources that are there."""
+        return [note for note in self.store.catalog.metas("source/") if note]
+
     def views(self) -> list[tuple[str, str, str | None, int, str]]:
         return self.store.catalog.views()
 
@@ -81,8 +86,9 @@ class Persistence:
         strategy: str,
         note: Mapping[str, Any],
         batch: tuple[str, int] | None,
+        notes: Mapping[str, str],
     ) -> None:
-        """Makes an epoch durable: its changes, its new terms and the deltas of all that is stored."""
+        """Makes an epoch durable: its changes, its new terms, the deltas of all that is stored, its notes."""
         inserted = sum(change[4] > 0 for change in changes)
         terms, exceptions = self._new_terms()
         self.store.commit(
@@ -96,6 +102,7 @@ class Persistence:
                 terms,
                 exceptions,
                 batch=batch,
+                notes=notes,
             )
         )
         self._dictionary.journal = []
@@ -138,7 +145,9 @@ class Persistence:
         unused = [] if content.users else [key for key, _, _ in content.relations()]
         self.store.drop(name, unused if deferred is None else [*unused, deferred.relation])
 
-    def compact(self, epoch: int, quads: Quads, contents: Sequence[tuple[int, Content | Deferred]]) -> None:
+    def compact(
+        self, epoch: int, quads: Quads, contents: Sequence[tuple[int, Content | Deferred | Assertions]]
+    ) -> None:
         """Contents come with the epoch they stand for."""
         relations = {
             key: (stands_for, width, dict(rows.items()))
@@ -198,10 +207,13 @@ class Persistence:
     def batch_epoch(self, batch: tuple[str, int]) -> int | None:
         return self.store.catalog.batch_epoch(*batch)
 
-    def record_batch(self, batch: tuple[str, int], epoch: int) -> None:
-        """A stream's batch that changed nothing."""
+    def record(self, batch: tuple[str, int] | None, epoch: int, notes: Mapping[str, str]) -> None:
+        """A stream's batch, or a source's report, that changed nothing."""
         with self.store.catalog.transaction():
-            self.store.catalog.add_batch(*batch, epoch)
+            if batch is not None:
+                self.store.catalog.add_batch(*batch, epoch)
+            for key, note in notes.items():
+                self.store.catalog.set_meta(key, note)
 
     def sources(self) -> Sources:
         """Where Spark finds the quads and terms of the last epoch."""

@@ -23,8 +23,10 @@ from urllib.request import url2pathname
 import numpy as np
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
+from sparqlive.assertions import Assertions
 from sparqlive.deferred import Deferred, Refresh, check_refresh
 from sparqlive.errors import CheckFailed, Closed, Error, Unsupported, ViewExists
+from sparqlive.feeds import Feeds, Linked, Source
 from sparqlive.live.deadline import deadline
 from sparqlive.live.keeper import Content, Keeper
 from sparqlive.live.maintained import Saved
@@ -38,8 +40,12 @@ from sparqlive.plan.operators import Operator
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
+from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary
 from sparqlive.rdf.read import changes_of, check_quad, paths_of, read_source, size_of
+from sparqlive.sources import Changes as SourceChanges
+from sparqlive.sources import Content as SourceContent
+from sparqlive.sources import watcher
 from sparqlive.sparql.algebra import Query
 from sparqlive.sparql.syntax import parse_query, parse_update
 from sparqlive.strategies import Choice, Strategies, Strategy
@@ -52,6 +58,7 @@ DefaultGraphs = Literal["strict", "union"]
 INGEST_BYTES = 200_000_000
 SPARK_QUADS = 2_000_000
 SETTLE_ROWS = 50_000
+_NO_NOTES: Mapping[str, str] = {}
 
 if TYPE_CHECKING:
     from sparqlive.persistence import Exported, Persistence
@@ -94,6 +101,9 @@ class Session:
         self._keeper = Keeper(self._quads, self._terms)
         self._readers: dict[Content, list[View]] = {}
         self._later: dict[View, Deferred] = {}
+        self._assertions = Assertions()
+        self._feeds = Feeds(self._reported, self._removed, lambda source: self._assertions.count(source.name))
+        self._linked: list[Linked] = []
         self._lock = threading.RLock()
         self._advanced = threading.Condition(self._lock)
         self._closed = False
@@ -125,10 +135,17 @@ class Session:
                 keep = self._keeper.keep if deferred is None else deferred.keep
                 view = self._add_view(name, text, parsed, plan, keep(rewrite(plan), store.saved), deferred)
                 view.since = since
+            stored = [Source.from_note(self._feeds, note) for note in store.sources_noted()]
+            for source in stored:
+                rows = store.store.relation(f"source/{source.name}", 4) or {}
+                self._assertions.add(source.name, rows)
+            self._assertions.load_local(store.store.relation("sources/local", 4) or {})
         except BaseException:
             store.close()
             raise
         self._persistence = store
+        for source in stored:
+            self._feeds.start(source, watcher(source.kind, source.address, source.options))
 
     # Data
 
@@ -217,6 +234,70 @@ class Session:
             self._advanced.notify_all()
             deltas = Deltas(self.epoch, {}, self._views)
             return Epoch(self.epoch, made.quads, 0, 0, deltas, "spark", rejected=made.rejected)
+
+    # Sources
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The sources by name."""
+        return self._feeds.by_name
+
+    def source(self, kind: str, address: str, *, name: str | None = None, **options: Any) -> Source:
+        """Adds something that changes come from, and watches it from now on.
+
+        Its triples form a graph of their own, named by the source; quads keep their graphs. `name` is the
+        address unless given. The same source again gives the one that is there.
+        """
+        made = Source(self._feeds, name or address, kind, address, options)
+        watching = watcher(kind, address, options)
+        with self._lock:
+            self.ensure_open()
+            known = self._feeds.by_name.get(made.name)
+            if known is not None and known.settings() == made.settings():
+                return known
+            if known is not None:
+                raise Error(f"A source named {made.name!r} is there with other settings: remove it first.")
+            self._assertions.add(made.name, {})
+            self._commit({}, 0, "auto", notes={f"source/{made.name}": made.note()})
+        self._feeds.start(made, watching)
+        return made
+
+    def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> None:
+        """From now on each IRI that a variable of a view has is a source, for as long as it has it."""
+        followed = self._views[view]
+        if variable not in followed.variables:
+            raise Error(f"The view {view!r} has no variable {variable!r}.")
+        self._linked.append(
+            Linked(
+                followed,
+                variable,
+                lambda address: self.source(kind, address, **options),
+                self._feeds.by_name.__contains__,
+            )
+        )
+
+    def _reported(self, source: Source, outcome: SourceContent | SourceChanges) -> None:
+        """A report of a source becomes an epoch; what it has already is no change."""
+        with self._lock:
+            if self._closed or source.removed:
+                return
+            wanted: dict[QuadIds, int] = {}
+            if isinstance(outcome, SourceContent):
+                old = set(self._decoded(self._assertions.quads(source.name)))
+                new = set(matched(old, source.placed(outcome.quads)))
+                given = self._want(wanted, old - new, -1) + self._want(wanted, new - old, 1)
+            else:
+                given = self._want(wanted, source.placed(outcome.delete), -1)
+                given += self._want(wanted, source.placed(outcome.insert), 1)
+            notes = {f"source/{source.name}": source.note(outcome.version)}
+            self._commit(wanted, given, "auto", source=source, notes=notes)
+
+    def _removed(self, source: Source) -> None:
+        """All that a source asserts leaves in one epoch."""
+        with self._lock:
+            wanted = dict.fromkeys(self._assertions.quads(source.name), -1)
+            self._commit(wanted, len(wanted), "auto", source=source, notes={f"source/{source.name}": ""})
+            self._assertions.forget(source.name)
 
     def quads(self) -> Iterator[Quad]:
         """The quads of the current epoch."""
@@ -401,16 +482,28 @@ class Session:
         given: int,
         strategy: Strategy,
         batch: tuple[str, int] | None = None,
+        source: Source | None = None,
+        notes: Mapping[str, str] = _NO_NOTES,
     ) -> Epoch:
-        """An epoch of what changes something: the last word on a quad wins, the graph is a set."""
+        """An epoch of what changes something: the last word on a quad wins, the graph is a set.
+
+        With a source, `wanted` is what it asserts from now on (+1) and no longer (-1). `notes` are kept with
+        the epoch.
+        """
+        if source is not None or self._assertions:
+            name = None if source is None else source.name
+            wanted = self._assertions.resolve(name, wanted, self._quads.has)
         changes = self._quads.effective(wanted)
         ignored = given - len(changes)
-        if not changes:
-            if batch is not None:
-                self._record_batch(batch)
+        if not changes and not self._assertions.staged():
+            self._record(batch, notes)
             return self._unchanged(ignored)
         with _collector_paused():
-            return self._carry(changes, ignored, strategy, batch)
+            try:
+                return self._carry(changes, ignored, strategy, batch, notes)
+            except BaseException:
+                self._assertions.rollback()
+                raise
 
     def _unchanged(self, ignored: int = 0) -> Epoch:
         return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self._views))
@@ -420,10 +513,11 @@ class Session:
             return self._persistence.batch_epoch(batch) is not None
         return batch in self._batches
 
-    def _record_batch(self, batch: tuple[str, int]) -> None:
-        if self._persistence is not None:
-            self._persistence.record_batch(batch, self.epoch)
-        else:
+    def _record(self, batch: tuple[str, int] | None, notes: Mapping[str, str]) -> None:
+        """What is to be remembered of a batch or a report that changed nothing."""
+        if self._persistence is not None and (batch is not None or notes):
+            self._persistence.record(batch, self.epoch, notes)
+        elif batch is not None:
             self._batches.add(batch)
 
     def _want(self, wanted: dict[QuadIds, int], quads: Iterable[Any], weight: int) -> int:
@@ -446,11 +540,16 @@ class Session:
         return given
 
     def _carry(
-        self, changes: Sequence[Change], ignored: int, strategy: Strategy, batch: tuple[str, int] | None
+        self,
+        changes: Sequence[Change],
+        ignored: int,
+        strategy: Strategy,
+        batch: tuple[str, int] | None,
+        notes: Mapping[str, str],
     ) -> Epoch:
         number = self.epoch + 1
         if not self._readers:
-            self._save(number, changes, batch)
+            self._save(number, changes, batch, notes)
             self._quads.add(changes)
             return self._made(number, changes, ignored, {})
         failed: list[tuple[View, str]] = []
@@ -461,7 +560,7 @@ class Session:
                 lambda content, error: failed.extend(self._failing(content, error)),
                 lambda maintained, inputs: self._strategies.carry(maintained, inputs, changes, strategy),
             )
-            self._save(number, changes, batch)
+            self._save(number, changes, batch, notes)
         except BaseException:
             self._keeper.rollback()
             self._quads.rollback()
@@ -484,14 +583,21 @@ class Session:
             if self._persistence is not None:
                 self._persistence.forget(view.content)
 
-    def _save(self, number: int, changes: Sequence[Change], batch: tuple[str, int] | None) -> None:
+    def _save(
+        self,
+        number: int,
+        changes: Sequence[Change],
+        batch: tuple[str, int] | None,
+        notes: Mapping[str, str],
+    ) -> None:
         """Makes the epoch under way durable, before anybody sees it."""
         if self._persistence is not None:
             note = {m.key: asdict(choice) for m, choice in self._strategies.choices.items()}
             deltas = self._keeper.staged() if self._readers else {}
             for deferred in self._later.values():
                 deltas[deferred.relation] = (4, {change[:4]: change[4] for change in changes})
-            self._persistence.commit(number, changes, deltas, self._strategies.summary(), note, batch)
+            deltas.update(self._assertions.staged())
+            self._persistence.commit(number, changes, deltas, self._strategies.summary(), note, batch, notes)
         elif batch is not None:
             self._batches.add(batch)
 
@@ -560,9 +666,10 @@ class Session:
         with self._lock:
             self.ensure_open()
             if self._persistence is not None:
-                contents: list[tuple[int, Content | Deferred]] = [
+                contents: list[tuple[int, Content | Deferred | Assertions]] = [
                     (self.epoch, d) for d in self._later.values()
                 ]
+                contents.append((self.epoch, self._assertions))
                 contents += [(views[0].epoch, content) for content, views in self._readers.items()]
                 self._persistence.compact(self.epoch, self._quads, contents)
 
@@ -582,6 +689,7 @@ class Session:
     ) -> Epoch:
         """The session is at the new epoch."""
         self.epoch = number
+        self._assertions.commit()
         if self._exported is not None:
             self._exported.add(changes)
         for view, deferred in self._later.items():
@@ -634,6 +742,7 @@ class Session:
 
     def close(self) -> None:
         """Ends the session; closing twice is no error."""
+        self._feeds.stop()
         with self._advanced:
             for deferred in self._later.values():
                 deferred.stop()

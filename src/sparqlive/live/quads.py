@@ -244,6 +244,12 @@ class Quads:
 
     # Changing
 
+    def has(self, quad: Quad) -> bool:
+        """Whether a quad was there before the epoch under way."""
+        subject, predicate, object_, graph = quad
+        pairs = self._pairs.get((graph, predicate))
+        return pairs is not None and pairs.has_before(subject, object_)
+
     def effective(self, wanted: Mapping[Quad, int]) -> list[Change]:
         """Of the quads wanted in (+1) or out (-1), those that are not so already."""
         known = self._pairs.get

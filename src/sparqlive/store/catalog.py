@@ -117,6 +117,13 @@ class Catalog:
         row = self._database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
+    def metas(self, prefix: str) -> list[str]:
+        """The values of all keys that begin so."""
+        rows = self._database.execute(
+            "SELECT value FROM meta WHERE substr(key, 1, ?) = ? ORDER BY key", (len(prefix), prefix)
+        )
+        return [str(value) for (value,) in rows.fetchall()]
+
     def set_meta(self, key: str, value: str) -> None:
         self._database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 

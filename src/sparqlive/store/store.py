@@ -44,6 +44,7 @@ class Commit:
     exceptions: Sequence[tuple[str, int]] = ()
     runs: Sequence[RunFile] = ()
     batch: tuple[str, int] | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,8 @@ class Store:
         self.catalog.add_terms(commit.terms, commit.exceptions)
         for relation, (width, rows) in commit.deltas.items():
             self.catalog.add_delta(relation, commit.epoch, width, _packed(rows, width))
+        for key, note in commit.notes.items():
+            self.catalog.set_meta(key, note)
         if commit.batch is not None:
             self.catalog.add_batch(*commit.batch, commit.epoch)
 

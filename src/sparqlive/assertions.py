@@ -1,0 +1,117 @@
+"""Who asserts which quad: a quad is there while at least one source asserts it.
+
+Owns the quads of sources other than `local`, which is everything that `load`, `apply` and `update` bring.
+Where no other source asserts a quad, it is there if and only if `local` asserts it, and nothing is noted.
+Invariant: until `commit`, nothing that was noted before has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from sparqlive.live.quads import Quad
+from sparqlive.zset.relation import Relation, Row
+
+_LOCAL = "sources/local"
+
+
+class Assertions:
+    def __init__(self) -> None:
+        self._of: dict[str, Relation] = {}
+        self._counts = Relation(4)
+        self._local = Relation(4)
+        self._staged: dict[str, dict[Row, int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    # Sources
+
+    def add(self, source: str, quads: Mapping[Row, int]) -> None:
+        """A source with what it asserts already."""
+        self._of[source] = Relation(4, quads)
+        self._counts.stage(quads)
+        self._counts.commit()
+
+    def load_local(self, quads: Mapping[Row, int]) -> None:
+        """What `local` asserts beside others."""
+        self._local.load(quads)
+
+    def forget(self, source: str) -> None:
+        """Forgets a source that asserts nothing any more."""
+        assert not len(self._of[source]), "the quads of a source leave before it does"
+        del self._of[source]
+
+    def quads(self, source: str) -> Iterator[Quad]:
+        for (s, p, o, g), _ in self._of[source].items():
+            yield s, p, o, g
+
+    def count(self, source: str) -> int:
+        return len(self._of[source])
+
+    # Epochs
+
+    def resolve(
+        self, source: str | None, wanted: Mapping[Quad, int], present: Callable[[Quad], bool]
+    ) -> dict[Quad, int]:
+        """What the wishes of a source (None: `local`) want in and out of the graph; the rest is staged."""
+        if source is None:
+            return self._resolve_local(wanted)
+        graph: dict[Quad, int] = {}
+        own, counts, local = self._of[source], self._counts, self._local
+        changed: dict[Row, int] = {}
+        marks: dict[Row, int] = {}
+        for quad, weight in wanted.items():
+            if (own.weight_before(quad) > 0) == (weight > 0):
+                continue
+            changed[quad] = weight
+            others = counts.weight_before(quad) - (weight < 0)
+            if others:
+                continue
+            if weight > 0 and present(quad):
+                marks[quad] = 1
+            elif weight < 0 and local.weight_before(quad):
+                marks[quad] = -1
+            else:
+                graph[quad] = weight
+        self._staged = {f"source/{source}": changed, "": changed, _LOCAL: marks}
+        return graph
+
+    def _resolve_local(self, wanted: Mapping[Quad, int]) -> dict[Quad, int]:
+        graph: dict[Quad, int] = {}
+        marks: dict[Row, int] = {}
+        for quad, weight in wanted.items():
+            if not self._counts.weight_before(quad):
+                graph[quad] = weight
+            elif (self._local.weight_before(quad) > 0) != (weight > 0):
+                marks[quad] = weight
+        self._staged = {_LOCAL: marks}
+        return graph
+
+    def staged(self) -> dict[str, tuple[int, Mapping[Row, int]]]:
+        """The deltas of what is noted, by the name of the relation: width and rows."""
+        return {name: (4, rows) for name, rows in self._staged.items() if rows and name}
+
+    def commit(self) -> None:
+        for name, rows in self._staged.items():
+            if rows:
+                relation = self._relation(name)
+                relation.stage(rows)
+                relation.commit()
+        self._staged = {}
+
+    def _relation(self, name: str) -> Relation:
+        if not name:
+            return self._counts
+        return self._local if name == _LOCAL else self._of[name.removeprefix("source/")]
+
+    def rollback(self) -> None:
+        self._staged = {}
+
+    # The store
+
+    def relations(self) -> Iterator[tuple[str, int, Relation]]:
+        """What a store keeps: name, width and rows."""
+        yield _LOCAL, 4, self._local
+        for source, relation in self._of.items():
+            yield f"source/{source}", 4, relation

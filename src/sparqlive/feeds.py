@@ -1,0 +1,268 @@
+"""The sources of a session while it runs: each is watched, and what it reports becomes epochs.
+
+Owns the thread in which sources are watched, and the state of each: what was last seen, and what went wrong.
+Reports of all sources are handed to the session one at a time, and a source waits until its report is
+committed. Invariant: a report that failed changes the state of its source and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pyoxigraph import DefaultGraph, NamedNode, Quad
+
+from sparqlive.errors import Error
+from sparqlive.sources import Changes, Content, Failed, Outcome, Unchanged, Version, Watcher
+
+if TYPE_CHECKING:
+    from sparqlive.views import View
+
+# A source that fails is tried again after so many seconds, and after twice as long each time it fails again.
+_FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 1.0, 300.0
+_REFRESH_SECONDS = 60.0
+
+
+class Source:
+    """Something that changes come from; its triples form the graph `graph`."""
+
+    def __init__(self, feeds: Feeds, name: str, kind: str, address: str, options: Mapping[str, Any]) -> None:
+        self.name = name
+        self.kind = kind
+        self.address = address
+        self.options = dict(options)
+        self.graph = NamedNode(name if ":" in name else f"source:{name}")
+        self.version: Version | None = None
+        self.last_seen: float | None = None
+        self.stale_since: float | None = None
+        self.error: str | None = None
+        self.removed = False
+        self._feeds = feeds
+        self._asked = self._answered = 0
+
+    @classmethod
+    def from_note(cls, feeds: Feeds, note: str) -> Source:
+        """A source as a store remembers it."""
+        noted = json.loads(note)
+        made = cls(feeds, noted["name"], noted["kind"], noted["address"], noted["options"])
+        made.version = noted["version"]
+        return made
+
+    def note(self, version: Version | None = None) -> str:
+        """What a store remembers of a source."""
+        settings = {"name": self.name, "kind": self.kind, "address": self.address, "options": self.options}
+        return json.dumps({**settings, "version": version})
+
+    def settings(self) -> tuple[str, str, dict[str, Any]]:
+        return self.kind, self.address, self.options
+
+    def placed(self, quads: Iterable[Quad]) -> list[Quad]:
+        """The quads in the source's graph, unless they name another one."""
+        return [
+            Quad(s, p, o, self.graph) if isinstance(g, DefaultGraph) else Quad(s, p, o, g)
+            for s, p, o, g in quads
+        ]
+
+    def refresh(self, timeout_seconds: float = _REFRESH_SECONDS) -> None:
+        """Looks now, and waits until what was seen is committed. What went wrong is raised."""
+        self._feeds.refresh(self, timeout_seconds)
+        if self.error is not None:
+            raise Error(f"The source {self.name!r} could not be refreshed: {self.error}")
+
+    def remove(self) -> None:
+        """Stops watching; what no other source asserts leaves in one epoch."""
+        self._feeds.remove(self)
+
+    def status(self) -> dict[str, Any]:
+        """Kind, address, when it was last seen, how many quads, and what went wrong since when."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "address": self.address,
+            "quads": self._feeds.count(self),
+            "version": None if self.version is None else dict(self.version),
+            "last_seen": self.last_seen,
+            "stale_since": self.stale_since,
+            "error": self.error,
+        }
+
+    def __repr__(self) -> str:
+        return f"Source({self.name!r}, kind={self.kind!r})"
+
+
+class Feeds:
+    """Watches the sources of one session, in a thread of its own."""
+
+    def __init__(
+        self,
+        commit: Callable[[Source, Content | Changes], None],
+        forget: Callable[[Source], None],
+        count: Callable[[Source], int],
+    ) -> None:
+        self._commit = commit
+        self._forget = forget
+        self.count = count
+        self.by_name: dict[str, Source] = {}
+        self._tasks: dict[Source, asyncio.Task[None]] = {}
+        self._wakes: dict[Source, asyncio.Event] = {}
+        self._answers = threading.Condition()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._turn: asyncio.Lock | None = None
+        self._stopped = False
+
+    # From any thread
+
+    def start(self, source: Source, watcher: Watcher) -> None:
+        self.by_name[source.name] = source
+        loop = self._running()
+        asyncio.run_coroutine_threadsafe(self._begin(source, watcher), loop).result()
+
+    def refresh(self, source: Source, timeout_seconds: float) -> None:
+        with self._answers:
+            source._asked += 1
+            asked = source._asked
+            self._running().call_soon_threadsafe(self._wakes[source].set)
+            if not self._answers.wait_for(
+                lambda: source._answered >= asked or source.removed or self._stopped, timeout_seconds
+            ):
+                raise Error(
+                    f"The source {source.name!r} has not answered within {timeout_seconds:g} seconds."
+                )
+
+    def remove(self, source: Source) -> None:
+        if self.by_name.pop(source.name, None) is not source:
+            raise Error(f"The source {source.name!r} has been removed already.")
+        source.removed = True
+        asyncio.run_coroutine_threadsafe(self._end(source), self._running()).result()
+        self._forget(source)
+        with self._answers:
+            self._answers.notify_all()
+
+    def stop(self) -> None:
+        """Ends the watching of all sources; what they brought stays."""
+        self._stopped = True
+        with self._answers:
+            self._answers.notify_all()
+        if self._loop is not None and self._thread is not None:
+            asyncio.run_coroutine_threadsafe(self._end_all(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+            self._loop = None
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="sparqlive-sources", daemon=True
+            )
+            self._thread.start()
+        return self._loop
+
+    # In the thread of the sources
+
+    async def _begin(self, source: Source, watcher: Watcher) -> None:
+        self._turn = self._turn or asyncio.Lock()
+        self._wakes[source] = asyncio.Event()
+        self._tasks[source] = asyncio.create_task(self._watch(source, watcher))
+
+    async def _end(self, source: Source) -> None:
+        task = self._tasks.pop(source)
+        del self._wakes[source]
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def _end_all(self) -> None:
+        for source in list(self._tasks):
+            await self._end(source)
+
+    async def _watch(self, source: Source, watcher: Watcher) -> None:
+        """Watches a source until its stream ends; begins again when watching fails."""
+        failures = 0
+
+        async def report(outcome: Outcome) -> None:
+            nonlocal failures
+            failures = failures + 1 if isinstance(outcome, Failed) else 0
+            await self._report(source, outcome)
+
+        while True:
+            try:
+                return await watcher.watch(source.version, report, self._wakes[source])
+            except Exception as error:
+                await report(Failed(f"{type(error).__name__}: {error}"))
+            await _wait(self._wakes[source], retry_seconds(failures))
+
+    async def _report(self, source: Source, outcome: Outcome) -> None:
+        asked = 0 if self._wakes[source].is_set() else source._asked
+        assert self._turn is not None
+        async with self._turn:
+            await asyncio.to_thread(self._take, source, outcome)
+        with self._answers:
+            source._answered = max(source._answered, asked)
+            self._answers.notify_all()
+
+    def _take(self, source: Source, outcome: Outcome) -> None:
+        if isinstance(outcome, Content | Changes):
+            try:
+                self._commit(source, outcome)
+            except Error as error:  # what the session refuses is the source's fault, and changes nothing
+                outcome = Failed(str(error))
+        if isinstance(outcome, Failed):
+            source.error = outcome.reason
+            source.stale_since = source.stale_since or source.last_seen or time.time()
+            return
+        if not isinstance(outcome, Unchanged) or outcome.version is not None:
+            source.version = outcome.version
+        source.last_seen, source.stale_since, source.error = time.time(), None, None
+
+
+def retry_seconds(failures: int) -> float:
+    """How long to wait after so many failures in a row: twice as long each time, and not all at once."""
+    longest = min(_LAST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 20))
+    return longest * random.uniform(0.5, 1.0)
+
+
+async def _wait(wake: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(wake.wait(), seconds)
+
+
+class Linked:
+    """Sources given by a view: one for each IRI that a variable has, for as long as it has it."""
+
+    def __init__(
+        self, view: View, variable: str, add: Callable[[str], Source], known: Callable[[str], bool]
+    ) -> None:
+        self._view = view
+        self._column = view.variables.index(variable)
+        self._add = add
+        self._known = known
+        self._counts: Counter[str] = Counter()
+        self._own: dict[str, Source] = {}
+        self._thread = threading.Thread(target=self._follow, name=f"sources of {view.name}", daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        for delta in self._view.changes(since=-1, follow=True):
+            before = set(self._counts)
+            if delta.reset:
+                self._counts.clear()
+            for row, weight in delta.weights().items():
+                value = row[self._column]
+                if isinstance(value, NamedNode):
+                    self._counts[value.value] += weight
+            self._counts = +self._counts
+            for address in before - set(self._counts):
+                if address in self._own:
+                    self._own.pop(address).remove()
+            for address in set(self._counts) - before:
+                if not self._known(address):
+                    self._own[address] = self._add(address)

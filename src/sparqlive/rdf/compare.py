@@ -1,0 +1,215 @@
+"""Compares two versions of a document, whose blank nodes may have other labels in each.
+
+Owns the matching of blank nodes: what is the same up to labels and order keeps the labels of the old version,
+so that reading it again changes nothing. Parts of a document that hang together by blank nodes are matched
+as wholes: one that did change comes out with new nodes. Invariant: the result is the new version up to
+labels, whatever the bound on work does; only how much of the old one is recognised depends on it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from pyoxigraph import BlankNode, Quad
+
+Renaming: TypeAlias = dict[BlankNode, BlankNode]
+
+# Steps of the search for a renaming of one part. Nodes that nothing but each other tells apart need it; few
+# documents have any, and those that are made to be hard have many.
+SEARCH_STEPS = 20_000
+_ROUNDS = 64
+
+
+def matched(old: Iterable[Quad], new: Iterable[Quad]) -> list[Quad]:
+    """The new quads; blank nodes that are in the old ones too are labelled as there, others anew."""
+    before, after = _Document(old), _Document(new)
+    if not after.mentions:
+        return after.ground
+    _colour(before, after)
+    names: Renaming = {}
+    candidates: dict[Hashable, list[_Part]] = defaultdict(list)
+    for part in before.parts():
+        candidates[before.signature(part)].append(part)
+    for part in after.parts():
+        alike = candidates.get(after.signature(part))
+        found = _renaming(after, part, before, alike[-1]) if alike else None
+        if alike and found is not None:
+            names.update(found)
+            alike.pop()
+        else:
+            names.update({node: BlankNode() for node in part.nodes})
+    return [*after.ground, *(renamed(quad, names) for quad in after.others)]
+
+
+def renamed(quad: Quad, names: Mapping[BlankNode, BlankNode]) -> Quad:
+    def name(term: Any) -> Any:
+        return names[term] if isinstance(term, BlankNode) else term
+
+    subject, predicate, object_, graph = quad
+    return Quad(name(subject), predicate, name(object_), name(graph))
+
+
+@dataclass
+class _Part:
+    """Blank nodes that hang together, and the quads that mention them."""
+
+    nodes: list[BlankNode] = field(default_factory=list)
+    quads: set[Quad] = field(default_factory=set)
+
+
+class _Document:
+    """The quads of one version: those without blank nodes, and the others by the nodes they mention."""
+
+    def __init__(self, quads: Iterable[Quad]) -> None:
+        self.ground: list[Quad] = []
+        self.others: list[Quad] = []
+        self.mentions: dict[BlankNode, list[Quad]] = defaultdict(list)
+        self.colours: dict[BlankNode, int] = {}
+        for quad in dict.fromkeys(quads):
+            nodes = _nodes(quad)
+            (self.others if nodes else self.ground).append(quad)
+            for node in nodes:
+                self.mentions[node].append(quad)
+
+    def parts(self) -> list[_Part]:
+        found: list[_Part] = []
+        seen: set[BlankNode] = set()
+        for start in self.mentions:
+            if start in seen:
+                continue
+            part, waiting = _Part(), [start]
+            seen.add(start)
+            while waiting:
+                node = waiting.pop()
+                part.nodes.append(node)
+                for quad in self.mentions[node]:
+                    part.quads.add(quad)
+                    for other in _nodes(quad) - seen:
+                        seen.add(other)
+                        waiting.append(other)
+            found.append(part)
+        return found
+
+    def signature(self, part: _Part) -> Hashable:
+        """The same for parts that are the same up to labels."""
+        return frozenset(Counter(_coloured(quad, self.colours) for quad in part.quads).items())
+
+
+def _nodes(quad: Quad) -> set[BlankNode]:
+    subject, _, object_, graph = quad
+    return {term for term in (subject, object_, graph) if isinstance(term, BlankNode)}
+
+
+def _coloured(quad: Quad, colours: Mapping[BlankNode, int], own: BlankNode | None = None) -> Hashable:
+    """A quad with colours in place of labels; `own` is the node it is looked at from."""
+
+    def view(term: Any) -> Hashable:
+        if not isinstance(term, BlankNode):
+            found: Hashable = term
+            return found
+        return (True,) if term == own else (False, colours.get(term, 0))
+
+    subject, predicate, object_, graph = quad
+    return (view(subject), predicate, view(object_), view(graph))
+
+
+def _colour(before: _Document, after: _Document) -> None:
+    """Colours the nodes of both by what they are next to, and that by what it is next to, and so on.
+
+    A colour that neither version has twice is final; the others are refined until they no longer split.
+    """
+    documents = (before, after)
+    for document in documents:
+        document.colours = dict.fromkeys(document.mentions, 0)
+    waiting = [(document, node) for document in documents for node in document.mentions]
+    classes = 0
+    for _ in range(_ROUNDS):
+        fresh = [(document, node, _next_colour(document, node)) for document, node in waiting]
+        for document, node, colour in fresh:
+            document.colours[node] = colour
+        counts = Counter((document is before, colour) for document, _, colour in fresh)
+        waiting = [
+            (document, node)
+            for document, node, colour in fresh
+            if max(counts[True, colour], counts[False, colour]) > 1
+        ]
+        if not waiting or len(counts) == classes:
+            return
+        classes = len({(document is before, document.colours[node]) for document, node in waiting})
+
+
+def _next_colour(document: _Document, node: BlankNode) -> int:
+    around = Counter(_coloured(quad, document.colours, node) for quad in document.mentions[node])
+    return hash((document.colours[node], frozenset(around.items())))
+
+
+def _renaming(new: _Document, part: _Part, old: _Document, other: _Part) -> Renaming | None:
+    """A renaming of a part into another one of the same signature; None if none is found in time."""
+    by_colour: dict[int, list[BlankNode]] = defaultdict(list)
+    for node in other.nodes:
+        by_colour[old.colours[node]].append(node)
+    order = sorted(part.nodes, key=lambda node: len(by_colour[new.colours[node]]))
+    search = _Search(new, other, order, lambda node: by_colour[new.colours[node]])
+    return search.run()
+
+
+class _Search:
+    """Tries the nodes one after the other; a choice is tested on the quads whose nodes are all chosen."""
+
+    def __init__(
+        self,
+        document: _Document,
+        target: _Part,
+        order: list[BlankNode],
+        choices: Callable[[BlankNode], list[BlankNode]],
+    ) -> None:
+        self._choices = choices
+        self._target = target.quads
+        self._order = order
+        self._steps = 0
+        place = {node: number for number, node in enumerate(order)}
+        self._tests: list[list[Quad]] = [[] for _ in order]
+        for node in order:
+            for quad in document.mentions[node]:
+                if max(place[other] for other in _nodes(quad)) == place[node]:
+                    self._tests[place[node]].append(quad)
+
+    def run(self) -> Renaming | None:
+        """Depth first, without recursion: documents may have long lists."""
+        names: Renaming = {}
+        used: set[BlankNode] = set()
+        open_choices = [list(self._choices(self._order[0]))]
+        while open_choices:
+            depth = len(open_choices) - 1
+            node = self._order[depth]
+            if node in names:
+                used.discard(names.pop(node))
+            choice = self._next(open_choices[-1], depth, names, used)
+            if self._steps > SEARCH_STEPS + len(self._order):
+                return None
+            if choice is None:
+                open_choices.pop()
+                continue
+            used.add(choice)
+            if depth + 1 == len(self._order):
+                return names
+            open_choices.append(list(self._choices(self._order[depth + 1])))
+        return None
+
+    def _next(
+        self, choices: list[BlankNode], depth: int, names: Renaming, used: set[BlankNode]
+    ) -> BlankNode | None:
+        """The next choice for a node that passes its tests; it is in `names` then."""
+        while choices:
+            self._steps += 1
+            choice = choices.pop()
+            if choice in used:
+                continue
+            names[self._order[depth]] = choice
+            if all(renamed(quad, names) in self._target for quad in self._tests[depth]):
+                return choice
+            del names[self._order[depth]]
+        return None

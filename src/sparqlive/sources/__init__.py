@@ -1,0 +1,84 @@
+"""Sources: where data comes from that changes out there. One file a kind.
+
+A source reports what it saw, and decides nothing: a report is `Unchanged`, `Content`, `Changes` or `Failed`,
+and only content and changes can change data. The session compares, makes an epoch of it, and remembers the
+source's version with that epoch, so that after a crash the source goes on from what was committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol, TypeAlias
+
+from pyoxigraph import Quad
+
+from sparqlive.errors import Unsupported
+
+Version: TypeAlias = Mapping[str, Any]
+"""What a source needs to go on from where it was: an ETag, an offset; of JSON's types."""
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """The source was reached, and has what it had."""
+
+    version: Version | None = None
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that the source has now. Blank nodes are its own, and matched with those of the last content."""
+
+    quads: Sequence[Quad]
+    version: Version
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a stream brought: one batch, deletes first. Labels of blank nodes name the store's nodes."""
+
+    insert: Sequence[Quad]
+    delete: Sequence[Quad]
+    version: Version
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The source could not be read; its last content stays. The reason is a sentence."""
+
+    reason: str
+
+
+Outcome: TypeAlias = Unchanged | Content | Changes | Failed
+Report: TypeAlias = Callable[[Outcome], Awaitable[None]]
+"""Hands an outcome over, and returns when it is committed."""
+
+
+class Watcher(Protocol):
+    """One source of a kind, made from its address and its options."""
+
+    async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
+        """Reports what it sees, from a version on, until it is cancelled or its stream has ended.
+
+        `wake` is set when somebody asks for a look now; whoever acts on it clears it. What is raised is
+        reported as a failure, and the watching begins again after a while.
+        """
+
+
+# A kind is imported when it is used: what it needs need not be installed for the others.
+KINDS = {
+    "file": "sparqlive.sources.file:File",
+}
+
+
+def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
+    """A source of a kind; what it does not know is refused with a sentence."""
+    where = KINDS.get(kind)
+    if where is None:
+        raise Unsupported(f"There is no kind of source {kind!r}. The kinds are: {', '.join(sorted(KINDS))}.")
+    module, _, name = where.partition(":")
+    made: Watcher = getattr(import_module(module), name)(address, **options)
+    return made

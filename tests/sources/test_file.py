@@ -1,0 +1,131 @@
+"""Files that are watched: what they have is there, whatever their labels and order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyoxigraph import Literal, NamedNode
+
+import sparqlive
+
+QUERY = "SELECT ?s ?o WHERE { GRAPH ?g { ?s <a:p> ?o } }"
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.02)
+
+
+def test_a_file_is_followed(tmp_path: Path) -> None:
+    file = tmp_path / "data.ttl"
+    file.write_text("<a:s> <a:p> 1 .")
+    with sparqlive.open() as session:
+        view = session.view("all", QUERY)
+        source = session.source("file", str(file), name="data")
+        wait_until(lambda: len(view) == 1)
+        assert {quad.graph_name for quad in session.quads()} == {NamedNode("source:data")}
+        file.write_text("<a:s> <a:p> 1, 2 .")
+        wait_until(lambda: len(view) == 2)
+        session.check()
+        assert source.status()["quads"] == 2
+        source.remove()
+        assert (len(view), dict(session.sources)) == (0, {})
+        session.check()
+
+
+def test_other_labels_and_order_are_no_change(tmp_path: Path) -> None:
+    file = tmp_path / "data.ttl"
+    file.write_text("_:a <a:p> 1 ; <a:q> _:b . _:b <a:p> 2 .")
+    with sparqlive.open() as session:
+        source = session.source("file", str(file))
+        source.refresh()
+        before, epoch = set(session.quads()), session.epoch
+        file.write_text("[] <a:q> [ <a:p> 2 ] ; <a:p> 1 .")
+        source.refresh()
+        assert (set(session.quads()), session.epoch) == (before, epoch)
+
+
+def test_what_fails_deletes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "data.ttl"
+    file.write_text("<a:s> <a:p> 1 .")
+    with sparqlive.open() as session:
+        source = session.source("file", str(file))
+        source.refresh()
+        file.write_text("<a:s> <a:p> .")
+        with pytest.raises(sparqlive.Error, match=r"data\.ttl"):
+            source.refresh()
+        file.unlink()
+        with pytest.raises(sparqlive.Error, match="There is no file"):
+            source.refresh()
+        assert len(session) == 1
+        assert source.status()["stale_since"] is not None
+        file.write_text("<a:s> <a:p> 2 .")
+        source.refresh()
+        assert (len(session), source.status()["error"]) == (1, None)
+
+
+def test_a_quad_stays_while_anybody_asserts_it(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.nq", tmp_path / "second.nq"
+    for file in (first, second):
+        file.write_text("<a:s> <a:p> <a:o> <a:g> .\n")
+    with sparqlive.open() as session:
+        view = session.view("all", QUERY)
+        sources = [session.source("file", str(file)) for file in (first, second)]
+        for source in sources:
+            source.refresh()
+        session.apply(insert="<a:s> <a:p> <a:o> <a:g> .")
+        assert session.apply(delete="<a:s> <a:p> <a:o> <a:g> .").ignored == 1
+        sources[0].remove()
+        assert len(view) == 1
+        sources[1].remove()
+        assert (len(view), len(session)) == (0, 0)
+
+
+def test_a_store_goes_on_with_its_sources(tmp_path: Path) -> None:
+    file = tmp_path / "data.ttl"
+    file.write_text("<a:s> <a:p> 1 .")
+    with sparqlive.open(tmp_path / "s") as session:
+        session.source("file", str(file), name="data").refresh()
+        session.apply(insert="<a:s> <a:p> <a:local> <source:data> .")
+    file.write_text("<a:s> <a:p> 2 .")
+    with sparqlive.open(tmp_path / "s") as session:
+        source = session.sources["data"]
+        source.refresh()
+        assert {quad.object for quad in session.quads()} == {NamedNode("a:local"), Literal(2)}
+        assert len(session) == 2
+        session.compact()
+        source.remove()
+        assert len(session) == 1
+    with sparqlive.open(tmp_path / "s") as session:
+        assert (len(session), dict(session.sources)) == (1, {})
+
+
+def test_sources_given_by_a_view(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.nt").write_text(f"<a:{name}> <a:p> <a:{name}> .\n")
+    with sparqlive.open() as session:
+        session.view("rooms", "SELECT ?room WHERE { <a:me> <a:in> ?room }")
+        view = session.view("all", QUERY)
+        session.sources_from("rooms", "room", kind="file")
+        session.apply(
+            insert=f"<a:me> <a:in> <file://{tmp_path}/a.nt> .\n<a:me> <a:in> <file://{tmp_path}/b.nt> ."
+        )
+        wait_until(lambda: len(view) == 2)
+        session.apply(delete=f"<a:me> <a:in> <file://{tmp_path}/a.nt> .")
+        wait_until(lambda: len(view) == 1)
+        assert list(session.sources) == [f"file://{tmp_path}/b.nt"]
+        session.check()
+
+
+def test_what_is_no_source_is_refused() -> None:
+    with sparqlive.open() as session:
+        with pytest.raises(sparqlive.Unsupported, match="no kind of source 'carrier pigeon'"):
+            session.source("carrier pigeon", "x")
+        session.view("v", "SELECT ?s { ?s ?p ?o }")
+        with pytest.raises(sparqlive.Error, match="no variable"):
+            session.sources_from("v", "nobody")
