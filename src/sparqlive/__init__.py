@@ -7,6 +7,7 @@ from sparqlive.errors import (
     HistoryGone,
     InvalidChange,
     SparkFailed,
+    StoreFailed,
     SyntaxError,  # noqa: A004 - always used as sparqlive.SyntaxError
     UnknownView,
     Unsupported,
@@ -27,6 +28,7 @@ __all__ = [
     "InvalidChange",
     "Session",
     "SparkFailed",
+    "StoreFailed",
     "SyntaxError",
     "UnknownView",
     "Unsupported",

@@ -107,11 +107,3 @@ class Assertions:
 
     def rollback(self) -> None:
         self._staged = {}
-
-    # The store
-
-    def relations(self) -> Iterator[tuple[str, int, Relation]]:
-        """What a store keeps: name, width and rows."""
-        yield _LOCAL, 4, self._local
-        for source, relation in self._of.items():
-            yield f"source/{source}", 4, relation

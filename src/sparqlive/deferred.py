@@ -25,6 +25,11 @@ from sparqlive.zset.zset import add_into
 Refresh: TypeAlias = Literal["immediate", "manual"] | float
 
 
+def gathered_name(view: str) -> str:
+    """The name of the relation in which a store keeps what a view has not seen yet."""
+    return f"gathered/{view}"
+
+
 def check_refresh(refresh: Refresh) -> None:
     if refresh in ("immediate", "manual"):
         return
@@ -48,11 +53,7 @@ class Deferred:
     @property
     def relation(self) -> str:
         """The name under which a store keeps what is gathered."""
-        return f"gathered/{self._name}"
-
-    def relations(self) -> Iterator[tuple[str, int, Mapping[Row, int]]]:
-        """What is stored beside the content: name, width and rows."""
-        yield self.relation, 4, {(*quad,): weight for quad, weight in self.gathered.items()}
+        return gathered_name(self._name)
 
     def keep(self, plan: Operator, saved: Saved | None) -> Content:
         """The content as of the view's epoch; what was not saved is computed from the quads of that epoch."""

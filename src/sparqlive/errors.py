@@ -38,6 +38,10 @@ class SparkFailed(Error):
     """Spark could not do what it was asked for; nothing was changed."""
 
 
+class StoreFailed(Error):
+    """The store could not be opened, read or written; its last epoch is as it was."""
+
+
 class CheckFailed(Error):
     """A view differs from its recomputation. Names the view and the rows."""
 

@@ -1,41 +1,67 @@
 """Between a session and its store: what is loaded when it opens, and what each step writes.
 
-Owns nothing but the translation: sessions know ids, relations and views; stores know files and a catalog.
-Invariant: it writes before the session shows the result to anybody.
+Owns the translation: sessions know ids, relations and views; stores know files and a catalog. Owns when the
+store is compacted, and what is forgotten of its history. Invariant: it writes before the session shows the
+result to anybody.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparqlive.assertions import Assertions
-from sparqlive.deferred import Deferred, Refresh
-from sparqlive.errors import Error
-from sparqlive.live.keeper import Content
+from sparqlive.deferred import Deferred, Refresh, gathered_name
+from sparqlive.errors import StoreFailed
+from sparqlive.live.keeper import Content, Product
 from sparqlive.live.quads import Change, Quads
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.store.runs import read_terms
+from sparqlive.store.catalog import Durability
+from sparqlive.store.compaction import QUADS
 from sparqlive.store.store import Commit, Sources, Store, TermRuns
-from sparqlive.zset.relation import Row
+from sparqlive.zset.relation import Elsewhere, Row
+from sparqlive.zset.run import Column
 
 if TYPE_CHECKING:
     from sparqlive.spark.ingest import Ingested
 
+# Forgetting history locks the store for as long as this many epochs take.
+_FORGOTTEN_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Deltas are kept for the last `epochs` epochs, and no longer than `seconds`."""
+
+    epochs: int
+    seconds: float | None
+
 
 class Persistence:
-    def __init__(self, directory: Path, dictionary: Dictionary) -> None:
-        self.store = Store(directory)
+    def __init__(
+        self,
+        directory: Path,
+        dictionary: Dictionary,
+        retention: Retention,
+        durability: Durability = "epoch",
+        sync_milliseconds: int = 100,
+    ) -> None:
+        self.store = Store(directory, durability=durability, sync_milliseconds=sync_milliseconds)
+        self._retention = retention
         self._dictionary = dictionary
-        dictionary.older = self.store.terms()
+        self._terms = self.store.terms()
+        dictionary.older = self._terms
         dictionary.load(self.store.catalog.terms())
         dictionary.exceptions.update(self.store.catalog.exceptions())
+        self._known_exceptions = len(dictionary.exceptions)
         dictionary.journal = []
 
     @property
@@ -50,22 +76,20 @@ class Persistence:
             with self.store.catalog.transaction():
                 self.store.catalog.set_meta("default_graph", recorded)
         if wanted is not None and wanted != recorded:
-            raise Error(
+            raise StoreFailed(
                 f"The store {self.store.directory} was made with default_graph={recorded!r}, and its views "
                 f"are kept for that: open it so, or make another store for {wanted!r}."
             )
         return recorded
 
+    # Opening
+
     def load_quads(self, quads: Quads) -> None:
-        """Runs straight into sorted arrays, then the changes after them."""
+        """The runs, which stay on disk until something reads them, and the changes after them."""
         runs, log = self.store.quads()
-        if runs:
-            s, p, o, g = (np.concatenate(columns) for columns in zip(*runs, strict=True))
-            for graph in np.unique(g).tolist():
-                mine = g == graph
-                quads.load_columns(s[mine], p[mine], o[mine], graph)
+        quads.attach(runs)
         for rows in log:
-            quads.add([tuple(row) for row in rows.tolist()])
+            quads.add(_changes(rows))
 
     def sources_noted(self) -> list[str]:
         """The notes of the sources that are there."""
@@ -74,9 +98,20 @@ class Persistence:
     def views(self) -> list[tuple[str, str, str | None, int, str]]:
         return self.store.catalog.views()
 
-    def saved(self, name: str, plan: Operator) -> dict[Row, int] | None:
+    def saved(self, name: str, plan: Operator) -> Elsewhere | None:
         """The content of a relation, if the store has it."""
-        return self.store.relation(name, len(plan.variables))
+        return self.store.relation(name)
+
+    def rows(self, name: str) -> dict[Row, int]:
+        """The content of a relation, which is empty where the store has none."""
+        saved = self.store.relation(name)
+        return saved.rows() if saved is not None else {}
+
+    def has(self, content: Content) -> bool:
+        """Whether everything that a content stores was saved."""
+        return all(self.store.catalog.base(name) is not None for name, _, _ in content.relations())
+
+    # Writing
 
     def commit(
         self,
@@ -87,10 +122,15 @@ class Persistence:
         note: Mapping[str, Any],
         batch: tuple[str, int] | None,
         notes: Mapping[str, str],
+        failed: Iterable[Content] = (),
     ) -> None:
-        """Makes an epoch durable: its changes, its new terms, the deltas of all that is stored, its notes."""
+        """Makes an epoch durable: its changes, its new terms, the deltas of all that is stored, its notes.
+
+        What failed contents store is forgotten: it is computed again when the store is next opened.
+        """
         inserted = sum(change[4] > 0 for change in changes)
-        terms, exceptions = self._new_terms()
+        forgotten = _of_failed(failed)
+        kept = {name: delta for name, delta in deltas.items() if name not in forgotten}
         self.store.commit(
             Commit(
                 epoch,
@@ -98,14 +138,14 @@ class Persistence:
                 strategy,
                 note,
                 changes,
-                deltas,
-                terms,
-                exceptions,
+                kept,
+                *self._new_terms(),
+                forgotten=forgotten,
                 batch=batch,
                 notes=notes,
             )
         )
-        self._dictionary.journal = []
+        self._entered()
 
     def keep(
         self,
@@ -115,49 +155,123 @@ class Persistence:
         refresh: Refresh,
         content: Content,
         epoch: int,
-        fresh: bool,
+        instead_of: Content | None,
     ) -> None:
-        """Registers a view; what its content stores is written if it is not there yet."""
-        contents = {}
-        if fresh:
-            contents = {key: (width, dict(rows.items())) for key, width, rows in content.relations()}
-        runs, small = self.store.content_runs(contents, epoch)
-        terms, exceptions = self._new_terms()
-        commit = Commit(epoch, deltas=small, terms=terms, exceptions=exceptions, runs=runs)
-        self.store.keep(name, text, base, str(refresh), commit)
-        self._dictionary.journal = []
+        """Registers a view, in the place of another one if there is one of that name.
+
+        What its content stores is written if it is not there yet.
+        """
+        forgotten = set() if instead_of is None else _of_nobody_else(instead_of)
+        with self._contents(content, epoch, _of_nobody_else(content)) as commit:
+            commit.forgotten = {gathered_name(name), *forgotten, *commit.forgotten}
+            if refresh != "immediate":
+                commit.bases = {**commit.bases, gathered_name(name): (4, {})}
+            self.store.keep(name, text, base, str(refresh), commit)
+        self._entered()
+
+    def save(self, name: str, content: Content, epoch: int) -> int:
+        """Writes a content that was computed when the store was opened; its history begins now."""
+        with self._contents(content, epoch, set()) as commit:
+            self.store.save(name, commit)
+        self._entered()
+        return epoch
+
+    @contextmanager
+    def _contents(self, content: Content, epoch: int, new: set[str]) -> Iterator[Commit]:
+        """What a content stores that is new, or not in the store, ready to be committed."""
+        fresh = {
+            key: (width, dict(rows.items()))
+            for key, width, rows in content.relations()
+            if key in new or self.store.catalog.base(key) is None
+        }
+        with self.store.contents(fresh) as (runs, bases):
+            terms, exceptions = self._new_terms()
+            yield Commit(
+                epoch, terms=terms, exceptions=exceptions, runs=runs, bases=bases, forgotten=fresh.keys()
+            )
+
+    def drop(self, name: str, content: Content, epoch: int) -> None:
+        """Forgets a view, and what its content stores if nobody else uses it."""
+        self.store.drop(name, {*_of_nobody_else(content), gathered_name(name)}, epoch)
+
+    # Views that are refreshed later
 
     def deferred(self, name: str, deferred: Deferred) -> None:
         """What a view that is refreshed later has not seen yet."""
-        gathered = self.store.relation(deferred.relation, 4) or {}
+        gathered = self.rows(deferred.relation)
         deferred.gathered = {(s, p, o, g): weight for (s, p, o, g), weight in gathered.items()}
         deferred.epoch = self.store.refreshed(name) if gathered else self.epoch
 
-    def refresh(self, name: str, deferred: Deferred, epoch: int) -> None:
+    def refresh(self, name: str, deferred: Deferred, epoch: int, failed: Iterable[Content]) -> None:
         """Makes the refreshing of a view durable."""
+        forgotten = _of_failed(failed)
+        deltas = {key: delta for key, delta in deferred.keeper.staged().items() if key not in forgotten}
         terms, exceptions = self._new_terms()
-        commit = Commit(epoch, deltas=deferred.keeper.staged(), terms=terms, exceptions=exceptions)
-        self.store.refresh(name, deferred.relation, commit)
-        self._dictionary.journal = []
-
-    def drop(self, name: str, content: Content, deferred: Deferred | None) -> None:
-        """Forgets a view, and what its content stores if nobody else uses it."""
-        unused = [] if content.users else [key for key, _, _ in content.relations()]
-        self.store.drop(name, unused if deferred is None else [*unused, deferred.relation])
-
-    def compact(
-        self, epoch: int, quads: Quads, contents: Sequence[tuple[int, Content | Deferred | Assertions]]
-    ) -> None:
-        """Contents come with the epoch they stand for."""
-        relations = {
-            key: (stands_for, width, dict(rows.items()))
-            for stands_for, content in contents
-            for key, width, rows in content.relations()
-        }
-        self.store.compact(epoch, quads.columns(), relations)
+        self.store.refresh(
+            name,
+            Commit(
+                epoch,
+                deltas=deltas,
+                terms=terms,
+                exceptions=exceptions,
+                forgotten={*forgotten, deferred.relation},
+                bases={deferred.relation: (4, {})},
+            ),
+        )
+        self._entered()
 
     def _new_terms(self) -> tuple[list[tuple[int, str]], list[tuple[str, int]]]:
-        return list(self._dictionary.journal or ()), list(self._dictionary.exceptions.items())
+        exceptions = list(self._dictionary.exceptions.items())[self._known_exceptions :]
+        return list(self._dictionary.journal or ()), exceptions
+
+    def _entered(self) -> None:
+        """The dictionary's new terms are in the store."""
+        self._known_exceptions = len(self._dictionary.exceptions)
+        self._dictionary.journal = []
+
+    # History
+
+    def history_start(self) -> int:
+        """Deltas after this epoch are kept."""
+        return self.store.catalog.history_start()
+
+    def history(self, content: Content, since: int, until: int) -> Iterator[tuple[int, dict[Row, int]]]:
+        """The deltas of a content's rows after an epoch and up to another."""
+        for epoch, rows in self.store.catalog.deltas(content.name, since, until):
+            yield epoch, {tuple(row): weight for *row, weight in rows.tolist()}
+
+    # Compaction
+
+    def compact(self, quads: Quads) -> None:
+        """Folds log and deltas into new runs, and forgets the history that is no longer kept."""
+        catalog = self.store.catalog
+        with self.store.attempt() as directory:
+            with catalog.snapshot() as snapshot:
+                terms = self.store.fold_terms(snapshot, directory)
+                folded = list(self.store.fold(snapshot, directory, snapshot.bases()))
+            self.store.install(folded, terms)
+        self._moved(quads)
+        until = min(self._forgettable(), self.store.quads_epoch())
+        more = True
+        while more:
+            with catalog.transaction():
+                more = catalog.forget_history(until, _FORGOTTEN_AT_ONCE)
+        self.store.remove_orphans()
+
+    def _moved(self, quads: Quads) -> None:
+        """What was left on disk is there in other files now."""
+        runs, log = self.store.quads()
+        quads.move(runs, [change for rows in log for change in _changes(rows)])
+        self._terms = self.store.terms(self._terms)
+        self._dictionary.move(self._terms, self.store.catalog.terms())
+
+    def _forgettable(self) -> int:
+        epoch = self.epoch - self._retention.epochs
+        if self._retention.seconds is not None:
+            epoch = max(epoch, self.store.catalog.epoch_before(time.time() - self._retention.seconds))
+        return epoch
+
+    # Loads by Spark, and batches of streams
 
     def ingest(
         self,
@@ -171,38 +285,46 @@ class Persistence:
         """Files straight into runs, by Spark, as one epoch of a store that has no quads yet."""
         from sparqlive.spark.ingest import ingest
 
-        directory = self.store.attempt() / "ingest"
-        exceptions = dict(self._dictionary.exceptions)
-        made = ingest(spark, paths, graph, directory, on_error=on_error, exceptions=exceptions)  # type: ignore[arg-type]
-        taken = self._taken(made)
-        if taken:  # a term of the dictionary has the id of another one in the files: that one gives way
-            directory = self.store.attempt() / "ingest"
-            made = ingest(
-                spark, paths, graph, directory, on_error=on_error, exceptions=exceptions | taken  # type: ignore[arg-type]
-            )  # fmt: skip
-        runs = self.store.written(directory, made.quad_files, made.term_files, epoch)
-        self._dictionary.exceptions.update(made.exceptions)
-        terms, known = self._new_terms()
-        note = {"rejected": made.rejected, "seconds": dict(made.seconds)}
-        commit = Commit(epoch, (made.quads, 0), "spark", note, None, {}, terms, known, runs, batch)
-        self.store.commit(commit)
-        self._dictionary.journal = []
-        self._dictionary.older = self.store.terms()
+        with self.store.attempt() as attempt:
+            exceptions = dict(self._dictionary.exceptions)
+            directory = attempt / "ingest"
+            made = ingest(spark, paths, graph, directory, on_error=on_error, exceptions=exceptions)  # type: ignore[arg-type]
+            taken = self._taken(made)
+            if taken:  # a term of the dictionary has the id of another one in the files: that one gives way
+                directory = attempt / "again"
+                made = ingest(
+                    spark, paths, graph, directory, on_error=on_error, exceptions=exceptions | taken  # type: ignore[arg-type]
+                )  # fmt: skip
+            runs = self.store.written(directory, made.quad_files, made.term_files)
+            self._dictionary.exceptions.update(made.exceptions)
+            terms, known = self._new_terms()
+            note = {"rejected": made.rejected, "seconds": dict(made.seconds)}
+            self.store.commit(
+                Commit(
+                    epoch,
+                    (made.quads, 0),
+                    "spark",
+                    note,
+                    terms=terms,
+                    exceptions=known,
+                    runs=runs,
+                    bases={QUADS: (4, None)},
+                    batch=batch,
+                )
+            )
+        self._entered()
+        self._terms = self._dictionary.older = self.store.terms()
         return made
 
     def _taken(self, made: Ingested) -> dict[str, int]:
         """New ids for terms of the files whose id stands for another term of the dictionary."""
-        files = TermRuns([read_terms(Path(made.target) / file.path) for file in made.term_files])
+        files = TermRuns([Path(made.target) / file.path for file in made.term_files])
         taken = {}
         for number, text in self._dictionary.entries():
             other = files(number)
             if other is not None and other != text:
                 taken[other] = self._dictionary.enter(other)
         return taken
-
-    def forget(self, content: Content) -> None:
-        """A content that failed is computed again when the store is next opened."""
-        self.store.forget([key for key, _, _ in content.relations()])
 
     def batch_epoch(self, batch: tuple[str, int]) -> int | None:
         return self.store.catalog.batch_epoch(*batch)
@@ -223,6 +345,39 @@ class Persistence:
         self.store.close()
 
 
+def _names(content: Content) -> set[str]:
+    return {content.name, *(name for name, _, _ in content.relations())}
+
+
+def _of_nobody_else(content: Content) -> set[str]:
+    """What is no longer stored when one user gives a content back."""
+    if content.users > 1:
+        return set()
+    if isinstance(content, Product):
+        return {content.name}.union(*map(_of_nobody_else, content.parts))
+    return _names(content)
+
+
+def _of_failed(contents: Iterable[Content]) -> set[str]:
+    """What is no longer stored when all users of contents give them back."""
+    failed = set(contents)
+    found: set[str] = set()
+    users = Counter(part for content in failed if isinstance(content, Product) for part in content.parts)
+    for content in failed:
+        if not isinstance(content, Product):
+            found |= _names(content)
+            continue
+        found.add(content.name)
+        for part in content.parts:
+            if part.users <= users[part]:
+                found |= _names(part)
+    return found
+
+
+def _changes(rows: Column) -> list[Change]:
+    return [(s, p, o, g, w) for s, p, o, g, w in rows.tolist()]
+
+
 class Exported:
     """The quads and terms of a session in memory, written where Spark can read them, and what came after."""
 
@@ -230,9 +385,8 @@ class Exported:
         self._directory = tempfile.TemporaryDirectory(prefix="sparqlive-")
         self._store = Store(self._directory.name)
         self._dictionary = dictionary
-        with self._store.catalog.transaction():
-            self._store.catalog.add_terms(list(dictionary.entries()), [])
-        self._store.compact(0, quads.columns(), {})
+        self._store.write_quads(quads.columns(), 0)
+        self._store.write_terms(list(dictionary.entries()))
         dictionary.journal = []
         self._log: list[Change] = []
 

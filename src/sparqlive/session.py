@@ -51,6 +51,7 @@ from sparqlive.sparql.syntax import parse_query, parse_update
 from sparqlive.strategies import Choice, Strategies, Strategy
 from sparqlive.updates import wanted_by
 from sparqlive.views import Answer, Delta, Deltas, Epoch, View, Views
+from sparqlive.zset.relation import Row
 
 Changes = str | Iterable[Any]
 DefaultGraphs = Literal["strict", "union"]
@@ -59,6 +60,9 @@ INGEST_BYTES = 200_000_000
 SPARK_QUADS = 2_000_000
 SETTLE_ROWS = 50_000
 _NO_NOTES: Mapping[str, str] = {}
+# How long deltas are kept, unless it is said otherwise.
+HISTORY_EPOCHS = 10_000
+HISTORY_SECONDS = 7 * 86_400.0
 
 if TYPE_CHECKING:
     from sparqlive.persistence import Exported, Persistence
@@ -70,14 +74,32 @@ def open(  # noqa: A001 - always used as sparqlive.open
     *,
     spark: Any = None,
     default_graph: DefaultGraphs | None = None,
+    durability: Literal["epoch", "relaxed"] = "epoch",
+    sync_milliseconds: int = 100,
+    retain: Literal["relevant", "all"] = "relevant",
+    history_epochs: int = HISTORY_EPOCHS,
+    history_seconds: float | None = HISTORY_SECONDS,
 ) -> Session:
     """Opens a session: on the store in a directory, which is made if it is not there; or in memory.
 
     `spark`: a Spark session or a master's URL; else a local one is started when first needed.
     `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones;
     "strict" (the default): the unnamed one alone. A store keeps to what it was made with.
+    `durability="epoch"`: an epoch is on the disk before `apply` returns; "relaxed": within
+    `sync_milliseconds`, so that a failure of the machine can lose the last epochs, whole ones.
+    `retain="relevant"`: of a store's quads, those that views read are held in memory; "all": all.
+    Deltas are kept for the last `history_epochs` epochs, and no longer than `history_seconds`.
     """
-    return Session(path, spark=spark, default_graph=default_graph)
+    return Session(
+        path,
+        spark=spark,
+        default_graph=default_graph,
+        durability=durability,
+        sync_milliseconds=sync_milliseconds,
+        retain=retain,
+        history_epochs=history_epochs,
+        history_seconds=history_seconds,
+    )
 
 
 class Session:
@@ -89,9 +111,18 @@ class Session:
         *,
         spark: Any = None,
         default_graph: DefaultGraphs | None = None,
+        durability: Literal["epoch", "relaxed"] = "epoch",
+        sync_milliseconds: int = 100,
+        retain: Literal["relevant", "all"] = "relevant",
+        history_epochs: int = HISTORY_EPOCHS,
+        history_seconds: float | None = HISTORY_SECONDS,
     ) -> None:
         if default_graph not in (None, "strict", "union"):
             raise Error(f'default_graph is "strict" or "union", not {default_graph!r}.')
+        if durability not in ("epoch", "relaxed"):
+            raise Error(f'durability is "epoch" or "relaxed", not {durability!r}.')
+        if retain not in ("relevant", "all"):
+            raise Error(f'retain is "relevant" or "all", not {retain!r}.')
         self.default_graph: DefaultGraphs = default_graph or "strict"
         self.epoch = 0
         self.dictionary = Dictionary()
@@ -116,33 +147,37 @@ class Session:
         if find_spec("pyspark") is not None:
             self._strategies.carrier = self._carrier
         if path is not None:
-            self._open_store(_local(path), default_graph)
+            # Not imported before it is needed: it takes a while.
+            from sparqlive.persistence import Persistence, Retention
 
-    def _open_store(self, path: Path, default_graph: DefaultGraphs | None) -> None:
-        """Loads what is there: quads, terms, and views with their rows, which are not computed again."""
-        from sparqlive.persistence import Persistence  # not before it is needed: it takes a while to import
+            retention = Retention(history_epochs, history_seconds)
+            store = Persistence(_local(path), self.dictionary, retention, durability, sync_milliseconds)
+            try:
+                self._open_store(store, default_graph, retain)
+            except BaseException:
+                store.close()
+                raise
 
-        store = Persistence(path, self.dictionary)
-        try:
-            self.default_graph = store.default_graph(default_graph)
-            store.load_quads(self._quads)
-            self.epoch = store.epoch
-            for name, text, base, since, refresh in store.views():
-                parsed, plan = self._plan(text, base, volatile=False)
-                deferred = self._deferred(name, _refresh_of(refresh), since)
-                if deferred is not None:
-                    store.deferred(name, deferred)
-                keep = self._keeper.keep if deferred is None else deferred.keep
-                view = self._add_view(name, text, parsed, plan, keep(rewrite(plan), store.saved), deferred)
-                view.since = since
-            stored = [Source.from_note(self._feeds, note) for note in store.sources_noted()]
-            for source in stored:
-                rows = store.store.relation(f"source/{source.name}", 4) or {}
-                self._assertions.add(source.name, rows)
-            self._assertions.load_local(store.store.relation("sources/local", 4) or {})
-        except BaseException:
-            store.close()
-            raise
+    def _open_store(self, store: Persistence, default_graph: DefaultGraphs | None, retain: str) -> None:
+        """What is there: quads, terms, and views with their rows, which are not computed again."""
+        self.default_graph = store.default_graph(default_graph)
+        store.load_quads(self._quads)
+        self.epoch = store.epoch
+        for name, text, base, since, refresh in store.views():
+            parsed, plan = self._plan(text, base, volatile=False)
+            deferred = self._deferred(name, _refresh_of(refresh), since)
+            if deferred is not None:
+                store.deferred(name, deferred)
+            keep = self._keeper.keep if deferred is None else deferred.keep
+            content = keep(rewrite(plan), store.saved)
+            view = self._add_view(name, text, parsed, plan, content, deferred)
+            view.since = since if store.has(content) else store.save(name, content, view.epoch)
+        if retain == "all":
+            self._quads.warm_all()
+        stored = [Source.from_note(self._feeds, note) for note in store.sources_noted()]
+        for source in stored:
+            self._assertions.add(source.name, store.rows(f"source/{source.name}"))
+        self._assertions.load_local(store.rows("sources/local"))
         self._persistence = store
         for source in stored:
             self._feeds.start(source, watcher(source.kind, source.address, source.options))
@@ -359,11 +394,16 @@ class Session:
             deferred = self._deferred(name, refresh, self.epoch)
             keeper = self._keeper if deferred is None else deferred.keeper
             content = keeper.keep(rewrite(plan), self._first(strategy))
-            fresh = content.users == 1
+            try:
+                if self._persistence is not None:
+                    before = known if known is not None and known.failure is None else None
+                    replaced = None if before is None else before.content
+                    self._persistence.keep(name, query, base, refresh, content, self.epoch, replaced)
+            except BaseException:
+                keeper.release(content)
+                raise
             if known is not None:
-                self.drop(name)
-            if self._persistence is not None:
-                self._persistence.keep(name, query, base, refresh, content, self.epoch, fresh)
+                self._release(known)
             view = self._add_view(name, query, parsed, plan, content, deferred)
             self._settle()
             return view
@@ -406,10 +446,10 @@ class Session:
         with self._lock:
             self.ensure_open()
             view = self._views[name]
+            if self._persistence is not None:
+                self._persistence.drop(name, view.content, self.epoch)
             del self._views.by_name[name]
             self._release(view)
-            if self._persistence is not None:
-                self._persistence.drop(name, view.content, view.deferred)
 
     def _release(self, view: View) -> None:
         readers = self._readers.get(view.content, [])
@@ -552,15 +592,15 @@ class Session:
             self._save(number, changes, batch, notes)
             self._quads.add(changes)
             return self._made(number, changes, ignored, {})
-        failed: list[tuple[View, str]] = []
+        failed: dict[Content, Exception] = {}
         self._strategies.choices = {}
         self._quads.stage(changes)
         try:
             results = self._keeper.carry(
-                lambda content, error: failed.extend(self._failing(content, error)),
+                failed.__setitem__,
                 lambda maintained, inputs: self._strategies.carry(maintained, inputs, changes, strategy),
             )
-            self._save(number, changes, batch, notes)
+            self._save(number, changes, batch, notes, failed)
         except BaseException:
             self._keeper.rollback()
             self._quads.rollback()
@@ -573,15 +613,18 @@ class Session:
         }
         self._keeper.commit()
         self._quads.commit()
-        self._mark_failed(failed)
+        self._mark_failed(failed, number)
         return self._made(number, changes, ignored, changed)
 
-    def _mark_failed(self, failed: Iterable[tuple[View, str]]) -> None:
-        for view, sentence in failed:
-            view.failure = sentence
-            self._release(view)
-            if self._persistence is not None:
-                self._persistence.forget(view.content)
+    def _mark_failed(self, failed: Mapping[Content, Exception], epoch: int) -> None:
+        """A view that fails is marked, and does not block the epoch."""
+        for content, error in failed.items():
+            for view in list(self._readers.get(content, ())):
+                view.failure = (
+                    f"View {view.name!r} stopped at epoch {epoch}: {type(error).__name__}: {error}. "
+                    f"Register it again to compute it anew."
+                )
+                self._release(view)
 
     def _save(
         self,
@@ -589,6 +632,7 @@ class Session:
         changes: Sequence[Change],
         batch: tuple[str, int] | None,
         notes: Mapping[str, str],
+        failed: Iterable[Content] = (),
     ) -> None:
         """Makes the epoch under way durable, before anybody sees it."""
         if self._persistence is not None:
@@ -597,7 +641,8 @@ class Session:
             for deferred in self._later.values():
                 deltas[deferred.relation] = (4, {change[:4]: change[4] for change in changes})
             deltas.update(self._assertions.staged())
-            self._persistence.commit(number, changes, deltas, self._strategies.summary(), note, batch, notes)
+            strategy = self._strategies.summary()
+            self._persistence.commit(number, changes, deltas, strategy, note, batch, notes, failed)
         elif batch is not None:
             self._batches.add(batch)
 
@@ -611,15 +656,13 @@ class Session:
             if not deferred.gathered:
                 return view.no_change(view.epoch)
             deferred.strategies.spark_started = self._strategies.spark_started
-            failed: list[tuple[View, str]] = []
-            with deferred.carried(
-                self.epoch, lambda content, error: failed.extend(self._failing(content, error))
-            ) as changed:
+            failed: dict[Content, Exception] = {}
+            with deferred.carried(self.epoch, failed.__setitem__) as changed:
                 if self._persistence is not None:
-                    self._persistence.refresh(view.name, deferred, self.epoch)
+                    self._persistence.refresh(view.name, deferred, self.epoch, failed)
             rows = changed.get(view.content)
             delta = view.record(self.epoch, rows) if rows else view.no_change(self.epoch)
-            self._mark_failed(failed)
+            self._mark_failed(failed, self.epoch)
             self._advanced.notify_all()
             return delta
 
@@ -666,23 +709,7 @@ class Session:
         with self._lock:
             self.ensure_open()
             if self._persistence is not None:
-                contents: list[tuple[int, Content | Deferred | Assertions]] = [
-                    (self.epoch, d) for d in self._later.values()
-                ]
-                contents.append((self.epoch, self._assertions))
-                contents += [(views[0].epoch, content) for content, views in self._readers.items()]
-                self._persistence.compact(self.epoch, self._quads, contents)
-
-    def _failing(self, content: Content, error: Exception) -> Iterator[tuple[View, str]]:
-        """A view that fails is marked, and does not block the epoch."""
-        for view in self._readers.get(content, ()):
-            yield (
-                view,
-                (
-                    f"View {view.name!r} stopped at epoch {self.epoch + 1}: {type(error).__name__}: {error}. "
-                    f"Register it again to compute it anew."
-                ),
-            )
+                self._persistence.compact(self._quads)
 
     def _made(
         self, number: int, changes: Sequence[Change], ignored: int, changed: Mapping[str, Delta]
@@ -729,6 +756,15 @@ class Session:
         """Whatever is read inside belongs to one epoch."""
         with self._lock:
             yield
+
+    def history_start(self) -> int | None:
+        """The store keeps the deltas after this epoch; None without a store."""
+        return None if self._persistence is None else self._persistence.history_start()
+
+    def history(self, content: Content, since: int, until: int) -> Iterator[tuple[int, Mapping[Row, int]]]:
+        """The deltas of a content after an epoch and up to another, from the store."""
+        if self._persistence is not None and since < until:
+            yield from self._persistence.history(content, since, until)
 
     def wait_beyond(self, view: View, epoch: int) -> bool:
         """Waits until a view stands for a later epoch; False when the session is closed."""

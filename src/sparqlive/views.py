@@ -21,6 +21,7 @@ from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Query, Term
 from sparqlive.strategies import Choice
 from sparqlive.zset.relation import Row
+from sparqlive.zset.zset import add_into
 
 if TYPE_CHECKING:
     from sparqlive.session import Session
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 TermRow: TypeAlias = tuple[Term | None, ...]
 Solution: TypeAlias = dict[str, Term]
 
+# What is held in memory of a view's deltas; a store has more.
 RETAINED_DELTAS = 4_000
 RETAINED_ROWS = 1_000_000
 
@@ -72,7 +74,7 @@ class Delta:
     `reset`: not a change but the whole content, because the changes asked for are no longer kept.
     """
 
-    __slots__ = ("_decode", "_rows", "epoch", "reset")
+    __slots__ = ("_decode", "epoch", "reset", "rows")
 
     def __init__(
         self,
@@ -83,22 +85,22 @@ class Delta:
     ) -> None:
         self.epoch = epoch
         self.reset = reset
-        self._rows = rows
+        self.rows = rows
         self._decode = decode
 
     def weights(self) -> dict[TermRow, int]:
         """Rows that entered (positive) and left (negative)."""
-        return self._decode(self._rows.items())
+        return self._decode(self.rows.items())
 
     def __len__(self) -> int:
         """The number of rows that changed."""
-        return len(self._rows)
+        return len(self.rows)
 
     def __bool__(self) -> bool:
-        return bool(self._rows)
+        return bool(self.rows)
 
     def __repr__(self) -> str:
-        return f"Delta(epoch={self.epoch}, rows={len(self._rows)}{', reset' if self.reset else ''})"
+        return f"Delta(epoch={self.epoch}, rows={len(self.rows)}{', reset' if self.reset else ''})"
 
 
 @dataclass(frozen=True)
@@ -191,11 +193,33 @@ class View:
 
     # Reading
 
-    def weights(self) -> dict[TermRow, int]:
-        """Each distinct row with its multiplicity; None is unbound."""
+    def weights(self, at: int | None = None) -> dict[TermRow, int]:
+        """Each distinct row with its multiplicity; None is unbound.
+
+        `at`: as it stood at an earlier epoch, as far back as deltas are kept.
+        """
         with self._session.reading():
             self._ensure_alive()
-            return self._decode(self.content.items())
+            if at is None or at == self.epoch:
+                return self._decode(self.content.items())
+            return self._decode(self._rows_at(at).items())
+
+    def _rows_at(self, epoch: int) -> dict[Row, int]:
+        """The content, without the deltas that came later."""
+        if epoch > self.epoch:
+            raise HistoryGone(
+                f"View {self.name!r} stands for epoch {self.epoch}: epoch {epoch} is yet to come."
+            )
+        deltas = self._after(epoch)
+        if deltas is None:
+            raise HistoryGone(
+                f"View {self.name!r} cannot be read as of epoch {epoch}: its deltas are kept from epoch "
+                f"{self._history_start()} on."
+            )
+        rows = dict(self.content.items())
+        for delta in deltas:
+            add_into(rows, {row: -weight for row, weight in delta.rows.items()})
+        return rows
 
     def solutions(self) -> list[Solution]:
         """The solutions, one entry a multiplicity; a variable that is unbound is left out."""
@@ -226,10 +250,25 @@ class View:
         """The deltas after an epoch, and the epoch to which they lead."""
         with self._session.reading():
             self._ensure_alive()
-            if since < self._retained_from:
-                content = dict(self.content.items())
-                return [Delta(self.epoch, content, self._decode, reset=True)], self.epoch
-            return [delta for delta in self._history if delta.epoch > since], self.epoch
+            deltas = self._after(since)
+            if deltas is None:
+                deltas = [Delta(self.epoch, dict(self.content.items()), self._decode, reset=True)]
+            return deltas, self.epoch
+
+    def _after(self, epoch: int) -> list[Delta] | None:
+        """The deltas after an epoch, from memory or from the store; None where they are no longer kept."""
+        if epoch < self._history_start():
+            return None
+        older = (
+            Delta(number, rows, self._decode)
+            for number, rows in self._session.history(self.content, epoch, self._retained_from)
+        )
+        return [*older, *(delta for delta in self._history if delta.epoch > epoch)]
+
+    def _history_start(self) -> int:
+        """Deltas after this epoch are kept."""
+        start = self._session.history_start()
+        return self._retained_from if start is None else min(self._retained_from, max(self.since, start))
 
     def explain(self) -> str:
         """The plan, its delta rules, what is stored and how large it is."""

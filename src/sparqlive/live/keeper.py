@@ -374,7 +374,7 @@ class Keeper:
         """The deltas of all stored relations in the epoch under way, by name: width and rows."""
         found: dict[str, tuple[int, Mapping[Row, int]]] = {}
         for content, delta in self._changed.items():
-            if content.rows is not None and delta:
+            if delta:  # also where the rows are not stored: it is the view's history
                 found[content.name] = (len(content.plan.variables), delta)
         for maintained in self._ran:
             for name, width, pending in maintained.staged_states():

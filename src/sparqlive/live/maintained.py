@@ -16,10 +16,10 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import hash_of
-from sparqlive.zset.relation import Row
+from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.zset import difference, without_zeros
 
-Saved = Callable[[str, op.Operator], dict[Row, int] | None]
+Saved = Callable[[str, op.Operator], dict[Row, int] | Elsewhere | None]
 """Gives the content of a named relation, that of the operator, if it was saved or computed elsewhere."""
 
 Inputs = dict[int, Any]
@@ -46,22 +46,37 @@ class Maintained:
         self._schedule = [gathering[number] for number in sorted(gathering)]
         self._member: Callable[..., None] | None = None
         self.seconds_to_compute: float | None = None
+        self._elsewhere: dict[int, Elsewhere] = {}
         self._load_states(saved)
 
     def _load_states(self, saved: Saved | None) -> None:
-        """Fills what is stored, lowest first: as it was saved, or from the quads as they are."""
+        """Fills what is stored, lowest first: as it was saved, or from the quads as they are.
+
+        What was saved is read when it is first needed.
+        """
         for number, state in self._compiler.states.items():
             if isinstance(self._compiler.nodes[number].operator, op.Parameters):
                 continue
             source = self._compiler.nodes[number].children[0]
             content = saved(self._state_name(number), source.operator) if saved is not None else None
+            if isinstance(content, Elsewhere) and not isinstance(state, Relation):
+                self._elsewhere[number] = content
+                continue
             if content is None:
+                self._fetch()
                 content = {}
                 self._compiler.content(source)(content)
             state.load(content)
 
+    def _fetch(self) -> None:
+        """Reads what operators store, if that was not done yet."""
+        for number, saved in self._elsewhere.items():
+            self._compiler.states[number].load(saved.rows())
+        self._elsewhere = {}
+
     def compute(self) -> dict[Row, int]:
         """The whole result, from the quads as they are."""
+        self._fetch()
         start = time.perf_counter()
         result: dict[Row, int] = {}
         self._compiler.content(self._compiler.root)(result)
@@ -70,6 +85,7 @@ class Maintained:
 
     def top_state(self) -> Any:
         """The state of the operator at the top, where it tells the result's rows: DISTINCT or a closure."""
+        self._fetch()
         return self._compiler.states[self._compiler.root.number]
 
     # A plan with parameters
@@ -112,6 +128,7 @@ class Maintained:
 
     def state_rows(self) -> dict[int, dict[Row, int]]:
         """What each operator stores, before the epoch."""
+        self._fetch()
         return {number: dict(self._compiler.states[number].items()) for number in self.state_sources()}
 
     def parameter_rows(self) -> list[Row]:
@@ -126,6 +143,7 @@ class Maintained:
 
         What operators store is staged, lowest first: what is computed next reads it.
         """
+        self._fetch()
         for number, state in self._compiler.states.items():
             if not isinstance(self._compiler.nodes[number].operator, op.Parameters):
                 content: dict[Row, int] = {}
@@ -137,6 +155,7 @@ class Maintained:
 
     def take(self, deltas: Mapping[int, Mapping[Row, int]]) -> None:
         """Stages the deltas of what operators store, computed elsewhere."""
+        self._fetch()
         for number, delta in deltas.items():
             if delta:
                 self._compiler.states[number].stage(delta)
@@ -154,6 +173,8 @@ class Maintained:
 
     def delta(self, inputs: Inputs) -> dict[Row, int]:
         """The change of the result; what is stored is staged, not changed."""
+        if self._elsewhere:
+            self._fetch()
         result: dict[Row, int] = {}
         for node, functions in self._schedule:
             out: dict[Row, int] = {}
@@ -209,6 +230,7 @@ class Maintained:
 
     def sizes(self) -> dict[int, tuple[int, int]]:
         """Rows and bytes of what operators store, by their number."""
+        self._fetch()
         return {number: (len(state), state.nbytes) for number, state in self._compiler.states.items()}
 
     @property

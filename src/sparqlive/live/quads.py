@@ -1,23 +1,27 @@
 """The quads in memory, in the orders that lookups need.
 
 Owns the graph. Pairs of subject and object are kept for each graph and predicate; every other order is a
-secondary index, made when a plan first asks for it. Merged graphs (a union, several FROM) are sets of their
-own, whose change is the sign change of a count. Invariants: a quad is there once; `stage` is given changes
-that change something; what is staged is seen by `after` and forgotten by `rollback`.
+secondary index, made when a plan first asks for it. Pairs of a store that no view reads stay on disk. Merged
+graphs (a union, several FROM) are sets of their own, whose change is the sign change of a count. Invariants:
+a quad is there once; `stage` is given changes that change something; what is staged is seen by `after` and
+forgotten by `rollback`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
 from sparqlive.zset.relation import KeyedRelation
 from sparqlive.zset.run import Column, Run
+
+if TYPE_CHECKING:
+    from sparqlive.store.quad_runs import QuadRuns
 
 Quad: TypeAlias = tuple[int, int, int, int]
 Change: TypeAlias = tuple[int, int, int, int, int]
@@ -58,10 +62,45 @@ class _Merged:
         self.changes: dict[tuple[int, int, int], int] = {}
 
 
+class _Cold:
+    """Pairs of a graph and predicate that no view reads: on disk, but for what has changed since."""
+
+    __slots__ = ("_disk", "_key", "changes")
+
+    def __init__(self, disk: QuadRuns, key: tuple[int, int]) -> None:
+        self._disk = disk
+        self._key = key
+        self.changes: dict[int, dict[int, int]] = {}
+
+    def has(self, subject: int, object_: int) -> bool:
+        weight = self.changes.get(subject, _NO_CHANGES).get(object_, 0)
+        return weight > 0 if weight else self._disk.look(self._key).has_pair(subject, object_)
+
+    def apply(self, subject: int, object_: int, weight: int) -> None:
+        values = self.changes.setdefault(subject, {})
+        if values.pop(object_, 0) == 0:
+            values[object_] = weight
+        elif not values:  # back to what is on disk
+            del self.changes[subject]
+
+    def relation(self) -> KeyedRelation:
+        """A copy in memory."""
+        found = KeyedRelation(2, 1, self._disk.read(self._key))
+        for subject, values in self.changes.items():
+            for object_, weight in values.items():
+                found.apply(subject, object_, weight)
+        return found
+
+
+_NO_CHANGES: dict[int, int] = {}
+
+
 class Quads:
     def __init__(self) -> None:
         # (graph id or merged scope, predicate) → subject → objects
         self._pairs: dict[tuple[int | Scope, int], KeyedRelation] = {}
+        self._cold: dict[tuple[int | Scope, int], _Cold] = {}
+        self._warmed: dict[tuple[int | Scope, int], _Cold] | None = None
         self._inverse: dict[tuple[int | Scope, int], KeyedRelation] = {}
         self._indexes: dict[Scope, dict[tuple[int | None, tuple[int, ...], int], KeyedRelation]] = {}
         self._counted: dict[Scope, dict[str, _Counted]] = {}
@@ -70,7 +109,7 @@ class Quads:
         # Pairs that no plan reads need no pending layer: their changes wait for the commit.
         self._read: set[tuple[int | Scope, int]] = set()
         self._read_all = False
-        self._unread: list[tuple[KeyedRelation, int, int, int]] = []
+        self._unread: list[tuple[KeyedRelation | _Cold, int, int, int]] = []
         self._empty = KeyedRelation(2, 1)
         self._single: dict[int, Scope] = {}
         self._plural: set[Scope] = set()
@@ -83,13 +122,29 @@ class Quads:
     def __contains__(self, quad: Quad) -> bool:
         subject, predicate, object_, graph = quad
         pairs = self._pairs.get((graph, predicate))
-        return pairs is not None and pairs.has_before(subject, object_)
+        if pairs is None:
+            return self._is_on_disk(graph, predicate, subject, object_)
+        return pairs.has_before(subject, object_)
+
+    def _is_on_disk(self, graph: int, predicate: int, subject: int, object_: int) -> bool:
+        cold = self._cold.get((graph, predicate))
+        return cold is not None and cold.has(subject, object_)
 
     def __iter__(self) -> Iterator[Quad]:
-        for (graph, predicate), pairs in self._pairs.items():
-            if isinstance(graph, int):
-                for subject, object_ in pairs.rows_before():
-                    yield subject, predicate, object_, graph
+        for (graph, predicate), pairs in self._all_pairs(lambda graph, _: isinstance(graph, int)):
+            for subject, object_ in pairs.rows_before():
+                yield subject, predicate, object_, graph  # type: ignore[misc]
+
+    def _all_pairs(
+        self, wanted: Callable[[int | Scope, int], bool]
+    ) -> Iterator[tuple[tuple[int | Scope, int], KeyedRelation]]:
+        """Of graphs and predicates that are wanted: what is in memory, and a copy of what is on disk."""
+        for key, pairs in list(self._pairs.items()):
+            if wanted(*key):
+                yield key, pairs
+        for key, cold in list(self._cold.items()):
+            if wanted(*key):
+                yield key, cold.relation()
 
     def of_graph(self, graph: int) -> Iterator[Quad]:
         """The quads of one graph."""
@@ -101,14 +156,14 @@ class Quads:
     def read_any_predicate(self) -> None:
         """From now on lookups may ask for any graph and predicate while changes are staged."""
         self._read_all = True
-        self._stage_unread({entry[0] for entry in self._unread})
+        self._stage_unread({entry[0] for entry in self._unread if isinstance(entry[0], KeyedRelation)})
 
     def _stage_unread(self, wanted: set[KeyedRelation]) -> None:
         """What was left for the commit becomes pending, for relations that are read after all."""
         waiting, self._unread = self._unread, []
         for entry in waiting:
             pairs, subject, object_, weight = entry
-            if pairs in wanted:
+            if isinstance(pairs, KeyedRelation) and pairs in wanted:
                 pairs.stage_value(subject, object_, weight)
                 self._touched.add(pairs)
             else:
@@ -118,11 +173,28 @@ class Quads:
         """Subject → objects of one graph and predicate, to be read also while changes are staged."""
         self._read.add((graph, predicate))
         found = self._pairs.get((graph, predicate))
+        if found is None and (graph, predicate) in self._cold:
+            found = self._warm((graph, predicate))
         if found is None:
             found = self._pairs[(graph, predicate)] = KeyedRelation(2, 1)
         elif self._unread:
             self._stage_unread({found})
         return found
+
+    def _warm(self, key: tuple[int | Scope, int]) -> KeyedRelation:
+        """Pairs that somebody reads are taken into memory."""
+        cold = self._cold.pop(key)
+        if self._warmed is not None:
+            self._warmed[key] = cold
+        found = self._pairs[key] = cold.relation()
+        self._read.add(key)
+        self._unread = [(found if entry[0] is cold else entry[0], *entry[1:]) for entry in self._unread]
+        self._stage_unread({found})
+        return found
+
+    def warm_all(self) -> None:
+        for key in list(self._cold):
+            self._warm(key)
 
     def inverse(self, graph: int | Scope, predicate: int) -> KeyedRelation:
         """Object → subjects, made when first asked for."""
@@ -136,10 +208,11 @@ class Quads:
 
     def pairs_if_any(self, graph: int | Scope, predicate: int) -> KeyedRelation:
         """Like `pairs`, for a graph or predicate known only at run time: nothing is made."""
-        return self._pairs.get((graph, predicate), self._empty)
+        found = self._pairs.get((graph, predicate), self._empty)
+        return self._warm((graph, predicate)) if (graph, predicate) in self._cold else found
 
     def inverse_if_any(self, graph: int | Scope, predicate: int) -> KeyedRelation:
-        if (graph, predicate) not in self._pairs:
+        if (graph, predicate) not in self._pairs and (graph, predicate) not in self._cold:
             return self._empty
         return self.inverse(graph, predicate)
 
@@ -180,15 +253,17 @@ class Quads:
         return found
 
     def _scope_rows(self, scope: Scope, predicate: int | None) -> Iterator[Quad]:
-        for (graph, of), pairs in list(self._pairs.items()):
+        def covered(graph: int | Scope, of: int) -> bool:
             if predicate is not None and of != predicate:
-                continue
-            if (scope.kind == "merged" and graph == scope) or (
-                scope.kind != "merged" and isinstance(graph, int) and scope.covers(graph)
-            ):
-                name = graph if isinstance(graph, int) else 0
-                for subject, object_ in pairs.rows_before():
-                    yield subject, of, object_, name
+                return False
+            if scope.kind == "merged":
+                return graph == scope
+            return isinstance(graph, int) and scope.covers(graph)
+
+        for (graph, of), pairs in self._all_pairs(covered):
+            name = graph if isinstance(graph, int) else 0
+            for subject, object_ in pairs.rows_before():
+                yield subject, of, object_, name
 
     def counted_delta(self, kind: str, scope: Scope) -> list[tuple[tuple[int, ...], int]]:
         """The sign changes of the nodes or names of a scope in the staged batch."""
@@ -206,13 +281,23 @@ class Quads:
 
     @contextmanager
     def temporary(self) -> Iterator[None]:
-        """Scopes and indexes that are made inside are forgotten afterwards; inverses are kept."""
+        """Scopes and indexes that are made inside are forgotten afterwards, and what was read from disk.
+
+        Inverses of what stays in memory are kept. Nothing is staged inside.
+        """
         indexes = {scope: set(found) for scope, found in self._indexes.items()}
         counted = {scope: set(found) for scope, found in self._counted.items()}
         merged, plural, single = set(self._merged), set(self._plural), set(self._single)
+        self._warmed = {}
         try:
             yield
         finally:
+            for key, cold in self._warmed.items():
+                self._cold[key] = cold
+                del self._pairs[key]
+                self._inverse.pop(key, None)
+                self._read.discard(key)
+            self._warmed = None
             for scope, made in self._indexes.items():
                 for index in set(made) - indexes.get(scope, set()):
                     del made[index]
@@ -230,11 +315,12 @@ class Quads:
     def _merge(self, scope: Scope) -> None:
         merged = _Merged()
         seen: dict[int, dict[tuple[int, ...], int]] = {}
-        for (graph, predicate), pairs in list(self._pairs.items()):
-            if isinstance(graph, int) and scope.covers(graph):
-                counts = seen.setdefault(predicate, {})
-                for pair in pairs.rows_before():
-                    counts[pair] = counts.get(pair, 0) + 1
+        for (_, predicate), pairs in self._all_pairs(
+            lambda graph, _: isinstance(graph, int) and scope.covers(graph)
+        ):
+            counts = seen.setdefault(predicate, {})
+            for pair in pairs.rows_before():
+                counts[pair] = counts.get(pair, 0) + 1
         for predicate, counts in seen.items():
             self._pairs[(scope, predicate)] = _relation(list(counts), 2, 1)
             for pair, count in counts.items():
@@ -258,7 +344,7 @@ class Quads:
             subject, predicate, object_, graph = quad
             pairs = known((graph, predicate))
             if pairs is None:
-                there = False
+                there = bool(self._cold) and self._is_on_disk(graph, predicate, subject, object_)
             else:  # KeyedRelation.has_before, written out: this is most of what a batch costs
                 changed = pairs.overlay.get(subject)
                 if changed is not None and object_ in changed:
@@ -277,6 +363,9 @@ class Quads:
             key = (graph, predicate)
             pairs = known.get(key)
             if pairs is None:
+                if key in self._cold:
+                    self._unread.append((self._cold[key], subject, object_, weight))
+                    continue
                 pairs = known[key] = KeyedRelation(2, 1)
             if not read_all and key not in read:
                 self._unread.append((pairs, subject, object_, weight))
@@ -387,7 +476,9 @@ class Quads:
 
     def is_blank(self) -> bool:
         """Whether there are no quads, and no deleted ones are left in a run either."""
-        return all(pairs.run is None and not pairs.overlay for pairs in self._pairs.values())
+        return not self._cold and all(
+            pairs.run is None and not pairs.overlay for pairs in self._pairs.values()
+        )
 
     def add(self, changes: Sequence[Change]) -> None:
         """Changes that no view looks at: the same as stage and commit; large ones are sorted at once."""
@@ -399,14 +490,13 @@ class Quads:
         groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for subject, predicate, object_, graph, _ in changes:
             groups.setdefault((graph, predicate), []).append((subject, object_))
-        for (graph, predicate), rows in groups.items():
-            pairs = self.pairs(graph, predicate)
-            if pairs.run is None and not pairs.overlay:
+        for key, rows in groups.items():
+            pairs = self._cold.get(key) or self._pairs.setdefault(key, KeyedRelation(2, 1))
+            if isinstance(pairs, KeyedRelation) and pairs.run is None and not pairs.overlay:
                 pairs.fill(_run(rows, 2))
             else:
                 for subject, object_ in rows:
-                    pairs.stage_value(subject, object_, 1)
-                pairs.commit()
+                    pairs.apply(subject, object_, 1)
         self.size += len(changes)
 
     def check(self) -> None:
@@ -436,6 +526,31 @@ class Quads:
             run = Run.sort([subjects[part], objects[part]])
             self.pairs(graph, int(sorted_predicates[start])).fill(run)
             self.size += run.length
+
+    # On disk
+
+    def attach(self, disk: QuadRuns) -> None:
+        """The quads of a store's runs, where there were none; they stay on disk until a plan reads them."""
+        for key, rows in disk.sizes():
+            self._cold[key] = _Cold(disk, key)
+            self.size += rows
+
+    def move(self, disk: QuadRuns, since: Sequence[Change]) -> None:
+        """The quads are on disk anew, but for the changes since: what no plan reads is left there."""
+        unread = {key for key in self._pairs if isinstance(key[0], int) and key not in self._read}
+        left = set(self._cold) if self._read_all else set(self._cold) | unread
+        self._cold = {}
+        for key in left:
+            self._pairs.pop(key, None)
+        for key, _ in disk.sizes():
+            if key in left:
+                self._cold[key] = _Cold(disk, key)
+        for subject, predicate, object_, graph, weight in since:
+            if (graph, predicate) in left:
+                target = self._cold.get((graph, predicate))
+                if target is None:
+                    target = self._pairs.setdefault((graph, predicate), KeyedRelation(2, 1))  # type: ignore[assignment]
+                target.apply(subject, object_, weight)  # type: ignore[union-attr]
 
     def columns(self) -> Iterator[tuple[Column, Column, Column, Column]]:
         """All quads as columns s, p, o, g, sorted by p, g, s, o, in pieces."""

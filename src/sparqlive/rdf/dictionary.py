@@ -141,6 +141,11 @@ class Dictionary:
         """Takes in entries that were made before."""
         self._texts.update(entries)
 
+    def move(self, older: Callable[[int], str | None], entries: Iterable[tuple[int, str]]) -> None:
+        """What was in memory is found by `older` now, but for some entries and those of the journal."""
+        self.older = older
+        self._texts = dict(entries) | dict(self.journal or ())
+
     def entries(self) -> Iterable[tuple[int, str]]:
         """What is in memory."""
         return self._texts.items()

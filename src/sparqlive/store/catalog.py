@@ -1,30 +1,35 @@
 """The catalog: one SQLite database that says what is in a store.
 
-Owns epochs, the change log, the list of runs, views and recent deltas. A file that it does not name does
-not exist. Refuses a store of another format. Invariants: an epoch is there whole or not at all, because it
-is one transaction, synced before it returns (`synchronous=FULL` in WAL mode); only the holder of the
-writer's lock writes.
+Owns epochs, the change log, the list of runs, views and deltas. A file that it does not name does not exist.
+Refuses a store of another format. Invariants: an epoch is there whole or not at all, because it is one
+transaction, synced before it returns (`synchronous=FULL` in WAL mode) unless durability is relaxed; only the
+holder of the writer's lock writes.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Literal
 
 import numpy as np
 
-from sparqlive.errors import Error
+from sparqlive.errors import StoreFailed
+from sparqlive.store.locks import WriterLock
 from sparqlive.zset.run import Column
 
-FORMAT = 1
+FORMAT = 2
+Durability = Literal["epoch", "relaxed"]
+Rows = Mapping[tuple[int, ...], int]
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -32,11 +37,14 @@ CREATE TABLE epochs (
   number INTEGER PRIMARY KEY, time REAL NOT NULL, inserted INTEGER NOT NULL, deleted INTEGER NOT NULL,
   strategy TEXT NOT NULL, note TEXT NOT NULL);
 CREATE TABLE changes (epoch INTEGER PRIMARY KEY, quads BLOB NOT NULL);
-CREATE TABLE terms (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE terms (number INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER NOT NULL, text TEXT NOT NULL);
 CREATE TABLE exceptions (text TEXT PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE relations (
+  name TEXT PRIMARY KEY, epoch INTEGER NOT NULL, width INTEGER NOT NULL, rows BLOB) WITHOUT ROWID;
 CREATE TABLE runs (
-  path TEXT PRIMARY KEY, relation TEXT NOT NULL, epoch INTEGER NOT NULL, rows INTEGER NOT NULL,
-  info TEXT NOT NULL) WITHOUT ROWID;
+  path TEXT PRIMARY KEY, relation TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  first TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE replaced (path TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE views (
   name TEXT PRIMARY KEY, text TEXT NOT NULL, base TEXT, since INTEGER NOT NULL, refresh TEXT NOT NULL,
   position INTEGER NOT NULL) WITHOUT ROWID;
@@ -50,66 +58,152 @@ CREATE TABLE batches (source TEXT NOT NULL, batch INTEGER NOT NULL, epoch INTEGE
 
 @dataclass(frozen=True)
 class RunFile:
-    """A file of a relation: its rows stand for the relation as of `epoch`."""
+    """A file of a relation. `first` is its first row, by which the files of a relation are in order."""
 
     path: str
     relation: str
-    epoch: int
     rows: int
-    info: Mapping[str, Any]
+    bytes: int
+    first: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Base:
+    """What stands under a relation's deltas: its content as of an epoch, in runs, or here if it is small."""
+
+    epoch: int
+    width: int
+    rows: Column | None
 
 
 class Catalog:
-    """The catalog of a store that this process may write."""
+    """The catalog of a store; `read_only` for a process beside the writer."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        read_only: bool = False,
+        durability: Durability = "epoch",
+        sync_milliseconds: int = 100,
+    ) -> None:
         self.directory = directory
+        self.read_only = read_only
+        self._lock = None if read_only else WriterLock(directory)
+        self._syncer: _Syncer | None = None
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._lock = _writer_lock(directory)
-        except OSError as error:
-            raise Error(f"The store {directory} cannot be opened: {error}.") from error
-        self._database = sqlite3.connect(
-            directory / "catalog.sqlite", isolation_level=None, check_same_thread=False
-        )
-        try:
-            self._database.execute("PRAGMA journal_mode=WAL")
-            self._database.execute("PRAGMA synchronous=FULL")
-            self._check_format()
+            with self._said("opened"):
+                self._database = self._connect()
+                if not read_only:
+                    self._database.execute("PRAGMA journal_mode=WAL")
+                    self._database.execute(
+                        f"PRAGMA synchronous={'FULL' if durability == 'epoch' else 'NORMAL'}"
+                    )
+                self._check_format()
+            if durability == "relaxed" and not read_only:
+                self._syncer = _Syncer(self._path.with_name("catalog.sqlite-wal"), sync_milliseconds / 1000)
         except BaseException:
-            self.close()
+            if self._lock is not None:
+                self._lock.release()
             raise
+
+    @property
+    def _path(self) -> Path:
+        return self.directory / "catalog.sqlite"
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self.read_only:
+            return sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        if not self._path.exists():
+            raise StoreFailed(f"There is no store at {self.directory}: only a writer makes one.")
+        return _read_connection(self._path)
 
     def _check_format(self) -> None:
         there = self._database.execute("SELECT name FROM sqlite_master WHERE name = 'meta'").fetchone()
-        if there is None:
+        if there is None and not self.read_only:
             with self.transaction():
                 for statement in _TABLES.split(";"):
                     if statement.strip():
                         self._database.execute(statement)
                 self.set_meta("format", str(FORMAT))
+                self.set_base("quads", 0, 4, None)
             return
-        found = int(self.meta("format") or 0)
+        found = int((there and self.meta("format")) or 0)
         if found != FORMAT:
-            raise Error(
-                f"The store {self.directory} has format {found}, and this version reads format {FORMAT}: "
-                f"use the version of sparqlive that wrote it."
+            older = "an older" if found < FORMAT else "a newer"
+            raise StoreFailed(
+                f"The store {self.directory} has format {found}, of {older} version of sparqlive, and this "
+                f"version reads format {FORMAT}: use the version that wrote it."
             )
 
     def close(self) -> None:
-        self._database.close()
-        self._lock.close()
+        if self._syncer is not None:
+            self._syncer.stop()
+        try:
+            if not self.read_only:
+                self._database.execute("PRAGMA synchronous=FULL")
+                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error:  # full or gone: the log next to the database holds what was committed
+            pass
+        finally:
+            self._database.close()
+            if self._lock is not None:
+                self._lock.release()
+
+    @contextmanager
+    def _said(self, what: str) -> Iterator[None]:
+        """Errors of the disk and of SQLite as sentences."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise StoreFailed(
+                f"The store {self.directory} could not be {what}: {error}. Its last epoch is as it was; "
+                f"what was not acknowledged did not happen, and can be done again once the cause is removed."
+            ) from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing; synced when the block is left."""
-        self._database.execute("BEGIN IMMEDIATE")
+        if self.read_only:
+            raise StoreFailed(f"The store {self.directory} is open read-only: nothing can be changed here.")
+        with self._said("written"):
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
+            if self._syncer is not None:
+                self._syncer.due = True
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Catalog]:
+        """The catalog as it is now, whatever is committed meanwhile; for another thread, or to read much."""
+        other = object.__new__(Catalog)
+        other.directory, other.read_only = self.directory, True
+        other._lock = other._syncer = None
+        with self._said("read"):
+            other._database = _read_connection(self._path)
+            try:
+                with other.reading():
+                    yield other
+            finally:
+                other._database.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Whatever is read inside belongs to one epoch, also while another process writes."""
+        self._database.execute("BEGIN")
         try:
             yield
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
+        finally:
+            self._database.execute("COMMIT")
+
+    def version(self) -> int:
+        """A number that changes when another process has committed something."""
+        return int(self._database.execute("PRAGMA data_version").fetchone()[0])
 
     # Meta
 
@@ -139,20 +233,26 @@ class Catalog:
         counts: tuple[int, int],
         strategy: str,
         note: Mapping[str, Any],
-        quads: Column | None,
+        changes: Sequence[Sequence[int]] | None,
     ) -> None:
         """An epoch and its changes, unless runs written in the same transaction hold them."""
         self._database.execute(
             "INSERT INTO epochs VALUES (?, ?, ?, ?, ?, ?)",
-            (number, time.time(), *counts, strategy, json.dumps(note)),
+            (number, time.time(), *counts, strategy, json.dumps(note) if note else "{}"),
         )
-        if quads is not None:
-            self._database.execute("INSERT INTO changes VALUES (?, ?)", (number, quads.tobytes()))
+        if changes is not None:
+            packed = array("q", chain.from_iterable(changes)).tobytes()
+            self._database.execute("INSERT INTO changes VALUES (?, ?)", (number, packed))
 
     def epochs(self, last: int = 100) -> list[dict[str, Any]]:
         names = ("number", "time", "inserted", "deleted", "strategy", "note")
         rows = self._database.execute("SELECT * FROM epochs ORDER BY number DESC LIMIT ?", (last,)).fetchall()
         return [{**dict(zip(names, row, strict=True)), "note": json.loads(row[5])} for row in rows]
+
+    def epoch_before(self, time: float) -> int:
+        """The last epoch that was made before a time."""
+        row = self._database.execute("SELECT max(number) FROM epochs WHERE time < ?", (time,)).fetchone()
+        return int(row[0] or 0)
 
     def changes(self, since: int) -> Iterator[tuple[int, Column]]:
         """The changes after an epoch, each as rows of s, p, o, g, w."""
@@ -162,44 +262,88 @@ class Catalog:
         for epoch, blob in rows.fetchall():
             yield epoch, np.frombuffer(blob, np.int64).reshape(-1, 5)
 
-    def forget_changes(self, until: int) -> None:
-        self._database.execute("DELETE FROM changes WHERE epoch <= ?", (until,))
+    def change_rows(self, since: int) -> int:
+        """How many changes there are after an epoch."""
+        query = "SELECT coalesce(sum(length(quads)), 0) FROM changes WHERE epoch > ?"
+        return int(self._database.execute(query, (since,)).fetchone()[0]) // 40
 
     # Terms
 
     def add_terms(self, terms: Sequence[tuple[int, str]], exceptions: Sequence[tuple[str, int]]) -> None:
-        self._database.executemany("INSERT OR IGNORE INTO terms VALUES (?, ?)", terms)
-        self._database.executemany("INSERT OR REPLACE INTO exceptions VALUES (?, ?)", exceptions)
+        if terms:
+            self._database.executemany("INSERT INTO terms (id, text) VALUES (?, ?)", terms)
+        if exceptions:
+            self._database.executemany("INSERT OR REPLACE INTO exceptions VALUES (?, ?)", exceptions)
 
-    def terms(self) -> list[tuple[int, str]]:
-        return self._database.execute("SELECT id, text FROM terms").fetchall()
+    def terms(self, after: int = 0) -> list[tuple[int, str]]:
+        query = "SELECT id, text FROM terms WHERE number > ?"
+        return self._database.execute(query, (after,)).fetchall()
+
+    def last_term(self) -> int:
+        return int(self._database.execute("SELECT coalesce(max(number), 0) FROM terms").fetchone()[0])
 
     def exceptions(self) -> list[tuple[str, int]]:
         return self._database.execute("SELECT text, id FROM exceptions").fetchall()
 
-    def forget_terms(self) -> None:
-        self._database.execute("DELETE FROM terms")
+    # Relations and their runs
 
-    # Runs
+    def set_base(self, name: str, epoch: int, width: int, rows: Rows | None) -> None:
+        """The content under the deltas of a relation, from now on; rows None: in runs."""
+        packed = None if rows is None else packed_rows(rows)
+        self._database.execute(
+            "INSERT OR REPLACE INTO relations VALUES (?, ?, ?, ?)", (name, epoch, width, packed)
+        )
+
+    def begin(self, name: str, width: int) -> None:
+        """A relation that was empty before its first delta."""
+        self._database.execute("INSERT OR IGNORE INTO relations VALUES (?, -1, ?, NULL)", (name, width))
+
+    def base(self, name: str) -> Base | None:
+        query = "SELECT epoch, width, rows FROM relations WHERE name = ?"
+        row = self._database.execute(query, (name,)).fetchone()
+        if row is None:
+            return None
+        epoch, width, blob = row
+        return Base(
+            epoch, width, None if blob is None else np.frombuffer(blob, np.int64).reshape(-1, width + 1)
+        )
+
+    def bases(self) -> dict[str, int]:
+        """The epoch under the deltas of each relation."""
+        return dict(self._database.execute("SELECT name, epoch FROM relations").fetchall())
 
     def add_run(self, run: RunFile) -> None:
         self._database.execute(
             "INSERT INTO runs VALUES (?, ?, ?, ?, ?)",
-            (run.path, run.relation, run.epoch, run.rows, json.dumps(run.info)),
+            (run.path, run.relation, run.rows, run.bytes, json.dumps(run.first)),
         )
 
     def runs(self, relation: str | None = None) -> list[RunFile]:
-        query = "SELECT path, relation, epoch, rows, info FROM runs"
-        if relation is None:
-            rows = self._database.execute(f"{query} ORDER BY path").fetchall()
-        else:
-            rows = self._database.execute(f"{query} WHERE relation = ? ORDER BY path", (relation,)).fetchall()
-        return [
-            RunFile(path, name, epoch, count, json.loads(info)) for path, name, epoch, count, info in rows
+        """The files of a relation in the order of their rows, or all files."""
+        where, values = ("", ()) if relation is None else (" WHERE relation = ?", (relation,))
+        rows = self._database.execute(f"SELECT path, relation, rows, bytes, first FROM runs{where}", values)
+        found = [
+            RunFile(path, name, count, size, tuple(json.loads(first)))
+            for path, name, count, size, first in rows
         ]
+        return sorted(found, key=lambda run: (run.relation, run.first, run.path))
 
-    def forget_runs(self, relation: str) -> None:
-        self._database.execute("DELETE FROM runs WHERE relation = ?", (relation,))
+    def forget_runs(self, paths: Iterable[str], epoch: int) -> None:
+        """Files that are no part of anything after an epoch; they stay until nobody reads older epochs."""
+        for path in paths:
+            self._database.execute("DELETE FROM runs WHERE path = ?", (path,))
+            self._database.execute("INSERT OR REPLACE INTO replaced VALUES (?, ?)", (path, epoch))
+
+    def replaced(self) -> dict[str, int]:
+        return dict(self._database.execute("SELECT path, epoch FROM replaced").fetchall())
+
+    def forget_replaced(self, paths: Iterable[str]) -> None:
+        self._database.executemany("DELETE FROM replaced WHERE path = ?", [(path,) for path in paths])
+
+    def forget_relation(self, name: str, epoch: int) -> None:
+        self.forget_runs([run.path for run in self.runs(name)], epoch)
+        self._database.execute("DELETE FROM relations WHERE name = ?", (name,))
+        self._database.execute("DELETE FROM deltas WHERE relation = ?", (name,))
 
     # Views and deltas
 
@@ -213,30 +357,65 @@ class Catalog:
     def forget_view(self, name: str) -> None:
         self._database.execute("DELETE FROM views WHERE name = ?", (name,))
 
+    def set_since(self, name: str, epoch: int) -> None:
+        """The view's history begins at this epoch."""
+        self._database.execute("UPDATE views SET since = ? WHERE name = ?", (epoch, name))
+
     def views(self) -> list[tuple[str, str, str | None, int, str]]:
         return self._database.execute(
             "SELECT name, text, base, since, refresh FROM views ORDER BY position"
         ).fetchall()
 
-    def add_delta(self, relation: str, epoch: int, width: int, rows: Column) -> None:
+    def add_delta(self, relation: str, epoch: int, width: int, rows: Rows) -> None:
         """A delta of a stored relation: rows of `width` columns and a weight."""
         self._database.execute(
-            "INSERT OR REPLACE INTO deltas VALUES (?, ?, ?, ?)", (relation, epoch, width, rows.tobytes())
+            "INSERT OR REPLACE INTO deltas VALUES (?, ?, ?, ?)", (relation, epoch, width, packed_rows(rows))
         )
 
-    def deltas(self, relation: str, since: int = 0) -> Iterator[tuple[int, Column]]:
+    def deltas(self, relation: str, since: int, until: int | None = None) -> Iterator[tuple[int, Column]]:
         rows = self._database.execute(
-            "SELECT epoch, width, rows FROM deltas WHERE relation = ? AND epoch > ? ORDER BY epoch",
-            (relation, since),
+            "SELECT epoch, width, rows FROM deltas WHERE relation = ? AND epoch > ? AND epoch <= ? "
+            "ORDER BY epoch",
+            (relation, since, 2**62 if until is None else until),
         )
         for epoch, width, blob in rows.fetchall():
             yield epoch, np.frombuffer(blob, np.int64).reshape(-1, width + 1)
 
-    def forget_deltas(self, relation: str, until: int | None = None) -> None:
-        if until is None:
-            self._database.execute("DELETE FROM deltas WHERE relation = ?", (relation,))
-        else:
-            self._database.execute("DELETE FROM deltas WHERE relation = ? AND epoch <= ?", (relation, until))
+    def delta_bytes(self) -> dict[str, int]:
+        """For each relation: the size of its deltas after the runs."""
+        query = (
+            "SELECT deltas.relation, sum(length(deltas.rows)) FROM deltas JOIN relations "
+            "ON relations.name = deltas.relation WHERE deltas.epoch > relations.epoch "
+            "GROUP BY deltas.relation"
+        )
+        return dict(self._database.execute(query).fetchall())
+
+    # Forgetting what is no longer kept
+
+    def history_start(self) -> int:
+        """Deltas and changes after this epoch are kept."""
+        return int(self.meta("history_start") or 0)
+
+    def forget_history(self, until: int, most_epochs: int) -> bool:
+        """Deltas and changes up to an epoch, some epochs at a time; whether there are more."""
+        start = self.history_start()
+        stop = min(until, start + most_epochs)
+        if stop <= start:
+            return False
+        self.set_meta("history_start", str(stop))
+        self._database.execute("DELETE FROM changes WHERE epoch <= ?", (stop,))
+        bases = self.bases()
+        for relation in self.delta_relations():
+            folded = min(stop, bases.get(relation, stop))
+            self._database.execute("DELETE FROM deltas WHERE relation = ? AND epoch <= ?", (relation, folded))
+        return stop < until
+
+    def delta_relations(self) -> list[str]:
+        return [name for (name,) in self._database.execute("SELECT DISTINCT relation FROM deltas").fetchall()]
+
+    def forget_terms(self, until: int) -> None:
+        """Terms up to this place, which a run holds now."""
+        self._database.execute("DELETE FROM terms WHERE number <= ?", (until,))
 
     # Batches of streams
 
@@ -251,19 +430,47 @@ class Catalog:
         self._database.execute("INSERT INTO batches VALUES (?, ?, ?)", (source, batch, epoch))
 
 
-def _writer_lock(directory: Path) -> IO[str]:
-    """An OS lock that ends with the process; a second writer is told who holds it."""
-    stream = open(directory / "writer.lock", "a+")  # noqa: SIM115 - held until close
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        stream.seek(0)
-        holder = stream.read().strip() or "another process"
-        stream.close()
-        raise Error(
-            f"The store {directory} is open for writing in {holder}: close it there, or open another store."
-        ) from None
-    stream.truncate(0)
-    stream.write(f"process {os.getpid()}")
-    stream.flush()
-    return stream
+class _Syncer:
+    """Brings the database's log to the disk every so often, where durability is relaxed."""
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        self.due = False
+        self._path = path
+        self._seconds = seconds
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sparqlive-sync", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._seconds):
+            if self.due:
+                self.due = False
+                try:
+                    descriptor = os.open(self._path, os.O_RDONLY)
+                except FileNotFoundError:
+                    continue
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+
+def _read_connection(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write. In a directory that cannot be written there is no log to look at."""
+    ways = ["mode=ro"]
+    if not os.access(path.parent, os.W_OK) and not path.with_name("catalog.sqlite-wal").exists():
+        ways = ["mode=ro&immutable=1"]
+    database = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{ways[0]}", uri=True, isolation_level=None, check_same_thread=False
+    )
+    database.execute("PRAGMA busy_timeout=5000")
+    return database
+
+
+def packed_rows(rows: Rows) -> bytes:
+    """Rows, each followed by its weight, as numbers of 64 bits."""
+    return array("q", chain.from_iterable((*row, weight) for row, weight in rows.items())).tobytes()

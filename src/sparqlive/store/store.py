@@ -2,8 +2,8 @@
 
 Owns the order of a commit: files first, synced, then the one transaction that names them. Relations are
 named `quads`, `terms`, and for each kept plan `<key>/rows` and `<key>/state/<operator>`. A relation is its
-runs plus the deltas after them. Invariant: what `commit` returned from is there when the store is opened
-again; what it did not return from is there whole or not at all.
+base, as of an epoch, and the deltas after that; older deltas are history. Invariant: what `commit` returned
+from is there when the store is opened again; what it did not return from is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -12,27 +12,39 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from sparqlive.store.catalog import Catalog, RunFile
-from sparqlive.store.runs import ROWS_A_FILE, read_columns, read_terms, sync, write_rows, write_terms
-from sparqlive.zset.run import Column
+from sparqlive.errors import StoreFailed
+from sparqlive.store.catalog import Catalog, Durability, Rows, RunFile
+from sparqlive.store.compaction import QUADS, SMALL, Folded, Writer, fold, names_of, written_quads
+from sparqlive.store.locks import leased_epochs
+from sparqlive.store.quad_runs import QuadRuns
+from sparqlive.store.runs import (
+    ROWS_A_FILE,
+    DamagedRun,
+    check_file,
+    read_columns,
+    read_terms,
+    sync,
+    write_terms,
+)
+from sparqlive.zset.relation import Elsewhere
+from sparqlive.zset.run import Column, Run
 
-QUADS, TERMS = "quads", "terms"
-_QUAD_COLUMNS = ("s", "p", "o", "g")
-# A relation's first content of up to so many rows goes into the catalog, a larger one into a file.
-_SMALL = 10_000
-
-Rows = Mapping[tuple[int, ...], int]
+TERMS = "terms"
+# Runs of terms are searched one after the other: more than so many are put together.
+_TERM_RUNS = 8
 
 
 @dataclass
 class Commit:
-    """What one transaction adds."""
+    """What one transaction adds. `bases` are first contents; `forgotten` relations are no longer kept."""
 
     epoch: int
     counts: tuple[int, int] = (0, 0)
@@ -43,6 +55,8 @@ class Commit:
     terms: Sequence[tuple[int, str]] = ()
     exceptions: Sequence[tuple[str, int]] = ()
     runs: Sequence[RunFile] = ()
+    bases: Mapping[str, tuple[int, Rows | None]] = field(default_factory=dict)
+    forgotten: Iterable[str] = ()
     batch: tuple[str, int] | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,14 +72,19 @@ class Sources:
 
 
 class TermRuns:
-    """Terms on disk, mapped into memory and found by binary search."""
+    """Terms on disk: a file is read when an id is first looked for, and searched in memory."""
 
-    def __init__(self, runs: Sequence[tuple[Column, Any]]) -> None:
-        self._runs = [run for run in runs if len(run[0])]
+    def __init__(self, paths: Iterable[Path], known: TermRuns | None = None) -> None:
+        """`known` has read some of the files already."""
+        read = known._runs if known is not None else {}
+        self._runs: dict[Path, tuple[Column, Any] | None] = {path: read.get(path) for path in paths}
 
     def __call__(self, number: int) -> str | None:
         """The text of an id, if it is there."""
-        for ids, texts in self._runs:
+        for path, run in self._runs.items():
+            if run is None:
+                run = self._runs[path] = read_terms(path)
+            ids, texts = run
             place = int(np.searchsorted(ids, number))
             if place < len(ids) and ids[place] == number:
                 text: str = texts[place].as_py()
@@ -74,101 +93,165 @@ class TermRuns:
 
 
 class Store:
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        durability: Durability = "epoch",
+        sync_milliseconds: int = 100,
+    ) -> None:
         self.directory = Path(directory)
-        self.catalog = Catalog(self.directory)
-        self._attempts = 0
-        self._remove_orphans()
+        self.catalog = Catalog(
+            self.directory,
+            read_only=read_only,
+            durability=durability,
+            sync_milliseconds=sync_milliseconds,
+        )
+        self._attempts: set[Path] = set()
+        self._made = 0
+        if not read_only:
+            try:
+                self.remove_orphans()
+            except BaseException:
+                self.catalog.close()
+                raise
 
     def close(self) -> None:
         self.catalog.close()
 
-    def _remove_orphans(self) -> None:
-        """Files that no transaction came to name: of attempts that ended before their commit."""
-        named = {run.path for run in self.catalog.runs()}
-        for attempt in (self.directory / "runs").glob("*"):
-            files = [file for file in attempt.rglob("*") if file.is_file()]
-            for file in files:
-                if str(file.relative_to(self.directory)) not in named:
-                    file.unlink()
-            if not any(file.exists() for file in files):
-                shutil.rmtree(attempt)
+    # Files
 
-    def attempt(self) -> Path:
-        """A new directory for the files of one attempt at a commit."""
-        self._attempts += 1
-        path = self.directory / "runs" / f"{time.time_ns():x}-{os.getpid()}-{self._attempts}"
-        path.mkdir(parents=True)
-        sync(path.parent)
-        return path
+    def remove_orphans(self) -> None:
+        """Files that no transaction named, and replaced ones that nobody reads any more.
+
+        The directory of an attempt under way is left alone.
+        """
+        oldest = min(leased_epochs(self.directory), default=None)
+        replaced = self.catalog.replaced()
+        unused = {path for path, epoch in replaced.items() if oldest is None or epoch < oldest}
+        named = {run.path for run in self.catalog.runs()} | (replaced.keys() - unused)
+        for attempt in (self.directory / "runs").glob("*"):
+            if attempt not in self._attempts:
+                self._remove_unnamed(attempt, named)
+        if unused:
+            with self.catalog.transaction():
+                self.catalog.forget_replaced(unused)
+
+    def _remove_unnamed(self, attempt: Path, named: set[str]) -> None:
+        files = [file for file in attempt.rglob("*") if file.is_file()]
+        kept = [file for file in files if str(file.relative_to(self.directory)) in named]
+        if not kept:
+            shutil.rmtree(attempt)
+            return
+        for file in {*files} - {*kept}:
+            file.unlink()
+
+    @contextmanager
+    def attempt(self) -> Iterator[Path]:
+        """A new directory for the files of one attempt at a commit; it is live inside the block."""
+        self._made += 1
+        path = self.directory / "runs" / f"{time.time_ns():x}-{os.getpid()}-{self._made}"
+        self._attempts.add(path)
+        try:
+            path.mkdir(parents=True)
+            sync(path.parent)
+            yield path
+        except OSError as error:
+            raise StoreFailed(
+                f"The store {self.directory} could not be written: {error}. Its last epoch is as it was."
+            ) from error
+        finally:
+            self._attempts.discard(path)
 
     # Reading
 
-    def quads(self) -> tuple[list[list[Column]], list[Column]]:
-        """The columns of the runs of quads, and the changes after them."""
-        runs = self.catalog.runs(QUADS)
-        columns = [read_columns(self.directory / run.path, _QUAD_COLUMNS) for run in runs]
-        since = max((run.epoch for run in runs), default=0)
-        return columns, [rows for _, rows in self.catalog.changes(since)]
+    def quads_epoch(self) -> int:
+        """The epoch that the runs of quads are of."""
+        base = self.catalog.base(QUADS)
+        return 0 if base is None else base.epoch
 
-    def terms(self) -> TermRuns:
+    def quads(self) -> tuple[QuadRuns, list[Column]]:
+        """The runs of quads, and the changes after them."""
+        runs = QuadRuns(self.directory, self.catalog.runs(QUADS))
+        return runs, [rows for _, rows in self.catalog.changes(self.quads_epoch())]
+
+    def terms(self, known: TermRuns | None = None) -> TermRuns:
         """The runs of terms. The terms after them are in the catalog."""
-        return TermRuns([read_terms(self.directory / run.path) for run in self.catalog.runs(TERMS)])
+        return TermRuns([self.directory / run.path for run in self.catalog.runs(TERMS)], known)
 
     def sources(self, more_terms: Iterable[tuple[int, str]]) -> Sources:
         """The files of quads and terms, and what is not in them yet; for readers outside this process."""
-        runs = self.catalog.runs(QUADS)
-        since = max((run.epoch for run in runs), default=0)
-        log = [rows for _, rows in self.catalog.changes(since)]
+        log = [rows for _, rows in self.catalog.changes(self.quads_epoch())]
         return Sources(
-            [(self.directory / run.path).absolute().as_uri() for run in runs],
+            [(self.directory / run.path).absolute().as_uri() for run in self.catalog.runs(QUADS)],
             np.concatenate(log) if log else np.empty((0, 5), dtype=np.int64),
             [(self.directory / run.path).absolute().as_uri() for run in self.catalog.runs(TERMS)],
             [*self.catalog.terms(), *more_terms],
         )
 
-    def relation(self, name: str, width: int) -> dict[tuple[int, ...], int] | None:
-        """The content of a relation; None if the store does not have it."""
-        runs = self.catalog.runs(name)
-        deltas = list(self.catalog.deltas(name, max((run.epoch for run in runs), default=-1)))
-        if not runs and not deltas:
+    def relation(self, name: str) -> Elsewhere | None:
+        """The content of a relation, to be read when it is needed; None if the store does not have it."""
+        if self.catalog.base(name) is None:
             return None
-        content: dict[tuple[int, ...], int] = {}
-        names = [*(f"c{number}" for number in range(width)), "w"]
-        for run in runs:
-            columns = [column.tolist() for column in read_columns(self.directory / run.path, names)]
-            content.update(zip(zip(*columns[:-1], strict=True) if width else [()], columns[-1], strict=True))
-        for _, rows in deltas:
-            for *row, weight in rows.tolist():
-                total = content.get(tuple(row), 0) + weight
+        return Elsewhere(lambda: self._fetch(name))
+
+    def _fetch(self, name: str) -> tuple[Run | None, dict[tuple[int, ...], int]]:
+        """The base as a run, and the deltas after it as an overlay."""
+        base = self.catalog.base(name)
+        assert base is not None, "a relation in use is not forgotten"
+        overlay: dict[tuple[int, ...], int] = {}
+        for rows in (base.rows, *(rows for _, rows in self.catalog.deltas(name, base.epoch))):
+            for *row, weight in () if rows is None else rows.tolist():
+                key = tuple(row)
+                total = overlay.get(key, 0) + weight
                 if total:
-                    content[tuple(row)] = total
+                    overlay[key] = total
                 else:
-                    content.pop(tuple(row), None)
-        return content
+                    del overlay[key]
+        names = names_of(name, base.width)
+        parts = [read_columns(self.directory / run.path, names) for run in self.catalog.runs(name)]
+        if not parts:
+            return None, overlay
+        columns = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+        return Run(columns[:-1], columns[-1]), overlay
+
+    def check(self) -> list[DamagedRun]:
+        """The files that are not as they were written."""
+        found = []
+        for run in self.catalog.runs():
+            try:
+                check_file(self.directory / run.path, run.rows, run.bytes)
+            except DamagedRun as error:
+                found.append(error)
+        return found
 
     # Writing
 
     def commit(self, commit: Commit) -> None:
         """Makes an epoch durable."""
-        changes = None if commit.changes is None else np.array(commit.changes, dtype=np.int64)
         with self.catalog.transaction():
-            self.catalog.add_epoch(commit.epoch, commit.counts, commit.strategy, commit.note, changes)
+            self.catalog.add_epoch(commit.epoch, commit.counts, commit.strategy, commit.note, commit.changes)
             self._name(commit)
 
     def keep(self, name: str, text: str, base: str | None, refresh: str, commit: Commit) -> None:
         """Registers a view, with the first content of its relations and the terms they need."""
         with self.catalog.transaction():
+            self._name(commit)
             self.catalog.add_view(name, text, base, commit.epoch, refresh)
             self._refreshed(name, commit.epoch)
-            self._name(commit)
 
-    def refresh(self, name: str, gathered: str, commit: Commit) -> None:
-        """Brings a view to an epoch that is there already; what was gathered for it is done with."""
+    def save(self, name: str, commit: Commit) -> None:
+        """The content of a view that was computed anew."""
         with self.catalog.transaction():
-            self._forget([gathered])
-            self._refreshed(name, commit.epoch)
             self._name(commit)
+            self.catalog.set_since(name, commit.epoch)
+
+    def refresh(self, name: str, commit: Commit) -> None:
+        """Brings a view to an epoch that is there already."""
+        with self.catalog.transaction():
+            self._name(commit)
+            self._refreshed(name, commit.epoch)
 
     def _refreshed(self, name: str, epoch: int) -> None:
         self.catalog.set_meta(f"refreshed/{name}", str(epoch))
@@ -178,135 +261,137 @@ class Store:
         return int(self.catalog.meta(f"refreshed/{name}") or 0)
 
     def _name(self, commit: Commit) -> None:
+        for relation in commit.forgotten:
+            self.catalog.forget_relation(relation, commit.epoch)
+        for relation, (width, rows) in commit.bases.items():
+            self.catalog.set_base(relation, commit.epoch, width, rows)
         for run in commit.runs:
             self.catalog.add_run(run)
         self.catalog.add_terms(commit.terms, commit.exceptions)
         for relation, (width, rows) in commit.deltas.items():
-            self.catalog.add_delta(relation, commit.epoch, width, _packed(rows, width))
+            if relation.startswith("source"):  # these begin empty, whenever their first delta comes
+                self.catalog.begin(relation, width)
+            self.catalog.add_delta(relation, commit.epoch, width, rows)
         for key, note in commit.notes.items():
             self.catalog.set_meta(key, note)
         if commit.batch is not None:
             self.catalog.add_batch(*commit.batch, commit.epoch)
 
-    def drop(self, name: str, relations: Iterable[str]) -> None:
+    def drop(self, name: str, relations: Iterable[str], epoch: int) -> None:
         """Forgets a view and the relations that no other view uses."""
         with self.catalog.transaction():
             self.catalog.forget_view(name)
-            self._forget(relations)
-        self._remove_orphans()
+            for relation in relations:
+                self.catalog.forget_relation(relation, epoch)
 
-    def forget(self, relations: Iterable[str]) -> None:
-        with self.catalog.transaction():
-            self._forget(relations)
-        self._remove_orphans()
+    @contextmanager
+    def contents(
+        self, contents: Mapping[str, tuple[int, Rows]]
+    ) -> Iterator[tuple[list[RunFile], dict[str, tuple[int, Rows | None]]]]:
+        """First contents as runs and bases: large ones are written as files, small ones are the catalog's."""
+        large = {name: given for name, given in contents.items() if given[0] and len(given[1]) > SMALL}
+        bases: dict[str, tuple[int, Rows | None]] = {**contents}
+        if not large:
+            yield [], bases
+            return
+        runs: list[RunFile] = []
+        with self.attempt() as directory:
+            for name, (width, rows) in large.items():
+                columns = [np.fromiter(column, np.int64, len(rows)) for column in zip(*rows, strict=True)]
+                run = Run.sort(columns, np.fromiter(rows.values(), np.int64, len(rows)))
+                assert run.weights is not None
+                writer = Writer(self.directory, lambda: directory, name, width)
+                writer.add([*run.columns, run.weights])
+                writer.flush()
+                runs += writer.runs
+                bases[name] = (width, None)
+            yield runs, bases
 
-    def _forget(self, relations: Iterable[str]) -> None:
-        for relation in relations:
-            self.catalog.forget_runs(relation)
-            self.catalog.forget_deltas(relation)
-
-    def content_runs(
-        self, contents: Mapping[str, tuple[int, Rows]], epoch: int
-    ) -> tuple[list[RunFile], dict[str, tuple[int, Rows]]]:
-        """First contents: large ones written as files, small ones left as deltas for the catalog."""
-        runs, small = [], {}
-        directory: Path | None = None
-        for name, (width, rows) in contents.items():
-            if len(rows) <= _SMALL or not width:
-                small[name] = (width, rows)
-                continue
-            directory = directory or self.attempt()
-            runs.append(self._write_relation(directory, name, width, rows, epoch))
-        return runs, small
-
-    def _write_relation(self, directory: Path, name: str, width: int, rows: Rows, epoch: int) -> RunFile:
-        packed = _packed(rows, width)
-        packed = packed[np.lexsort(packed[:, :width].T[::-1])]
-        path = directory / f"{name.replace('/', '-')}.parquet"
-        columns = {f"c{number}": packed[:, number] for number in range(width)} | {"w": packed[:, width]}
-        write_rows(path, {column: np.ascontiguousarray(values) for column, values in columns.items()})
-        return RunFile(str(path.relative_to(self.directory)), name, epoch, len(rows), {})
-
-    def written(
-        self, directory: Path, quad_files: Iterable[Any], term_files: Iterable[Any], epoch: int
-    ) -> list[RunFile]:
+    def written(self, directory: Path, quad_files: Iterable[Any], term_files: Iterable[Any]) -> list[RunFile]:
         """Files that others wrote below a directory of an attempt, synced and ready to be named."""
         runs = []
         for relation, files in ((QUADS, quad_files), (TERMS, term_files)):
             for file in files:
                 path = directory / file.path
                 sync(path)
-                runs.append(RunFile(str(path.relative_to(self.directory)), relation, epoch, file.rows, {}))
+                names = ("p", "g", "s", "o") if relation == QUADS else ("id",)
+                first = tuple(int(column[0]) for column in read_columns(path, names, 0, 1))
+                size = path.stat().st_size
+                runs.append(RunFile(str(path.relative_to(self.directory)), relation, file.rows, size, first))
         return runs
 
-    def compact(
-        self, epoch: int, quads: Iterable[Sequence[Column]], relations: Mapping[str, tuple[int, int, Rows]]
-    ) -> None:
-        """Writes quads and relations anew as runs, and forgets the log and their old runs.
+    def write_quads(self, parts: Iterator[tuple[Column, Column, Column, Column]], epoch: int) -> None:
+        """Quads in order of p, g, s, o as the runs of an epoch, where there were none."""
+        with self.attempt() as directory:
+            runs = written_quads(self.directory, directory, parts)
+            with self.catalog.transaction():
+                self.catalog.set_base(QUADS, epoch, 4, None)
+                for run in runs:
+                    self.catalog.add_run(run)
 
-        A relation comes with the epoch that it stands for, and its width. Terms are only ever added: those of
-        the catalog become one more run.
+    def write_terms(self, terms: Sequence[tuple[int, str]]) -> None:
+        """Terms as one run."""
+        if terms:
+            with self.attempt() as directory:
+                run = self._term_run(directory, terms, [])
+                with self.catalog.transaction():
+                    self.catalog.add_run(run)
+
+    def _term_run(
+        self, directory: Path, terms: Sequence[tuple[int, str]], more: Iterable[RunFile]
+    ) -> RunFile:
+        """A run of given terms and those of other runs."""
+        ids = [np.fromiter((number for number, _ in terms), np.int64, len(terms))]
+        texts = [pa.array([text for _, text in terms], pa.large_string())]
+        for run in more:
+            numbers, found = read_terms(self.directory / run.path)
+            ids.append(numbers)
+            texts.append(found.cast(pa.large_string()))
+        path = directory / "terms-00000.parquet"
+        numbers = np.concatenate(ids)
+        size = write_terms(path, numbers, pa.concat_arrays(texts))
+        first = (int(numbers.min()),)
+        return RunFile(str(path.relative_to(self.directory)), TERMS, len(numbers), size, first)
+
+    # Compaction
+
+    def _paths(self, relation: str) -> list[str]:
+        return [run.path for run in self.catalog.runs(relation)]
+
+    def fold(self, snapshot: Catalog, directory: Path, relations: Iterable[str]) -> Iterator[Folded]:
+        """Folds relations as of a snapshot, one after the other."""
+        epoch = snapshot.epoch()
+        for relation in relations:
+            folded = fold(self.directory, lambda: directory, snapshot, relation, epoch)
+            if folded is not None:
+                yield folded
+
+    def fold_terms(self, snapshot: Catalog, directory: Path) -> tuple[list[RunFile], list[str], int]:
+        """The terms of the catalog as one more run; many small runs as one.
+
+        Gives the new runs, the files they replace, and the last term of the catalog that is in them.
         """
-        directory = self.attempt()
-        runs = [*_quad_files(directory, self.directory, quads, epoch)]
-        pairs = sorted(self.catalog.terms())
-        for number, start in enumerate(range(0, len(pairs), ROWS_A_FILE)):
-            part = pairs[start : start + ROWS_A_FILE]
-            path = directory / f"terms-{number:05d}.parquet"
-            ids = np.fromiter((pair[0] for pair in part), np.int64, len(part))
-            write_terms(path, ids, [pair[1] for pair in part])
-            runs.append(RunFile(str(path.relative_to(self.directory)), TERMS, epoch, len(part), {}))
-        small: dict[int, dict[str, tuple[int, Rows]]] = {}
-        for name, (stands_for, width, rows) in relations.items():
-            if width and len(rows) > _SMALL:
-                runs.append(self._write_relation(directory, name, width, rows, stands_for))
-            else:
-                small.setdefault(stands_for, {})[name] = (width, rows)
+        last, pairs = snapshot.last_term(), snapshot.terms()
+        known = snapshot.runs(TERMS)
+        small = [run for run in known if run.rows < ROWS_A_FILE // 2] if len(known) >= _TERM_RUNS else []
+        if not pairs and len(small) < 2:
+            return [], [], last
+        return [self._term_run(directory, pairs, small)], [run.path for run in small], last
+
+    def install(self, folded: Iterable[Folded], terms: tuple[list[RunFile], list[str], int]) -> None:
+        """Puts what was folded in the place of what it was folded from, where that is still there."""
+        epoch = self.catalog.epoch()
         with self.catalog.transaction():
-            for relation in {run.relation for run in self.catalog.runs()} - {TERMS}:
-                self.catalog.forget_runs(relation)
-            for name in relations:
-                self.catalog.forget_deltas(name)
-            self.catalog.forget_changes(epoch)
-            self.catalog.forget_terms()
-            self._name(Commit(epoch, runs=runs))
-            for stands_for, deltas in small.items():
-                self._name(Commit(stands_for, deltas=deltas))
-        self._remove_orphans()
-
-
-def _quad_files(
-    directory: Path, root: Path, parts: Iterable[Sequence[Column]], epoch: int
-) -> Iterator[RunFile]:
-    """Pieces sorted by predicate, graph, subject and object, in files of about a million rows."""
-    number = 0
-    for columns in _gathered(parts):
-        for start in range(0, len(columns[0]), ROWS_A_FILE):
-            piece = [np.ascontiguousarray(column[start : start + ROWS_A_FILE]) for column in columns]
-            path = directory / f"quads-{number:05d}.parquet"
-            write_rows(path, dict(zip(_QUAD_COLUMNS, piece, strict=True)))
-            yield RunFile(str(path.relative_to(root)), QUADS, epoch, len(piece[0]), {})
-            number += 1
-
-
-def _gathered(parts: Iterable[Sequence[Column]]) -> Iterator[list[Column]]:
-    """Small pieces put together until they fill a file."""
-    waiting: list[Sequence[Column]] = []
-    size = 0
-    for part in parts:
-        waiting.append(part)
-        size += len(part[0])
-        if size >= ROWS_A_FILE:
-            yield [np.concatenate(columns) for columns in zip(*waiting, strict=True)]
-            waiting, size = [], 0
-    if waiting:
-        yield [np.concatenate(columns) for columns in zip(*waiting, strict=True)]
-
-
-def _packed(rows: Rows, width: int) -> Column:
-    """Rows and weights as one array."""
-    packed = np.empty((len(rows), width + 1), dtype=np.int64)
-    for number, (row, weight) in enumerate(rows.items()):
-        packed[number, :width] = row
-        packed[number, width] = weight
-    return packed
+            for one in folded:
+                base = self.catalog.base(one.relation)
+                if base is None or base.epoch != one.base or one.inputs != self._paths(one.relation):
+                    continue
+                self.catalog.forget_runs(one.replaced, epoch)
+                self.catalog.set_base(one.relation, one.epoch, one.width, one.rows)
+                for run in one.runs:
+                    self.catalog.add_run(run)
+            runs, replaced, last = terms
+            self.catalog.forget_runs(replaced, epoch)
+            for run in runs:
+                self.catalog.add_run(run)
+            self.catalog.forget_terms(last)

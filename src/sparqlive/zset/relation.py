@@ -284,29 +284,59 @@ def _with_layer(values: Iterable[Any] | None, changed: Mapping[Any, int]) -> Ite
     return [*(value for value in values if value not in changed), *added]
 
 
+class Elsewhere:
+    """Rows that are kept somewhere else, up to date: `fetch` gives them as a run and an overlay."""
+
+    def __init__(self, fetch: Callable[[], tuple[Run | None, dict[Row, int]]]) -> None:
+        self.fetch = fetch
+
+    def rows(self) -> dict[Row, int]:
+        run, overlay = self.fetch()
+        found = Relation(0)
+        found.run, found.overlay = run, overlay
+        return dict(found.items())
+
+
 class Relation:
     """A bag of whole rows with weights: a view's rows, or the counts under a DISTINCT.
 
-    `commit` adds a delta to the overlay and reads nothing of the run, so its cost follows the delta.
+    `commit` adds a delta to the overlay and reads nothing of the run, so its cost follows the delta. Rows
+    that are elsewhere are fetched when somebody reads them; until then deltas are left to that other place.
     """
 
-    __slots__ = ("arity", "overlay", "pending", "run")
+    __slots__ = ("_elsewhere", "arity", "overlay", "pending", "run")
 
-    def __init__(self, arity: int, weights: Mapping[Row, int] | None = None) -> None:
+    def __init__(self, arity: int, weights: Mapping[Row, int] | Elsewhere | None = None) -> None:
         self.arity = arity
         self.run: Run | None = None
         self.overlay: dict[Row, int] = {}
         self.pending: Mapping[Row, int] = {}
+        self._elsewhere: Elsewhere | None = None
         if weights:
             self.load(weights)
 
-    def load(self, weights: Mapping[Row, int]) -> None:
+    def load(self, weights: Mapping[Row, int] | Elsewhere) -> None:
         """Fills the relation, which is empty."""
+        if isinstance(weights, Elsewhere):
+            self._elsewhere = weights
+            return
         self.overlay = dict(weights)
         if _merge_is_due(len(self.overlay), None):
             self.merge()
 
+    def _fetch(self) -> None:
+        assert self._elsewhere is not None
+        self.run, self.overlay = self._elsewhere.fetch()
+        self._elsewhere = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the rows are in memory."""
+        return self._elsewhere is None
+
     def weight_before(self, row: Row) -> int:
+        if self._elsewhere is not None:
+            self._fetch()
         weight = self.overlay.get(row, 0)
         if self.run is not None and self.run.weights is not None:
             position, found = self.run.position(row)
@@ -319,10 +349,11 @@ class Relation:
 
     def commit(self) -> None:
         if self.pending:
-            add_into(self.overlay, self.pending)
+            if self._elsewhere is None:
+                add_into(self.overlay, self.pending)
+                if len(self.overlay) > _SMALLEST_MERGE and _merge_is_due(len(self.overlay), self.run):
+                    self.merge()
             self.pending = {}
-            if _merge_is_due(len(self.overlay), self.run):
-                self.merge()
 
     def rollback(self) -> None:
         self.pending = {}
@@ -343,6 +374,8 @@ class Relation:
 
     def items(self) -> Iterator[tuple[Row, int]]:
         """All rows with their weights, in no particular order."""
+        if self._elsewhere is not None:
+            self._fetch()
         overlay = self.overlay
         if self.run is None:
             yield from overlay.items()
@@ -361,6 +394,8 @@ class Relation:
 
     def __len__(self) -> int:
         """The number of distinct rows."""
+        if self._elsewhere is not None:
+            self._fetch()
         return len(self.overlay) if self.run is None else sum(1 for _ in self.items())
 
     @property

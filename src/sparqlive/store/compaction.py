@@ -1,0 +1,234 @@
+"""Compaction: folds the log and the deltas into new runs.
+
+Owns the folding of one relation: the files that its changes fall into are read, one at a time, and written
+anew; the others stay. Reads a snapshot of the catalog and immutable files, so that it needs no lock while it
+works. Invariant: it deletes nothing and names nothing; `Store.install` does, in one transaction, and only
+what is still as it was when the folding began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from sparqlive.store.catalog import Catalog, RunFile
+from sparqlive.store.quad_runs import Segment, segments_of
+from sparqlive.store.runs import ROWS_A_FILE, read_columns, write_rows
+from sparqlive.zset.run import Column, Run
+
+QUADS = "quads"
+# A relation of up to so many rows is held in the catalog, a larger one in files.
+SMALL = 10_000
+
+Rows = dict[tuple[int, ...], int]
+
+
+@dataclass
+class Folded:
+    """A relation's content as of an epoch, ready to take the place of an older one."""
+
+    relation: str
+    width: int
+    epoch: int
+    base: int
+    inputs: list[str]
+    """The epoch and the files that it was folded from: if these are others by now, it is void."""
+    replaced: list[str] = field(default_factory=list)
+    runs: list[RunFile] = field(default_factory=list)
+    rows: Rows | None = None
+
+
+class Writer:
+    """Gathers sorted rows and writes them as files of a relation."""
+
+    def __init__(self, root: Path, directory: Callable[[], Path], relation: str, width: int) -> None:
+        self._root = root
+        self._directory = directory
+        self._relation = relation
+        self._names = names_of(relation, width)
+        self._waiting: list[Sequence[Column]] = []
+        self._size = 0
+        self.runs: list[RunFile] = []
+
+    def add(self, columns: Sequence[Column]) -> None:
+        """Rows in the order of the relation, after those that were added before."""
+        for start in range(0, len(columns[0]), ROWS_A_FILE):
+            piece = [column[start : start + ROWS_A_FILE] for column in columns]
+            if self._size + len(piece[0]) > ROWS_A_FILE:
+                self.flush()
+            self._waiting.append(piece)
+            self._size += len(piece[0])
+
+    def flush(self) -> None:
+        """What was added so far becomes a file."""
+        if not self._size:
+            return
+        columns = [np.ascontiguousarray(np.concatenate(parts)) for parts in zip(*self._waiting, strict=True)]
+        named = dict(zip(self._names, columns, strict=True))
+        first = tuple(int(column[0]) for name, column in named.items() if name != "w")
+        stem = self._relation.replace("/", "-")
+        path = self._directory() / f"{stem}-{len(self.runs):05d}.parquet"
+        size = write_rows(path, {name: named[name] for name in _file_order(self._names)})
+        self.runs.append(RunFile(str(path.relative_to(self._root)), self._relation, self._size, size, first))
+        self._waiting, self._size = [], 0
+
+
+def names_of(relation: str, width: int) -> tuple[str, ...]:
+    """The columns of a relation's files in the order that they are sorted by; a weight comes last."""
+    if relation == QUADS:
+        return ("p", "g", "s", "o")
+    return (*(f"c{number}" for number in range(width)), "w")
+
+
+def _file_order(names: Sequence[str]) -> Sequence[str]:
+    return ("s", "p", "o", "g") if names[0] == "p" else names
+
+
+def fold(
+    root: Path, directory: Callable[[], Path], catalog: Catalog, relation: str, epoch: int
+) -> Folded | None:
+    """Folds the changes of a relation up to an epoch into its content; None if the relation is not there."""
+    base = catalog.base(relation)
+    if base is None:
+        return None
+    runs = catalog.runs(relation)
+    folded = Folded(relation, base.width, epoch, base.epoch, [run.path for run in runs])
+    changes, folded.epoch = _changes(catalog, relation, base.epoch, epoch, base.width)
+    writer = Writer(root, directory, relation, base.width)
+    if base.rows is not None:
+        changes = _summed([base.rows, changes], base.width)
+    if not runs:
+        if base.width == 0 or (relation != QUADS and len(changes) <= SMALL):
+            folded.rows = {tuple(row): weight for *row, weight in changes.tolist()}
+            return folded
+        _write(writer, relation, changes)
+        writer.flush()
+        folded.runs = writer.runs
+        return folded
+    _fold_files(root, relation, base.width, runs, changes, writer, folded)
+    folded.runs = writer.runs
+    return folded
+
+
+def _changes(catalog: Catalog, relation: str, since: int, until: int, width: int) -> tuple[Column, int]:
+    """The sum of the changes after an epoch: sorted rows, each with its weight; and the epoch of the last.
+
+    A view that is refreshed later may yet get a delta of the current epoch: it is not passed over.
+    """
+    if relation == QUADS:
+        log = [rows[:, [1, 3, 0, 2, 4]] for epoch, rows in catalog.changes(since) if epoch <= until]
+        return _summed(log, width), until
+    deltas = list(catalog.deltas(relation, since, until))
+    return _summed([rows for _, rows in deltas], width), deltas[-1][0] if deltas else since
+
+
+def _summed(parts: Sequence[Column], width: int) -> Column:
+    rows = np.concatenate(parts) if parts else np.empty((0, width + 1), dtype=np.int64)
+    if width == 0:
+        total = int(rows[:, 0].sum())
+        return np.array([[total]] if total else [], dtype=np.int64).reshape(-1, 1)
+    if not len(rows):
+        return rows
+    run = Run.sort([np.ascontiguousarray(rows[:, number]) for number in range(width)], rows[:, width].copy())
+    assert run.weights is not None
+    return np.column_stack([*run.columns, run.weights])
+
+
+def _write(writer: Writer, relation: str, rows: Column) -> None:
+    columns = [np.ascontiguousarray(rows[:, number]) for number in range(rows.shape[1])]
+    writer.add(columns[:-1] if relation == QUADS else columns)
+
+
+def _fold_files(
+    root: Path,
+    relation: str,
+    width: int,
+    runs: Sequence[RunFile],
+    changes: Column,
+    writer: Writer,
+    folded: Folded,
+) -> None:
+    """Goes over the segments in order. A file that a change falls into is written anew, whole."""
+    if relation == QUADS:
+        segments: Sequence[Segment] = segments_of(root, runs)
+    else:
+        segments = [Segment(run.path, 0, run.rows, run.first) for run in runs]  # type: ignore[arg-type]
+    bounds = [0, *(_rows_before(changes, segment.first) for segment in segments[1:]), len(changes)]
+    parts = [(segment, *bound) for segment, bound in zip(segments, pairwise(bounds), strict=True)]
+    touched = {segment.path for segment, start, stop in parts if start != stop}
+    last: list[int] = []
+    for segment, start, stop in _joined(parts):
+        if segment.path not in touched:
+            if last and (relation != QUADS or last[:2] == [*segment.first[:2]]):
+                writer.flush()  # a new file must not reach over rows that stay where they are
+            continue
+        columns = read_columns(root / segment.path, names_of(relation, width), segment.start, segment.stop)
+        rows = _merged(relation, width, columns, changes[start:stop])
+        writer.add(rows)
+        last = [int(column[-1]) for column in rows] if len(rows[0]) else last
+    writer.flush()
+    folded.replaced = sorted(touched)
+
+
+def _joined(parts: Iterable[tuple[Segment, int, int]]) -> Iterator[tuple[Segment, int, int]]:
+    """Segments with the changes that fall into them; those that lie next to each other are read at once."""
+    waiting: tuple[Segment, int, int] | None = None
+    for segment, start, stop in parts:
+        if waiting is not None:
+            before, begin, _ = waiting
+            if before.path == segment.path and before.stop == segment.start:
+                waiting = replace(before, stop=segment.stop), begin, stop
+                continue
+            yield waiting
+        waiting = segment, start, stop
+    if waiting is not None:
+        yield waiting
+
+
+def _merged(relation: str, width: int, columns: list[Column], changes: Column) -> Sequence[Column]:
+    if not len(changes):
+        return columns
+    keys, weights = (
+        (columns, np.ones(len(columns[0]), dtype=np.int64))
+        if relation == QUADS
+        else (
+            columns[:-1],
+            columns[-1],
+        )
+    )
+    run = Run.sort(
+        [np.concatenate([key, changes[:, number]]) for number, key in enumerate(keys)],
+        np.concatenate([weights, changes[:, width]]),
+    )
+    assert run.weights is not None
+    assert relation != QUADS or (run.weights == 1).all(), "a quad is there once"
+    return run.columns if relation == QUADS else (*run.columns, run.weights)
+
+
+def _rows_before(changes: Column, first: Sequence[int]) -> int:
+    """How many of the sorted changes come before a row."""
+    low, high = 0, len(changes)
+    for number, value in enumerate(first):
+        column = changes[low:high, number]
+        low, high = (
+            low + int(np.searchsorted(column, value, "left")),
+            low + int(np.searchsorted(column, value, "right")),
+        )
+        if low == high:
+            break
+    return low
+
+
+def written_quads(
+    root: Path, directory: Path, parts: Iterator[tuple[Column, Column, Column, Column]]
+) -> list[RunFile]:
+    """Quads given as columns s, p, o, g in order of p, g, s, o, as files."""
+    writer = Writer(root, lambda: directory, QUADS, 4)
+    for s, p, o, g in parts:
+        writer.add((p, g, s, o))
+    writer.flush()
+    return writer.runs

@@ -1,0 +1,86 @@
+"""The runs of quads by graph and predicate, read when they are asked for.
+
+Owns where each graph's and predicate's pairs lie in the files: a segment is a range of rows of one file, with
+one predicate and one graph. Segments of one graph and predicate are sorted and do not overlap. Files may be
+interleaved: a large predicate has files of its own, small ones share.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sparqlive.store.catalog import RunFile
+from sparqlive.store.runs import read_columns
+from sparqlive.zset.run import Run
+
+# Runs that are read but not kept by anybody stay in memory up to so many rows.
+CACHED_ROWS = 2_000_000
+_BEFORE_ALL = -(2**63)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Rows of a file with one predicate and one graph. `first` orders the segments of all files."""
+
+    path: str
+    start: int
+    stop: int
+    first: tuple[int, int, int, int]
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Graph and predicate."""
+        return self.first[1], self.first[0]
+
+
+def segments_of(directory: Path, runs: Iterable[RunFile]) -> list[Segment]:
+    """The segments of all files, in order of predicate, graph, subject and object."""
+    found = []
+    for run in runs:
+        predicates, graphs = read_columns(directory / run.path, ("p", "g"))
+        edges = np.flatnonzero((predicates[1:] != predicates[:-1]) | (graphs[1:] != graphs[:-1])) + 1
+        for start, stop in zip([0, *edges.tolist()], [*edges.tolist(), len(predicates)], strict=True):
+            # Only at the start of a file a predicate and graph may go on from another file.
+            rest = (_BEFORE_ALL, _BEFORE_ALL) if start else (run.first[2], run.first[3])
+            first = (int(predicates[start]), int(graphs[start]), *rest)
+            found.append(Segment(run.path, start, stop, first))
+    return sorted(found, key=lambda segment: segment.first)
+
+
+class QuadRuns:
+    """The quads on disk as of one epoch."""
+
+    def __init__(self, directory: Path, runs: Sequence[RunFile]) -> None:
+        self._directory = directory
+        self._segments: dict[tuple[int, int], list[Segment]] = {}
+        for segment in segments_of(directory, runs):
+            self._segments.setdefault(segment.key, []).append(segment)
+        self._cached: OrderedDict[tuple[int, int], Run] = OrderedDict()
+
+    def sizes(self) -> Iterator[tuple[tuple[int, int], int]]:
+        """Each graph and predicate, with its number of quads."""
+        for key, segments in self._segments.items():
+            yield key, sum(segment.stop - segment.start for segment in segments)
+
+    def read(self, key: tuple[int, int]) -> Run:
+        """The pairs of subject and object of a graph and predicate."""
+        parts = [
+            read_columns(self._directory / segment.path, ("s", "o"), segment.start, segment.stop)
+            for segment in self._segments[key]
+        ]
+        return Run([np.ascontiguousarray(np.concatenate(columns)) for columns in zip(*parts, strict=True)])
+
+    def look(self, key: tuple[int, int]) -> Run:
+        """The same, to look something up: runs looked at last stay in memory, up to a bound."""
+        run = self._cached.pop(key, None)
+        if run is None:
+            run = self.read(key)
+        self._cached[key] = run
+        while len(self._cached) > 1 and sum(run.length for run in self._cached.values()) > CACHED_ROWS:
+            self._cached.popitem(last=False)
+        return run
