@@ -198,8 +198,10 @@ def start_spark(master: str, progress: Progress) -> Any:
     """The process's Spark session, started if need be, or a sentence that says what it lacks."""
     if find_spec("pyspark") is None:
         raise Error("Sources are followed by Spark, which is not installed: pip install 'sparqlive[spark]'.")
-    from sparqlive.spark.spark_session import start_session
+    from sparqlive.spark.spark_session import is_running, start_session
 
+    if is_running():
+        return start_session(master)
     with progress.step(f"starting Spark at {master}"):
         try:
             return start_session(master)

@@ -15,6 +15,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 from sparqlive.views import Deltas, Epoch
 
@@ -62,10 +63,20 @@ class Progress:
 
     def epoch(self, epoch: Epoch, source: str, seconds: float) -> None:
         """An epoch: its changes, the rows changed a view, the strategy, the time."""
-        self.line(
-            f"epoch {epoch.number}  {source}  +{epoch.inserted:,} −{epoch.deleted:,}  {rows_changed(epoch)}  "
-            f"{epoch.strategy}  {duration(seconds)}"
+        changed, lasted = rows_changed(epoch), duration(seconds)
+        if not self.is_terminal:
+            counts = f"+{epoch.inserted:,} −{epoch.deleted:,}"
+            self.line(f"epoch {epoch.number}  {source}  {counts}  {changed}  {epoch.strategy}  {lasted}")
+            return
+        line = Text.assemble(
+            (f"epoch {epoch.number:<5} ", "bold"),
+            f"{source}  ",
+            (f"{f'+{epoch.inserted:,}':>7} ", "green" if epoch.inserted else "dim"),
+            (f"{f'−{epoch.deleted:,}':>7}  ", "red" if epoch.deleted else "dim"),
+            (f"{epoch.strategy:<7} {lasted:>9}  ", "dim"),
+            changed,
         )
+        self._console.print(line, soft_wrap=True)
 
 
 def changed_views(epoch: Epoch) -> list[str]:

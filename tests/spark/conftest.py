@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -35,6 +36,26 @@ def spark() -> Iterator[SparkSession]:
     session = start_session("local[2]", SETTINGS)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def ahead(
+    request: pytest.FixtureRequest, spark: SparkSession
+) -> Iterator[dict[str, Future[dict[str, Weights]]]]:
+    """What the module's function `computed` gives for each case that is to be tested, two cases at a time.
+
+    Nearly all the time goes into planning, which Spark does on one core a query.
+    """
+    cases = [
+        item.callspec.params["case"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec")
+    ]
+    pool = ThreadPoolExecutor(2)
+    try:
+        yield {case.name: pool.submit(request.module.computed, case, Work(spark)) for case in cases}
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def representative(names: Sequence[str], count: int) -> set[str]:

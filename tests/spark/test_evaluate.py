@@ -1,64 +1,49 @@
-"""Plans on Spark: the fixtures' snapshots and deltas, epoch by epoch and all epochs as one batch."""
+"""Plans on Spark: the fixtures' snapshots and deltas, all epochs as one batch; in a full run also each."""
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import pytest
-from pyspark.sql import SparkSession
 
 from sparqlive.plan.operators import Operator
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.syntax import parse_query
 from tests.fixture_format import Fixture, last_words
-from tests.oracle import add, assert_same
-from tests.spark.conftest import Work, representative
+from tests.oracle import Weights, add, assert_same
+from tests.spark.conftest import FULL, Work
 from tests.test_fixtures import KEPT, reorder
 
 pytestmark = pytest.mark.spark
-
-# Always run: each is the only one, or the hardest, of its kind.
-ESSENTIAL = {
-    "bind-joined",
-    "distinct-with-unbound",
-    "exists-in-bind",
-    "exists-outer-variable-in-filter",
-    "from-several-join",
-    "graph-variable-optional",
-    "join-of-two-optionals",
-    "minus-maybe-unbound",
-    "minus-right-schemas",
-    "optional-filter-both-sides",
-    "optional-maybe-unbound-key",
-    "path-optional",
-    "values-undef",
-}
-CHOSEN = ESSENTIAL | representative([fixture.name for fixture in KEPT], 18)
-
-
-def test_the_essential_fixtures_are_there() -> None:
-    assert {fixture.name for fixture in KEPT} >= ESSENTIAL
 
 
 def plan_of(text: str, *, union: bool = False, base: str | None = None) -> Operator:
     return rewrite(translate(parse_query(text, base), union))
 
 
-@pytest.mark.parametrize("fixture", [f for f in KEPT if f.name in CHOSEN], ids=lambda f: f.name)
-def test_fixture(fixture: Fixture, spark: SparkSession) -> None:
-    """The first snapshot, each epoch's delta, and the delta of all epochs as one."""
-    plan = plan_of(fixture.text, union=fixture.default_graph == "union")
-    work = Work(spark)
-    quads = first = set(fixture.data)
+def computed(case: Fixture, work: Work) -> dict[str, Weights]:
+    """The first snapshot, the delta of all epochs as one, and in a full run each epoch's delta."""
+    plan = plan_of(case.text, union=case.default_graph == "union")
+    quads = first = set(case.data)
     work.evaluate("snapshot", plan, first)
-    expected = {"snapshot": fixture.snapshot}
-    for number, epoch in enumerate(fixture.epochs, 1):
+    for number, epoch in enumerate(case.epochs, 1):
         insert, delete = last_words(epoch.changes)
         before, quads = quads, (quads - set(delete)) | set(insert)
-        work.delta(f"epoch {number}", plan, before, quads)
-        expected[f"epoch {number}"] = epoch.delta
-        expected["all epochs"] = add(expected.get("all epochs", {}), epoch.delta)
-    if len(fixture.epochs) > 1:
-        work.delta("all epochs", plan, first, quads)
+        if FULL:
+            work.delta(f"epoch {number}", plan, before, quads)
+    work.delta("all epochs", plan, first, quads)
     names = tuple(variable.name for variable in plan.variables)
-    for name, weights in work.run().items():
-        assert_same(reorder(weights, names, fixture.variables), expected[name], f"{fixture.name}, {name}")
+    return {name: reorder(weights, names, case.variables) for name, weights in work.run().items()}
+
+
+@pytest.mark.parametrize("case", KEPT, ids=lambda fixture: fixture.name)
+def test_fixture(case: Fixture, ahead: dict[str, Future[dict[str, Weights]]]) -> None:
+    expected = {"snapshot": case.snapshot, "all epochs": {}}
+    for number, epoch in enumerate(case.epochs, 1):
+        expected[f"epoch {number}"] = epoch.delta
+        expected["all epochs"] = add(expected["all epochs"], epoch.delta)
+    found = ahead[case.name].result()
+    assert len(found) == (2 + len(case.epochs) if FULL else 2)
+    for name, weights in found.items():
+        assert_same(weights, expected[name], f"{case.name}, {name}")

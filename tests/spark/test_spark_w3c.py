@@ -6,9 +6,9 @@ Which features are refused, and that live passes the tests, is the business of t
 from __future__ import annotations
 
 import random
+from concurrent.futures import Future
 
 import pytest
-from pyspark.sql import SparkSession
 
 from sparqlive.errors import Unsupported
 from sparqlive.plan.checks import check_functions
@@ -17,7 +17,7 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.syntax import parse_query
 from tests.conftest import W3C_ABSENT
-from tests.oracle import add, assert_same, show
+from tests.oracle import Weights, add, assert_same, show
 from tests.spark.conftest import Work, representative
 from tests.test_w3c import KNOWN, TESTS
 from tests.w3c import EvaluationTest, same_solutions
@@ -44,23 +44,25 @@ def test_most_of_the_suites_is_covered() -> None:
     assert len(PLANS) > 250
 
 
-@pytest.mark.parametrize("test", [t for t in TESTS if t.name in CHOSEN], ids=lambda t: t.name)
-def test_evaluation(test: EvaluationTest, spark: SparkSession) -> None:
-    plan = PLANS[test.name]
-    quads = set(test.quads())
-    part = {quad for quad in quads if random.Random(f"{test.name} {quad}").random() < 0.5}
-    work = Work(spark)
+def computed(case: EvaluationTest, work: Work) -> dict[str, Weights]:
+    plan, quads = PLANS[case.name], set(case.quads())
+    part = {quad for quad in quads if random.Random(f"{case.name} {quad}").random() < 0.5}
     work.evaluate("part", plan, part)
     work.delta("rest", plan, part, quads)
     work.delta("back", plan, quads, part)
     work.evaluate("whole", plan, quads)
-    found = work.run()
-    assert_same(add(found["part"], found["rest"]), found["whole"], f"{test.name}: the delta of the rest")
-    assert_same(add(found["whole"], found["back"]), found["part"], f"{test.name}: the delta back")
-    expected = test.expected([variable.name for variable in plan.variables])
+    return work.run()
+
+
+@pytest.mark.parametrize("case", [t for t in TESTS if t.name in CHOSEN], ids=lambda t: t.name)
+def test_evaluation(case: EvaluationTest, ahead: dict[str, Future[dict[str, Weights]]]) -> None:
+    found = ahead[case.name].result()
+    assert_same(add(found["part"], found["rest"]), found["whole"], f"{case.name}: the delta of the rest")
+    assert_same(add(found["whole"], found["back"]), found["part"], f"{case.name}: the delta back")
+    expected = case.expected([variable.name for variable in PLANS[case.name].variables])
     if expected is None:
         return  # CSV and TSV lose the types of terms; the deltas have been compared
-    if not same_solutions(found["whole"], expected, lax=test.lax):
+    if not same_solutions(found["whole"], expected, lax=case.lax):
         raise AssertionError(
-            f"{test.name}\n{test.query}\n  actual:   {show(found['whole'])}\n  expected: {show(expected)}"
+            f"{case.name}\n{case.query}\n  actual:   {show(found['whole'])}\n  expected: {show(expected)}"
         )

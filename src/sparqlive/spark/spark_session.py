@@ -32,9 +32,14 @@ _LOCAL_SETTINGS = {
 }
 
 
+def is_running() -> bool:
+    """Whether this process has a session already, which is then the one that `start_session` gives."""
+    return SparkSession.getActiveSession() is not None
+
+
 def start_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session on the given master; `settings` win over the ones that are set here."""
-    if SparkSession.getActiveSession() is None:
+    if not is_running():
         use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = dict(_SETTINGS)
