@@ -41,14 +41,18 @@ class Oracle:
         self.union = union
 
     def weights(self, query: str, variables: Sequence[str]) -> Weights:
-        """The bag of rows of a SELECT, in the order of the given variables."""
+        """The bag of rows of a SELECT, its columns in the order of the given variables."""
+        return dict(Counter(self.rows(query, variables)))
+
+    def rows(self, query: str, variables: Sequence[str]) -> list[Row]:
+        """The rows of a SELECT, in its order."""
         store = ox.Store()
         store.extend(self.dataset(query))
         result = store.query(FROM.sub("", query))
         assert isinstance(result, ox.QuerySolutions)
         found = {variable.value for variable in result.variables}
         assert found == set(variables), f"the oracle's variables are {found}, the view's {variables}"
-        return dict(Counter(tuple(solution[name] for name in variables) for solution in result))
+        return [tuple(solution[name] for name in variables) for solution in result]
 
     def dataset(self, query: str) -> list[ox.Quad]:
         """The quads of the query's own dataset, merged as its FROM clauses say."""

@@ -8,11 +8,11 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from tests.fixture_format import Change, Epoch, Fixture, Weights, last_words
+from tests.fixture_format import Change, Epoch, Fixture, Row, Weights, last_words
 from tests.oracle import Oracle, add, assert_same
 from tests.test_fixture_format import FIXTURES
 
-KEPT = [fixture for fixture in FIXTURES if fixture.kind == "snapshot"]
+KEPT = [fixture for fixture in FIXTURES if fixture.kind in ("snapshot", "ordered")]
 REFUSED = [fixture for fixture in FIXTURES if fixture.kind == "error"]
 
 
@@ -50,7 +50,15 @@ class Run:
         oracle = Oracle(self.quads, union=self.fixture.default_graph == "union")
         recomputed = oracle.weights(self.fixture.oracle_text, self.fixture.variables)
         assert_same(self.sum, recomputed, f"{when}: the view and its re-evaluation")
+        if self.fixture.kind == "ordered":
+            ordered = oracle.rows(self.fixture.oracle_text, self.fixture.variables)
+            assert listed(self.view, self.fixture.variables) == ordered, f"{when}: the order"
         self.session.check()
+
+
+def listed(result: sparqlive.View | sparqlive.Answer, variables: tuple[str, ...]) -> list[Row]:
+    """The solutions as rows, in their order."""
+    return [tuple(solution.get(name) for name in variables) for solution in result.solutions()]
 
 
 def reorder(weights: Weights, actual: tuple[str, ...], expected: tuple[str, ...]) -> Weights:
@@ -75,6 +83,8 @@ def start(fixture: Fixture, session: sparqlive.Session, *, data_first: bool) -> 
         run.sum = run.weights()
     run.quads = set(fixture.data)
     assert_same(run.sum, fixture.snapshot, "the first snapshot")
+    if fixture.kind == "ordered":
+        assert listed(run.view, fixture.variables) == fixture.rows, "the order of the first snapshot"
     run.compare("at first")
     return run
 
@@ -130,6 +140,8 @@ def test_query_answers_like_the_view(fixture: Fixture) -> None:
             fixture.snapshot,
             "the one-off query",
         )
+        if fixture.kind == "ordered":
+            assert listed(answer, fixture.variables) == fixture.rows, "the order of the one-off query"
 
 
 @pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)

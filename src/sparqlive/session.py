@@ -36,7 +36,7 @@ from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
 from sparqlive.plan.once import fixed
-from sparqlive.plan.operators import Operator
+from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
@@ -50,7 +50,7 @@ from sparqlive.sparql.algebra import Query
 from sparqlive.sparql.syntax import parse_query, parse_update
 from sparqlive.strategies import Choice, Strategies, Strategy
 from sparqlive.updates import wanted_by
-from sparqlive.views import Answer, Delta, Deltas, Epoch, View, Views
+from sparqlive.views import Answer, Delta, Deltas, Epoch, TermRow, View, Views
 from sparqlive.zset.relation import Row
 
 Changes = str | Iterable[Any]
@@ -128,8 +128,8 @@ class Session:
         self.dictionary = Dictionary()
         self._views = Views()
         self._quads = Quads()
-        self._terms = Terms(self.dictionary)
-        self._keeper = Keeper(self._quads, self._terms)
+        self.terms = Terms(self.dictionary)
+        self._keeper = Keeper(self._quads, self.terms)
         self._readers: dict[Content, list[View]] = {}
         self._later: dict[View, Deferred] = {}
         self._assertions = Assertions()
@@ -169,7 +169,7 @@ class Session:
             if deferred is not None:
                 store.deferred(name, deferred)
             keep = self._keeper.keep if deferred is None else deferred.keep
-            content = keep(rewrite(plan), store.saved)
+            content = keep(rewrite(kept_of(plan)), store.saved)
             view = self._add_view(name, text, parsed, plan, content, deferred)
             view.since = since if store.has(content) else store.save(name, content, view.epoch)
         if retain == "all":
@@ -237,7 +237,7 @@ class Session:
         operations = parse_update(text, base)
         with self._lock, _collector_paused():
             self.ensure_open()
-            wanted = wanted_by(operations, self._quads, self._terms, self.default_graph == "union")
+            wanted = wanted_by(operations, self._quads, self.terms, self.default_graph == "union")
             return self._commit(*wanted, strategy)
 
     def _check_strategy(self, strategy: Strategy) -> None:
@@ -393,7 +393,7 @@ class Session:
                 )
             deferred = self._deferred(name, refresh, self.epoch)
             keeper = self._keeper if deferred is None else deferred.keeper
-            content = keeper.keep(rewrite(plan), self._first(strategy))
+            content = keeper.keep(rewrite(kept_of(plan)), self._first(strategy))
             try:
                 if self._persistence is not None:
                     before = known if known is not None and known.failure is None else None
@@ -425,7 +425,7 @@ class Session:
         """What a view needs that is refreshed later than at once."""
         if refresh == "immediate":
             return None
-        deferred = Deferred(name, refresh, epoch, self._quads, self._terms)
+        deferred = Deferred(name, refresh, epoch, self._quads, self.terms)
         if self._strategies.carrier is not None:
             deferred.strategies.carrier = lambda: self._carrier(deferred.undone())
         return deferred
@@ -467,7 +467,8 @@ class Session:
         parsed, plan = self._plan(query, base, volatile=True)
         with self._lock, deadline(timeout_seconds):
             self.ensure_open()
-            return Answer(parsed, compute_once(plan, self._quads, self._terms), self.dictionary)
+            rows = compute_once(kept_of(plan), self._quads, self.terms)
+            return Answer(parsed, plan, rows, self.terms)
 
     def _plan(self, text: str, base: str | None, volatile: bool) -> tuple[Query, Operator]:
         parsed = parse_query(text, base)
@@ -489,6 +490,8 @@ class Session:
                 if view.failure is None:
                     reference = current if view.epoch == self.epoch else Reference(self._quads_of(view))
                     _compare(view, reference.content(view.plan).weights)
+                    if isinstance(view.plan, Listing):
+                        _compare_order(view, reference.listed(view.plan))
 
     def _quads_of(self, view: View) -> Iterator[Quad]:
         """The quads that a view stands for which is refreshed later."""
@@ -606,10 +609,11 @@ class Session:
             self._quads.rollback()
             raise
         changed = {
-            view.name: view.record(number, rows)
+            view.name: delta
             for content, rows in results.items()
             if rows
             for view in self._readers.get(content, ())
+            if (delta := view.record(number, rows))
         }
         self._keeper.commit()
         self._quads.commit()
@@ -845,3 +849,14 @@ def _compare(view: View, expected: Mapping[Any, int]) -> None:
     raise CheckFailed(
         f"View {view.name!r} differs from its recomputation in {len(rows)} rows: {shown}{more}."
     )
+
+
+def _compare_order(view: View, expected: Sequence[TermRow]) -> None:
+    listed = [tuple(solution.get(name) for name in view.variables) for solution in view.solutions()]
+    for place, (row, other) in enumerate(zip(listed, expected, strict=True), 1):
+        if row != other:
+            shown = [", ".join("UNDEF" if term is None else str(term) for term in r) for r in (row, other)]
+            raise CheckFailed(
+                f"View {view.name!r} is listed in another order than its recomputation: "
+                f"its solution {place} is ({shown[0]}), should be ({shown[1]})."
+            )

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sparqlive.deferred import Deferred, Refresh
 from sparqlive.errors import HistoryGone, UnknownView, ViewFailed
 from sparqlive.live.keeper import Content
+from sparqlive.live.terms import Terms
+from sparqlive.live.window import in_order
 from sparqlive.plan.explain import explain
-from sparqlive.plan.operators import Operator
+from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Query, Term
 from sparqlive.strategies import Choice
 from sparqlive.zset.relation import Row
-from sparqlive.zset.zset import add_into
+from sparqlive.zset.zset import add_into, without_zeros
 
 if TYPE_CHECKING:
     from sparqlive.session import Session
@@ -39,33 +41,55 @@ def _decoded(dictionary: Dictionary, items: Iterable[tuple[Row, int]]) -> dict[T
     return {tuple([term(number) for number in row]): weight for row, weight in items}
 
 
+class _Columns:
+    """What is shown of a plan's rows, and in which order: a plan may have columns that only order them."""
+
+    def __init__(self, plan: Operator, terms: Terms) -> None:
+        self._variables = kept_of(plan).variables
+        self._order = plan.order if isinstance(plan, Listing) else ()
+        self._width = len(plan.variables)
+        self._terms = terms
+
+    def shown(self, rows: Mapping[Row, int]) -> Mapping[Row, int]:
+        if len(self._variables) == self._width:
+            return rows
+        total: dict[Row, int] = {}
+        for row, weight in rows.items():
+            total[row[: self._width]] = total.get(row[: self._width], 0) + weight
+        return without_zeros(total)
+
+    def listed(self, variables: tuple[str, ...], rows: Iterable[tuple[Row, int]]) -> list[Solution]:
+        """The solutions in the order of ORDER BY, one entry a multiplicity."""
+        if self._order:
+            rows = in_order(rows, self._variables, self._order, self._terms)
+        term = self._terms.dictionary.term
+        result: list[Solution] = []
+        for row, weight in rows:
+            solution = {name: term(number) for name, number in zip(variables, row, strict=False) if number}
+            result.extend(dict(solution) for _ in range(weight))  # type: ignore[arg-type]
+        return result
+
+
 class Answer:
     """The result of a one-off query; reads like a view."""
 
-    def __init__(self, query: Query, weights: Mapping[Row, int], dictionary: Dictionary) -> None:
+    def __init__(self, query: Query, plan: Operator, rows: Mapping[Row, int], terms: Terms) -> None:
         self.form = query.form
         self.variables = tuple(variable.name for variable in query.variables)
-        self._weights = weights
-        self._dictionary = dictionary
+        self._rows = rows
+        self._columns = _Columns(plan, terms)
+        self._dictionary = terms.dictionary
 
     def weights(self) -> dict[TermRow, int]:
         """Each distinct row with its multiplicity; None is unbound."""
-        return _decoded(self._dictionary, self._weights.items())
+        return _decoded(self._dictionary, self._columns.shown(self._rows).items())
 
     def solutions(self) -> list[Solution]:
-        """The solutions, one entry a multiplicity; a variable that is unbound is left out."""
-        return _solutions(self.variables, self.weights())
+        """The solutions in the order of ORDER BY, one entry a multiplicity; what is unbound is left out."""
+        return self._columns.listed(self.variables, self._rows.items())
 
     def __len__(self) -> int:
-        return sum(self._weights.values())
-
-
-def _solutions(variables: tuple[str, ...], weights: Mapping[TermRow, int]) -> list[Solution]:
-    result: list[Solution] = []
-    for row, weight in weights.items():
-        solution = {name: term for name, term in zip(variables, row, strict=True) if term is not None}
-        result.extend(dict(solution) for _ in range(weight))
-    return result
+        return sum(self._rows.values())
 
 
 class Delta:
@@ -166,6 +190,7 @@ class View:
         self.plan = plan
         self.content = content
         self.deferred = deferred
+        self._columns = _Columns(plan, session.terms)
         self.since = session.epoch
         self.failure: str | None = None
         self._session = session
@@ -201,7 +226,7 @@ class View:
         with self._session.reading():
             self._ensure_alive()
             if at is None or at == self.epoch:
-                return self._decode(self.content.items())
+                return self._decode(self._rows().items())
             return self._decode(self._rows_at(at).items())
 
     def _rows_at(self, epoch: int) -> dict[Row, int]:
@@ -216,14 +241,19 @@ class View:
                 f"View {self.name!r} cannot be read as of epoch {epoch}: its deltas are kept from epoch "
                 f"{self._history_start()} on."
             )
-        rows = dict(self.content.items())
+        rows = dict(self._rows())
         for delta in deltas:
             add_into(rows, {row: -weight for row, weight in delta.rows.items()})
         return rows
 
+    def _rows(self) -> Mapping[Row, int]:
+        return self._columns.shown(dict(self.content.items()))
+
     def solutions(self) -> list[Solution]:
-        """The solutions, one entry a multiplicity; a variable that is unbound is left out."""
-        return _solutions(self.variables, self.weights())
+        """The solutions in the order of ORDER BY, one entry a multiplicity; what is unbound is left out."""
+        with self._session.reading():
+            self._ensure_alive()
+            return self._columns.listed(self.variables, self.content.items())
 
     def __len__(self) -> int:
         """The number of solutions, counted with their multiplicity."""
@@ -252,7 +282,7 @@ class View:
             self._ensure_alive()
             deltas = self._after(since)
             if deltas is None:
-                deltas = [Delta(self.epoch, dict(self.content.items()), self._decode, reset=True)]
+                deltas = [Delta(self.epoch, self._rows(), self._decode, reset=True)]
             return deltas, self.epoch
 
     def _after(self, epoch: int) -> list[Delta] | None:
@@ -260,8 +290,9 @@ class View:
         if epoch < self._history_start():
             return None
         older = (
-            Delta(number, rows, self._decode)
+            Delta(number, shown, self._decode)
             for number, rows in self._session.history(self.content, epoch, self._retained_from)
+            if (shown := self._columns.shown(rows))
         )
         return [*older, *(delta for delta in self._history if delta.epoch > epoch)]
 
@@ -302,9 +333,11 @@ class View:
 
     def record(self, epoch: int, rows: Mapping[Row, int]) -> Delta:
         """Keeps an epoch's delta, and forgets the oldest beyond the bounds."""
-        delta = Delta(epoch, rows, self._decode)
+        delta = Delta(epoch, self._columns.shown(rows), self._decode)
+        if not delta:
+            return delta
         self._history.append(delta)
-        self._history_rows += len(rows)
+        self._history_rows += len(delta)
         while len(self._history) > 1 and (
             len(self._history) > RETAINED_DELTAS or self._history_rows > RETAINED_ROWS
         ):

@@ -44,7 +44,7 @@ from sparqlive.sparql.expressions import (
     volatile_function,
 )
 from sparqlive.sparql.functions import FUNCTIONS
-from sparqlive.sparql.ordering import order_key
+from sparqlive.sparql.ordering import descending, order_bytes, order_key, rank_key
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.sparql.values import Value, value_of
 
@@ -497,6 +497,26 @@ def test_order_keys_are_total_and_follow_less_than(terms: list[Term]) -> None:
         assert right is not None
         if {left.kind, right.kind} <= {values.INTEGER, values.DECIMAL, values.STRING, values.BOOLEAN}:
             assert evaluated(Call(">", (A, B)), a=left.term, b=right.term) != values.TRUE.term
+
+
+@pytest.mark.laws
+@given(st.lists(st.tuples(random_terms, random_terms), max_size=12))
+def test_bytes_order_as_keys_do(pairs: list[tuple[Term, Term]]) -> None:
+    """Sequences of two columns, the first one by rank and descending."""
+    rows = [(value_of(left), value_of(right)) for left, right in pairs]
+
+    def as_bytes(row: tuple[Value, Value]) -> bytes:
+        return descending(order_bytes(row[0])[0]) + b"".join(order_bytes(row[1]))
+
+    ranked = sorted(rows, key=lambda row: order_key(row[1]))
+    ranked.sort(key=lambda row: rank_key(row[0]), reverse=True)
+    by_bytes = sorted(rows, key=as_bytes)
+    assert [as_bytes(row) for row in ranked] == [as_bytes(row) for row in by_bytes]
+    for left, right in itertools.combinations((value for row in rows for value in row), 2):
+        mine, other = order_bytes(left), order_bytes(right)
+        assert (mine[0] == other[0]) == (rank_key(left) == rank_key(right))
+        assert (b"".join(mine) < b"".join(other)) == (order_key(left) < order_key(right))
+        assert mine[0] == other[0] or not other[0].startswith(mine[0])
 
 
 def test_order_is_unbound_blank_iri_literal() -> None:

@@ -25,6 +25,7 @@ from sparqlive.live import (
     scan,
     semi,
     stored,
+    window,
 )
 from sparqlive.live.code import Continue, Env, Function, Local, Program, Result, times, tuple_of
 from sparqlive.live.quads import Quads
@@ -117,6 +118,8 @@ class Compiler:
                 self.states[number] = group.Groups(node.operator, terms)
             elif isinstance(node.operator, op.Closure):
                 self.states[number] = closure.ClosureState(node.operator, terms.dictionary.id_of)
+            elif isinstance(node.operator, op.Window):
+                self.states[number] = window.OrderedRows(node.operator, terms)
             elif isinstance(node.operator, op.Stored | op.Parameters):
                 self.states[number] = stored.StoredRows(node.operator)
         self._made: dict[tuple[Any, ...], str] = {}

@@ -14,6 +14,7 @@ from pyoxigraph import Literal
 from sparqlive.rdf.dictionary import UNDEF, Dictionary, term_of
 from sparqlive.sparql.algebra import Constant, Expression, Var
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
+from sparqlive.sparql.ordering import blank_bytes, iri_bytes, order_bytes, string_bytes
 from sparqlive.sparql.values import Value, value_of
 
 _CACHED_VALUES = 10_000
@@ -23,6 +24,7 @@ class Terms:
     def __init__(self, dictionary: Dictionary) -> None:
         self.dictionary = dictionary
         self._values: dict[int, Value] = {}
+        self._orders: dict[int, tuple[bytes, bytes]] = {}
         self.true = dictionary.id_of(Literal(True))
         self.false = dictionary.id_of(Literal(False))
 
@@ -35,6 +37,28 @@ class Terms:
             self._values.clear()
         known = self._values[number] = value_of(term_of(self.dictionary.text(number)))
         return known
+
+    def order(self, number: int) -> tuple[bytes, bytes]:
+        """The place of an id's term in the order of terms: its rank, and what follows among equals."""
+        known = self._orders.get(number)
+        if known is not None:
+            return known
+        if len(self._orders) > _CACHED_VALUES:
+            self._orders.clear()
+        known = self._orders[number] = self._order(number)
+        return known
+
+    def _order(self, number: int) -> tuple[bytes, bytes]:
+        if number == UNDEF:
+            return order_bytes(None)
+        text = self.dictionary.text(number)  # where it says enough, no term is made of it
+        if text[0] == "<":
+            return iri_bytes(text[1:-1]), b""
+        if text[0] == "_":
+            return blank_bytes(text[2:]), b""
+        if text[-1] == '"' and "\\" not in text:
+            return string_bytes(text[1:-1]), b""
+        return order_bytes(value_of(term_of(text)))
 
     def condition(self, expression: Expression, variables: Sequence[Var]) -> Callable[..., bool]:
         """Whether a solution, given by the ids of `variables`, satisfies the expression."""

@@ -143,6 +143,8 @@ class _Explanation:
                     yield f"{node.name}{size}: each group's values, and what its aggregates need of them"
                 case op.Closure() as closure:
                     yield f"{node.name}{size}: its steps, and {self._what_is_reached(closure)}"
+                case op.Window():
+                    yield f"{node.name}{size}: the solutions below, in order"
                 case op.Stored() as stored:
                     yield f"{node.name}{size}: {self._why_stored(stored)}"
 

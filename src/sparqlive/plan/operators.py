@@ -16,6 +16,9 @@ from pyoxigraph import NamedNode
 
 from sparqlive.sparql.algebra import Aggregate, Call, Constant, Expression, Term, Var, VarOrTerm
 
+Order: TypeAlias = tuple[tuple[Var, bool], ...]
+"""The keys of ORDER BY, each with whether it is descending."""
+
 
 @dataclass(frozen=True, slots=True)
 class OneGraph:
@@ -285,6 +288,16 @@ class Project(_OverOne):
 
 
 @dataclass(frozen=True)
+class Listing(Project):
+    """The top of a query with ORDER BY: its columns, and the order in which solutions are listed.
+
+    The source has further columns where the order reads something that the query does not show.
+    """
+
+    order: Order
+
+
+@dataclass(frozen=True)
 class Union(Operator):
     parts: tuple[Operator, ...]
 
@@ -421,10 +434,28 @@ class Closure(Keyed):
 
 
 @dataclass(frozen=True)
+class Window(Keyed):
+    """OFFSET and LIMIT: for each key, the solutions from `offset` on, at most `limit` (None: all).
+
+    They are counted in the order of the ranks of `order`, then by all columns as they stand, ascending, in
+    the total order of terms: equal solutions apart, no two have one place.
+    """
+
+    order: Order
+    offset: int
+    limit: int | None
+
+
+@dataclass(frozen=True)
 class Stored(Keeping):
     """The same solutions, kept in memory and indexed, because keys cannot be pushed into the source."""
 
     keys: tuple[tuple[Var, ...], ...]
+
+
+def kept_of(plan: Operator) -> Operator:
+    """The plan whose rows are kept: a listing shows them in part, and in order, when they are read."""
+    return plan.source if isinstance(plan, Listing) else plan
 
 
 def _graph_variable(graph: GraphChoice) -> tuple[Var, ...]:

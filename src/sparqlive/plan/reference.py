@@ -18,6 +18,7 @@ from sparqlive.plan.delta import State
 from sparqlive.plan.reference_aggregates import aggregate_of
 from sparqlive.sparql.algebra import Expression, Term, Var
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
+from sparqlive.sparql.ordering import order_key, rank_key
 from sparqlive.sparql.values import value_of
 from sparqlive.zset.zset import ZSet
 
@@ -71,6 +72,12 @@ class Reference:
             return self.content(plan, State.NEW) - self.content(plan, State.OLD)
         return self._rule(rules.delta_rule(plan), plan)[1]
 
+    def listed(self, plan: op.Listing) -> list[Row]:
+        """The solutions in the order of ORDER BY, one entry a multiplicity."""
+        source = plan.source
+        rows = _in_order(plan.order, source.variables, self.content(source))
+        return [_arranged(row, source.variables, plan.columns) for row, weight in rows for _ in range(weight)]
+
     # Contents
 
     def _evaluate(self, plan: op.Operator, state: State) -> Solutions:
@@ -117,6 +124,8 @@ class Reference:
                 return _groups(plan, self.content(source, state))
             case op.Closure():
                 return ZSet((row, 1) for row in _paths(plan, self.content(plan.source, state)))
+            case op.Window(source):
+                return _window(plan, self.content(source, state))
             case _:
                 return _linear(plan, of(plan.children[0])[1], plan.children[0].variables)
 
@@ -273,6 +282,34 @@ def _groups(operator: op.Group, solutions: Solutions) -> Solutions:
         ((*key, *(aggregate_of(aggregate, columns, rows) for _, aggregate in operator.aggregates)), 1)
         for key, rows in groups.items()
     )
+
+
+def _in_order(order: op.Order, variables: tuple[Var, ...], rows: Iterable[tuple[Row, int]]) -> Any:
+    """Sorted by each key in turn, the last one first: `sorted` keeps the order of what is equal."""
+
+    def value(row: Row, place: int) -> Any:
+        term = row[place]
+        return None if term is None else value_of(term)
+
+    ranked = sorted(rows, key=lambda item: [order_key(value(item[0], n)) for n in range(len(variables))])
+    for variable, descending in reversed(order):
+        place = variables.index(variable)
+        ranked.sort(key=lambda item: rank_key(value(item[0], place)), reverse=descending)
+    return ranked
+
+
+def _window(plan: op.Window, solutions: Solutions) -> Solutions:
+    groups: dict[Row, list[tuple[Row, int]]] = {}
+    for row, weight in solutions:
+        groups.setdefault(_arranged(row, plan.variables, plan.keys), []).append((row, weight))
+    kept: list[tuple[Row, int]] = []
+    for members in groups.values():
+        before = 0
+        for row, weight in _in_order(plan.order, plan.variables, members):
+            last = before + weight if plan.limit is None else min(before + weight, plan.offset + plan.limit)
+            kept.append((row, max(0, last - max(before, plan.offset))))
+            before += weight
+    return ZSet(kept)
 
 
 def _values(row: Row) -> list[Any]:

@@ -14,10 +14,18 @@ from pyoxigraph import Literal, NamedNode
 
 from sparqlive.errors import Unsupported
 from sparqlive.plan import operators as op
-from sparqlive.plan.expressions import conjuncts, contains_exists, rename, replace_exists, variables_in
+from sparqlive.plan.expressions import (
+    conjuncts,
+    contains_exists,
+    mentioned,
+    rename,
+    replace_exists,
+    variables_in,
+)
 from sparqlive.plan.keys import pushable
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.expressions import volatile_function
 
 _LATER = "{} is not kept fresh yet: leave it out of the query for now."
 
@@ -45,6 +53,19 @@ class _Scope:
     def hidden(self) -> tuple[Var, ...]:
         return (self.graph.variable,) if isinstance(self.graph, op.NamedGraphs) else ()
 
+    def within(self, variables: tuple[Var, ...] | None) -> _Scope:
+        """Inside a SELECT of some variables (None: of all): what else is around it is not in scope there."""
+        if variables is None or not self.passed:
+            return self
+        passed: list[Var] = []
+        seen = False
+        for v in self.passed:
+            seen = seen if v.hidden else v in variables  # a variable's tags follow it
+            if seen:
+                passed.append(v)
+        around = tuple(v for v in self.outer.variables if v.hidden or v in variables)
+        return replace(self, passed=tuple(passed), outer=op.Project(self.outer, around))
+
 
 class _Translator:
     def __init__(self, dataset: al.Dataset | None, union_default: bool) -> None:
@@ -53,7 +74,9 @@ class _Translator:
         self._numbers: Iterator[int] = count()
 
     def query(self, query: al.Query) -> op.Operator:
-        plan = self._pattern(query.pattern, _Scope(self._default_graph()))
+        plan, _, order = self._solutions(_modifiers(query.pattern), _Scope(self._default_graph()))
+        if order:
+            plan = op.Listing(plan, query.variables, order)
         assert plan.variables == query.variables
         return plan
 
@@ -88,25 +111,16 @@ class _Translator:
                 return self._leaf(self._in_graph(op.Table(variables, rows), scope), scope)
             case al.Graph(name, source):
                 return self._in_graph(self._graph(name, source, scope), scope)
-            case al.Project(source, variables):
-                inside = replace(scope, passed=tuple(v for v in scope.passed if v in variables))
-                return self._leaf(self._project(self._pattern(source, inside), variables, scope), scope)
-            case al.Distinct(source):
-                plan = self._pattern(source, scope)
-                return plan if isinstance(plan, op.Closure) else op.Distinct(plan)
-            case al.Reduced(source):
-                # §18.5: any multiplicity between one and the count; the counts as they are cost no state.
-                return self._pattern(source, scope)
+            case al.Project() | al.Distinct() | al.Reduced() | al.Slice():
+                return self._sub_select(pattern, scope)
+            case al.OrderBy(source):
+                return self._pattern(source, scope)  # without a window, the order of a bag is nothing
             case al.Service(name):
                 raise Unsupported(
                     f"SERVICE {name} cannot be kept fresh: nothing tells when its data changes."
                 )
             case al.Group(source, keys, aggregates):
                 return self._group(self._pattern(source, scope), keys, aggregates, scope)
-            case al.OrderBy():
-                raise Unsupported(_LATER.format("ORDER BY"))
-            case al.Slice():
-                raise Unsupported(_LATER.format("LIMIT or OFFSET"))
 
     def _leaf(self, plan: op.Operator, scope: _Scope) -> op.Operator:
         """Inside EXISTS: the leaf joined with the distinct bindings of what is passed into it."""
@@ -378,15 +392,104 @@ class _Translator:
             source, argument = op.Extend(source, there, test), there
         return source, replace(aggregate, argument=argument)
 
-    def _project(self, source: op.Operator, variables: tuple[Var, ...], scope: _Scope) -> op.Operator:
-        """A sub-SELECT's other variables are its own: they get names that nobody else has."""
-        columns = (*variables, *(v for v in scope.hidden if v not in variables))
+    # SELECT and its modifiers
+
+    def _sub_select(self, pattern: al.Pattern, scope: _Scope) -> op.Operator:
+        """A SELECT inside a pattern: its order matters to a window only, and nobody sees what it reads."""
+        select = _modifiers(pattern)
+        if select.slice is None:
+            select = replace(select, keys=())
+        plan, columns, _ = self._solutions(select, scope)
+        return self._leaf(plan if columns == plan.variables else op.Project(plan, columns), scope)
+
+    def _solutions(self, select: _Select, scope: _Scope) -> tuple[op.Operator, tuple[Var, ...], op.Order]:
+        """OrderBy, Project, Distinct, Slice (§18.2.5): the plan, its columns, and the order of ORDER BY.
+
+        The plan has further columns for keys of the order that are not among them: what is not shown may
+        decide. Where DISTINCT meets such keys, a solution has the place of the first of its duplicates.
+        """
+        inside = scope.within(select.variables)
+        source = self._pattern(select.source, inside)
+        variables = tuple(v for v in source.variables if not v.hidden)
+        if select.variables is not None:
+            variables = select.variables
+        columns = op.ordered_union(variables, scope.hidden, inside.passed)
+        order: list[tuple[Var, bool]] = []
+        for expression, descending in select.keys:
+            source, variable = self._order_key(source, expression, inside)
+            if variable in source.variables:
+                order.append((variable, descending))
+        hidden = dict.fromkeys(v for v, _ in order if v not in columns)
+        # A SELECT's other variables are its own: they get names that nobody else has.
         own = {v: self._fresh(v.name.lstrip(".")) for v in _all_variables(source) if v not in columns}
+        renamed = tuple((own.get(v, v), descending) for v, descending in order)
         plan = rename(source, own)
-        # A closure at the top of a plan is the view's rows itself.
-        return (
-            plan if isinstance(plan, op.Closure) and plan.variables == columns else op.Project(plan, columns)
-        )
+        # A closure at the top of a plan is the view's rows itself, each of them there once.
+        if not isinstance(plan, op.Closure) or hidden or plan.variables != columns:
+            plan = op.Project(plan, (*columns, *(own[v] for v in hidden)))
+        if select.distinct and not isinstance(plan, op.Closure):
+            follows = all(_follows(v, source, frozenset(columns)) for v in hidden)
+            plan = op.Distinct(plan) if follows else op.Window(plan, columns, renamed, 0, 1)
+        if select.slice is not None:
+            keys = op.ordered_union(scope.hidden, inside.passed)
+            plan = _window(plan, keys, renamed, select.slice)
+        return plan, columns, renamed
+
+    def _order_key(
+        self, source: op.Operator, expression: al.Expression, scope: _Scope
+    ) -> tuple[op.Operator, Var]:
+        """The source with a column for a key of ORDER BY."""
+        if isinstance(expression, Var):
+            return source, expression
+        source, expression = self._marks(source, expression, scope)
+        variable = self._fresh("order")
+        return op.Extend(source, variable, expression), variable
+
+
+@dataclass(frozen=True)
+class _Select:
+    """The layers of a SELECT, from the outside in; without `variables` nothing is projected."""
+
+    slice: al.Slice | None
+    distinct: bool
+    variables: tuple[Var, ...] | None
+    keys: tuple[tuple[al.Expression, bool], ...]
+    source: al.Pattern
+
+
+def _modifiers(pattern: al.Pattern) -> _Select:
+    select = _Select(None, False, None, (), pattern)
+    if isinstance(pattern, al.Slice):
+        select = replace(select, slice=pattern)
+        pattern = pattern.pattern
+    if isinstance(pattern, al.Distinct | al.Reduced):
+        # §18.5: REDUCED may keep all duplicates; the counts as they are cost no state.
+        select = replace(select, distinct=isinstance(pattern, al.Distinct))
+        pattern = pattern.pattern
+    if isinstance(pattern, al.Project):
+        select = replace(select, variables=pattern.variables)
+        pattern = pattern.pattern
+    if isinstance(pattern, al.OrderBy):
+        select = replace(select, keys=pattern.keys)
+        pattern = pattern.pattern
+    return replace(select, source=pattern)
+
+
+def _window(plan: op.Operator, keys: tuple[Var, ...], order: op.Order, cut: al.Slice) -> op.Operator:
+    if cut.limit == 0:
+        return op.Table(plan.variables, ())
+    if cut.offset == 0 and cut.limit is None:
+        return plan
+    return op.Window(plan, keys, order, cut.offset, cut.limit)
+
+
+def _follows(variable: Var, plan: op.Operator, columns: frozenset[Var]) -> bool:
+    """Whether solutions that agree on the columns agree on a key of the order."""
+    while isinstance(plan, op.Extend | op.Mark) and plan.variable != variable:
+        plan = plan.children[0]
+    if not isinstance(plan, op.Extend):
+        return False
+    return mentioned(plan.expression) <= columns and volatile_function(plan.expression) is None
 
 
 def _with_columns(plan: op.Operator, columns: tuple[Var, ...]) -> op.Operator:

@@ -158,6 +158,8 @@ def _letter(operator: op.Operator) -> str:
             return "R"
         case op.Closure():
             return "C"
+        case op.Window():
+            return "W"
         case (
             op.Join() | op.Filter() | op.Project() | op.Union() | op.LeftJoin() | op.Distinct() | op.Stored()
         ):
@@ -239,6 +241,8 @@ class Words:
             case op.Closure(_, keys, start, end):
                 within = f" within each {self.listed(keys)}" if keys else ""
                 return f"paths of steps from {self._position(start)} to {self._position(end)}{within}"
+            case op.Window():
+                return self._window(operator)
             case op.Stored(_, keys):
                 listed = ", ".join(self.listed(key, operator.maybe) or "nothing" for key in keys)
                 return f"stored, looked up by {listed}"
@@ -270,6 +274,15 @@ class Words:
         if group.member is None:
             return ": ".join([by, *([", ".join(aggregates)] if aggregates else [])])
         return f"{by}, also without {self.variable(group.member)}: {', '.join(aggregates)}"
+
+    def _window(self, window: op.Window) -> str:
+        count = "all" if window.limit is None else f"the first {window.limit:,}"
+        after = f" after {window.offset:,}" if window.offset else ""
+        marked = self.marked(window.maybe)
+        keys = [f"{marked(v)}{' descending' if descending else ''}" for v, descending in window.order]
+        by = f" by {', '.join(keys)}" if keys else ""
+        each = f", for each {self.listed(window.keys, window.maybe)}" if window.keys else ""
+        return f"{count}{after} in order{by}{each}"
 
     def _on(self, variables: Iterable[Var], maybe: Iterable[Var]) -> str:
         listed = self.listed(variables, maybe)

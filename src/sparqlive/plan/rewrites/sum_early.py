@@ -45,7 +45,7 @@ def _narrow(plan: op.Operator, read: frozenset[Var]) -> op.Operator:
             return replace(plan, parts=tuple(map(_narrow, parts, of_parts)))
         case op.Union(parts):
             return replace(plan, parts=tuple(_narrow(part, read) for part in parts))
-        case op.Distinct(source) | op.Group(source):
+        case op.Keeping(source):
             return replace(plan, source=_narrow(source, frozenset(source.variables)))
     return plan
 
