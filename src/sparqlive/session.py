@@ -393,7 +393,8 @@ class Session:
                 )
             deferred = self._deferred(name, refresh, self.epoch)
             keeper = self._keeper if deferred is None else deferred.keeper
-            content = keeper.keep(rewrite(kept_of(plan)), self._first(strategy))
+            kept = rewrite(kept_of(plan))
+            content = keeper.keep(kept, self._first(strategy, kept))
             try:
                 if self._persistence is not None:
                     before = known if known is not None and known.failure is None else None
@@ -408,10 +409,10 @@ class Session:
             self._settle()
             return view
 
-    def _first(self, strategy: Strategy) -> Saved | None:
+    def _first(self, strategy: Strategy, plan: Operator) -> Saved | None:
         """How a view is computed for the first time: on Spark, or (None) in process."""
         large = self._quads.size > SPARK_QUADS and self._strategies.spark_started
-        if strategy == "spark" or (strategy == "auto" and large):
+        if strategy == "spark" or (strategy == "auto" and large and _on_spark(plan)):
             carrier = self._spark_carrier()
             return lambda _, plan: carrier.contents([plan], (), ())[0]
         return None
@@ -860,3 +861,9 @@ def _compare_order(view: View, expected: Sequence[TermRow]) -> None:
                 f"View {view.name!r} is listed in another order than its recomputation: "
                 f"its solution {place} is ({shown[0]}), should be ({shown[1]})."
             )
+
+
+def _on_spark(plan: Operator) -> bool:
+    from sparqlive.spark.evaluate import uncovered
+
+    return uncovered(plan) is None

@@ -13,7 +13,7 @@ from sparqlive.plan.delta import State
 from sparqlive.plan.reference import Reference
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.spark.delta import delta
-from sparqlive.spark.evaluate import Evaluation, evaluate
+from sparqlive.spark.evaluate import Evaluation, evaluate, uncovered
 from sparqlive.spark.frame import Views
 from sparqlive.spark.scan import QUAD, Quads
 from sparqlive.spark.solutions import Keys, column
@@ -37,6 +37,8 @@ def test_random_queries(spark: SparkSession, cases: list[Case]) -> None:
     expected = {}
     for number, (query, graph, batch) in enumerate(cases):
         plan = plan_of(query.text)
+        if uncovered(plan) is not None:
+            continue
         old = set(graph)
         new = (old - {quad for sign, quad in batch if sign == "-"}) | {q for sign, q in batch if sign == "+"}
         work.evaluate(f"{number} content", plan, new)
@@ -44,7 +46,7 @@ def test_random_queries(spark: SparkSession, cases: list[Case]) -> None:
         reference = Reference(old, new)
         expected[f"{number} content"] = (query, reference.content(plan).weights)
         expected[f"{number} delta"] = (query, reference.delta(plan).weights)
-    for name, weights in work.run().items():
+    for name, weights in (work.run() if expected else {}).items():
         query, right = expected[name]
         assert_same(weights, dict(right), f"{name} of {query}")
 

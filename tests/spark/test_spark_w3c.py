@@ -15,6 +15,7 @@ from sparqlive.plan.checks import check_functions
 from sparqlive.plan.operators import Operator
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
+from sparqlive.spark.evaluate import uncovered
 from sparqlive.sparql.syntax import parse_query
 from tests.conftest import W3C_ABSENT
 from tests.oracle import Weights, add, assert_same, show
@@ -29,9 +30,10 @@ def covered(test: EvaluationTest) -> Operator | None:
     try:
         query = parse_query(test.query, test.base)
         check_functions(query, volatile=False)
-        return rewrite(translate(query, False))
+        plan = rewrite(translate(query, False))
     except Unsupported:
         return None
+    return plan if uncovered(plan) is None else None
 
 
 PLANS = {test.name: plan for test in TESTS if (plan := covered(test)) is not None and test.name not in KNOWN}

@@ -17,7 +17,7 @@ from sparqlive.plan import delta as rules
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.spark import distinct, extend, join, leaves, left_join, mark, scan, semi
-from sparqlive.spark.evaluate import Evaluation, Result, projected, result
+from sparqlive.spark.evaluate import Evaluation, Result, check_covered, projected, result
 from sparqlive.spark.frame import Views
 from sparqlive.spark.solutions import WEIGHT, Solutions, united
 from sparqlive.spark.terms import Terms
@@ -41,6 +41,7 @@ def delta(
     `concerns` may tell that no change matches a leaf; the terms of the rules that start there are left out.
     The others are as in `evaluate`.
     """
+    check_covered(plan)
     with Views(quads_before.sparkSession) as views:
         before = views.frame(quads_before, scan.QUAD)
         states = scan.Quads(before, views.frame(changes, (*scan.QUAD, WEIGHT)), id_of)

@@ -1,8 +1,8 @@
 """Evaluates plans on Spark: the content of every operator, whole or restricted to keys.
 
-Owns the dispatch over operators. Nothing runs here: what is returned is lazy, and the caller acts on it.
-Invariant: content restricted by keys is right for the solutions that agree with a key; others may be missing
-or incomplete, so whoever restricts also joins with the keys.
+Owns the dispatch over operators, and refuses those that it has no evaluation for. Nothing runs here: what is
+returned is lazy, and the caller acts on it. Invariant: content restricted by keys is right for the solutions
+that agree with a key; others may be missing or incomplete, so whoever restricts also joins with the keys.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sparqlive.errors import Unsupported
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.keys import pushable
@@ -28,6 +29,27 @@ from sparqlive.spark.solutions import (
 )
 from sparqlive.spark.terms import Terms
 from sparqlive.sparql.algebra import Term, Var
+
+_COVERED = (
+    *(op.Scan, op.Names, op.Nodes, op.Table, op.Parameters, op.Join, op.Filter, op.Extend, op.Project),
+    *(op.Union, op.LeftJoin, op.Semi, op.Mark, op.Distinct, op.Stored),
+)
+
+
+def uncovered(plan: op.Operator) -> op.Operator | None:
+    """An operator of a plan that is evaluated in process only."""
+    if not isinstance(plan, _COVERED):
+        return plan
+    return next((found for child in plan.children if (found := uncovered(child)) is not None), None)
+
+
+def check_covered(plan: op.Operator) -> None:
+    """Refuses a plan that Spark cannot evaluate yet."""
+    if (found := uncovered(plan)) is not None:
+        raise Unsupported(
+            f"Spark does not evaluate the operator {type(found).__name__} yet: leave the strategy to 'auto' "
+            f"or ask for 'live'."
+        )
 
 
 @dataclass(frozen=True)
@@ -56,6 +78,7 @@ def evaluate(
     quads: s, p, o, g. terms: id, term. `id_of` gives the ids of constants; `exceptions` those of terms whose
     id is not their hash; `parameters` the rows of the plan's table of parameters.
     """
+    check_covered(plan)
     with Views(quads.sparkSession) as views:
         states = scan.Quads(views.frame(quads, scan.QUAD), None, id_of)
         evaluation = Evaluation(views, states, Terms(views, terms, plan, id_of, exceptions or {}), parameters)
