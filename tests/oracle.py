@@ -41,14 +41,18 @@ class Oracle:
         self.union = union
 
     def weights(self, query: str, variables: Sequence[str]) -> Weights:
-        """The bag of rows of a SELECT, its columns in the order of the given variables."""
+        """The bag of rows of a SELECT, its columns in the order of the given variables; of an ASK one row."""
         return dict(Counter(self.rows(query, variables)))
 
     def rows(self, query: str, variables: Sequence[str]) -> list[Row]:
-        """The rows of a SELECT, in its order."""
+        """The rows of a SELECT, in its order; the triples of a CONSTRUCT."""
         store = ox.Store()
         store.extend(self.dataset(query))
         result = store.query(FROM.sub("", query))
+        if isinstance(result, ox.QueryBoolean):
+            return [()] if result else []
+        if isinstance(result, ox.QueryTriples):
+            return list({tuple(triple) for triple in result})
         assert isinstance(result, ox.QuerySolutions)
         found = {variable.value for variable in result.variables}
         assert found == set(variables), f"the oracle's variables are {found}, the view's {variables}"

@@ -80,17 +80,17 @@ def in_graph(name: ox.NamedNode, body: Text) -> Text:
 @dataclass(frozen=True)
 class RandomQuery:
     body: Text
-    select: str
+    head: str
     variables: tuple[str, ...]
     dataset: str = ""
 
     @property
     def text(self) -> str:
-        return f"{PROLOGUE}{self.select} {self.dataset} WHERE {{ {self.body.text} }}"
+        return f"{PROLOGUE}{self.head} {self.dataset} WHERE {{ {self.body.text} }}"
 
     def expected(self, data: set[ox.Quad]) -> Weights:
         oracle = Oracle(data)
-        text = f"{PROLOGUE}{self.select} {self.dataset} WHERE {{ %s }}"
+        text = f"{PROLOGUE}{self.head} {self.dataset} WHERE {{ %s }}"
         names = graph_names(oracle.dataset(text))
         return oracle.weights(text % self.body.oracle(names), self.variables)
 
@@ -297,17 +297,30 @@ def values(draw: st.DrawFn) -> Text:
 @st.composite
 def queries(draw: st.DrawFn, depth: int = 2) -> RandomQuery:
     body = draw(groups(depth, [0]))
-    names = draw(st.lists(st.sampled_from((*VARIABLES, "?g", "?p", "?e1", "?e2")), min_size=1, unique=True))
-    distinct = draw(st.sampled_from(("", "", "DISTINCT ")))
+    head, shown = draw(heads())
     clauses = (
         *[""] * 12,
         f"FROM <{EX}g>",
         f"FROM <{EX}g> FROM <{EX}h>",
         f"FROM <{EX}g> FROM NAMED <{EX}h>",
     )
-    return RandomQuery(
-        body=body,
-        select=f"SELECT {distinct}{' '.join(names)}",
-        variables=tuple(name[1:] for name in names),
-        dataset=draw(st.sampled_from(clauses)),
-    )
+    return RandomQuery(body=body, head=head, variables=shown, dataset=draw(st.sampled_from(clauses)))
+
+
+@st.composite
+def heads(draw: st.DrawFn) -> tuple[str, tuple[str, ...]]:
+    """What a query gives, and the names of its columns: mostly SELECT."""
+    kind = draw(st.integers(0, 9))
+    if kind == 9:
+        return "ASK", ()
+    if kind > 6:
+        blank = ("_:x", "_:y") if kind == 8 else ()
+        subject = st.sampled_from((*VARIABLES, *blank, str(NODES[0])))
+        predicate = st.sampled_from((*map(str, PREDICATES), "?p"))
+        value = st.sampled_from((*VARIABLES, "?e1", "?g", *blank, "1"))
+        triples = draw(st.lists(st.tuples(subject, predicate, value), min_size=1, max_size=3))
+        template = " . ".join(" ".join(triple) for triple in triples)
+        return f"CONSTRUCT {{ {template} }}", ("subject", "predicate", "object")
+    names = draw(st.lists(st.sampled_from((*VARIABLES, "?g", "?p", "?e1", "?e2")), min_size=1, unique=True))
+    distinct = draw(st.sampled_from(("", "", "DISTINCT ")))
+    return f"SELECT {distinct}{' '.join(names)}", tuple(name[1:] for name in names)

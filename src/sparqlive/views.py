@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pyoxigraph import Quad
+
 from sparqlive.deferred import Deferred, Refresh
-from sparqlive.errors import HistoryGone, UnknownView, ViewFailed
+from sparqlive.errors import Error, HistoryGone, UnknownView, ViewFailed
 from sparqlive.live.keeper import Content
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 TermRow: TypeAlias = tuple[Term | None, ...]
 Solution: TypeAlias = dict[str, Term]
 
+GRAPH_FORMS = ("CONSTRUCT", "DESCRIBE")
 # What is held in memory of a view's deltas; a store has more.
 RETAINED_DELTAS = 4_000
 RETAINED_ROWS = 1_000_000
@@ -70,25 +73,60 @@ class _Columns:
         return result
 
 
-class Answer:
+class Result:
+    """What a query gives, read in the ways of its form: of a view, or of a one-off query.
+
+    Every form has weights: of an ASK `{(): 1}` or `{}`; a graph (CONSTRUCT, DESCRIBE) is a set of rows with
+    the columns subject, predicate and object.
+    """
+
+    form: str
+    variables: tuple[str, ...]
+
+    def weights(self) -> dict[TermRow, int]:
+        """Each distinct row with its multiplicity; None is unbound."""
+        raise NotImplementedError
+
+    def solutions(self) -> list[Solution]:
+        """The solutions in the order of ORDER BY, one entry a multiplicity; what is unbound is left out."""
+        raise NotImplementedError
+
+    def answer(self) -> bool:
+        """The answer of an ASK."""
+        if self.form != "ASK":
+            raise Error(f"{_an(self.form)} has no answer: only an ASK has one. Read its weights().")
+        return bool(self.weights())
+
+    def quads(self) -> Iterator[Quad]:
+        """The graph of a CONSTRUCT or DESCRIBE, as quads of the unnamed graph."""
+        if self.form not in GRAPH_FORMS:
+            raise Error(f"{_an(self.form)} gives no graph: only CONSTRUCT and DESCRIBE do.")
+        for subject, predicate, object_ in self.weights():
+            yield Quad(subject, predicate, object_)  # type: ignore[arg-type]
+
+
+def _an(form: str) -> str:
+    return f"An {form}" if form == "ASK" else f"A {form}"
+
+
+class Answer(Result):
     """The result of a one-off query; reads like a view."""
 
     def __init__(self, query: Query, plan: Operator, rows: Mapping[Row, int], terms: Terms) -> None:
         self.form = query.form
-        self.variables = tuple(variable.name for variable in query.variables)
+        self.variables = tuple(variable.name for variable in plan.variables)
         self._rows = rows
         self._columns = _Columns(plan, terms)
         self._dictionary = terms.dictionary
 
     def weights(self) -> dict[TermRow, int]:
-        """Each distinct row with its multiplicity; None is unbound."""
         return _decoded(self._dictionary, self._columns.shown(self._rows).items())
 
     def solutions(self) -> list[Solution]:
-        """The solutions in the order of ORDER BY, one entry a multiplicity; what is unbound is left out."""
         return self._columns.listed(self.variables, self._rows.items())
 
     def __len__(self) -> int:
+        """The number of solutions, counted with their multiplicity."""
         return sum(self._rows.values())
 
 
@@ -169,7 +207,7 @@ class Deltas(Mapping[str, Delta]):
         return iter(self._changed)
 
 
-class View:
+class View(Result):
     """A registered query and its content, kept up to date."""
 
     def __init__(
@@ -186,7 +224,7 @@ class View:
         self.text = text
         self.query = query
         self.form = query.form
-        self.variables = tuple(variable.name for variable in query.variables)
+        self.variables = tuple(variable.name for variable in plan.variables)
         self.plan = plan
         self.content = content
         self.deferred = deferred
@@ -250,7 +288,6 @@ class View:
         return self._columns.shown(dict(self.content.items()))
 
     def solutions(self) -> list[Solution]:
-        """The solutions in the order of ORDER BY, one entry a multiplicity; what is unbound is left out."""
         with self._session.reading():
             self._ensure_alive()
             return self._columns.listed(self.variables, self.content.items())

@@ -13,9 +13,10 @@ from sparqlive.plan.translate import translate
 from sparqlive.spark.evaluate import check_covered, uncovered
 from sparqlive.sparql.syntax import parse_query
 from tests.fixture_format import Fixture, last_words
-from tests.oracle import Weights, add, assert_same
+from tests.oracle import Weights, add
 from tests.spark.conftest import FULL, Work
 from tests.test_fixtures import KEPT, reorder
+from tests.w3c import assert_alike
 
 pytestmark = pytest.mark.spark
 
@@ -55,7 +56,7 @@ def test_fixture(case: Fixture, ahead: dict[str, Future[dict[str, Weights]]]) ->
     found = ahead[case.name].result()
     assert len(found) == (2 + len(case.epochs) if FULL else 2)
     for name, weights in found.items():
-        assert_same(weights, expected[name], f"{case.name}, {name}")
+        assert_alike(weights, expected[name], f"{case.name}, {name}")
 
 
 @pytest.mark.parametrize("fixture", GAPS, ids=lambda fixture: fixture.name)

@@ -22,9 +22,11 @@ from sparqlive.live import (
     leaves,
     left_join,
     mark,
+    numbered,
     scan,
     semi,
     stored,
+    template,
     window,
 )
 from sparqlive.live.code import Continue, Env, Function, Local, Program, Result, times, tuple_of
@@ -87,6 +89,8 @@ def _needed_of_children(operator: op.Operator, needed: frozenset[Var]) -> list[f
             if keys_of_flips(operator) is not None:
                 return [needed | frozenset(right.variables), frozenset(right.variables)]
             return [frozenset(left.variables), frozenset(right.variables)]
+        case op.Template():
+            return [operator.read]
         case op.Keeping():
             return [frozenset(operator.source.variables)]
         case _:
@@ -120,6 +124,8 @@ class Compiler:
                 self.states[number] = closure.ClosureState(node.operator, terms.dictionary.id_of)
             elif isinstance(node.operator, op.Window):
                 self.states[number] = window.OrderedRows(node.operator, terms)
+            elif isinstance(node.operator, op.Numbered):
+                self.states[number] = numbered.Occurrences(node.operator, terms.dictionary)
             elif isinstance(node.operator, op.Stored | op.Parameters):
                 self.states[number] = stored.StoredRows(node.operator)
         self._made: dict[tuple[Any, ...], str] = {}
@@ -248,6 +254,10 @@ class Compiler:
                     self.down(
                         f, child, state, inner, weight, needed, lambda f2, e, w: then(f2, {**env, **e}, w)
                     )
+            case op.Template():
+                child = node.children[0]
+                filled: Continue = lambda f2, e, w: template.fill(self, f2, node, e, w, then)  # noqa: E731
+                self.down(f, child, state, {}, weight, child.needed, filled)
             case op.LeftJoin():
                 read = node.children[0].needed
                 attach: Continue = lambda f2, e, w: left_join.attach(self, f2, node, state, e, w, then)  # noqa: E731
@@ -366,6 +376,8 @@ class Compiler:
                 )
             case Apply(op.Project(_, columns)):
                 self.up(f, parent, {v: local for v, local in env.items() if v in columns}, weight)
+            case Apply(op.Template()):
+                template.fill(self, f, parent, env, weight, go_on)
             case Apply():
                 self.up(f, parent, env, weight)
             case Outer(_, right, _):

@@ -145,6 +145,8 @@ class _Explanation:
                     yield f"{node.name}{size}: its steps, and {self._what_is_reached(closure)}"
                 case op.Window():
                     yield f"{node.name}{size}: the solutions below, in order"
+                case op.Numbered():
+                    yield f"{node.name}{size}: how often each solution is there"
                 case op.Stored() as stored:
                     yield f"{node.name}{size}: {self._why_stored(stored)}"
 

@@ -40,7 +40,7 @@ def pushable(plan: op.Operator) -> frozenset[Var]:
         case op.Distinct(source):
             # A row with the variable and one without it are two rows, and both may be compatible.
             return pushable(source) & source.always
-        case op.Keyed():
+        case op.Keyed() | op.Template():
             return frozenset()
     raise AssertionError(type(plan).__name__)
 

@@ -259,7 +259,7 @@ class Extend(_OverOne):
 
 def _never_fails(expression: Expression, always: frozenset[Var]) -> bool:
     match expression:
-        case Constant() | Call("BOUND", _):
+        case Constant() | Call("BOUND" | ".NODE", _):
             return True
         case Var():
             return expression in always
@@ -295,6 +295,33 @@ class Listing(Project):
     """
 
     order: Order
+
+
+@dataclass(frozen=True)
+class Template(_OverOne):
+    """Each solution of the source gives one for each row: the triples of CONSTRUCT."""
+
+    source: Operator
+    columns: tuple[Var, ...]
+    rows: tuple[tuple[VarOrTerm, ...], ...]
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return self.columns
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        bound = self.source.always
+        return frozenset(
+            column
+            for place, column in enumerate(self.columns)
+            if all(not isinstance(row[place], Var) or row[place] in bound for row in self.rows)
+        )
+
+    @cached_property
+    def read(self) -> frozenset[Var]:
+        """The variables of the source that stand in a row."""
+        return frozenset(term for row in self.rows for term in row if isinstance(term, Var))
 
 
 @dataclass(frozen=True)
@@ -444,6 +471,21 @@ class Window(Keyed):
     order: Order
     offset: int
     limit: int | None
+
+
+@dataclass(frozen=True)
+class Numbered(Keyed):
+    """Each occurrence of a solution by itself, with its number, 0 … weight - 1; the keys are all columns."""
+
+    variable: Var
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return (*self.source.variables, self.variable)
+
+    @cached_property
+    def always(self) -> frozenset[Var]:
+        return self.source.always | {self.variable}
 
 
 @dataclass(frozen=True)

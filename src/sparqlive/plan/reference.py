@@ -126,6 +126,12 @@ class Reference:
                 return ZSet((row, 1) for row in _paths(plan, self.content(plan.source, state)))
             case op.Window(source):
                 return _window(plan, self.content(source, state))
+            case op.Numbered(source, _, _):
+                return ZSet(
+                    ((*row, Literal(number)), 1)
+                    for row, weight in self.content(source, state)
+                    for number in range(weight)
+                )
             case _:
                 return _linear(plan, of(plan.children[0])[1], plan.children[0].variables)
 
@@ -265,6 +271,13 @@ def _linear(operator: op.Operator, solutions: Solutions, variables: tuple[Var, .
         case op.Extend(_, _, expression):
             evaluate = _evaluator(expression, variables)
             return solutions.map(lambda row: (*row, evaluate(row)))
+        case op.Template(_, _, rows):
+            return ZSet(
+                (tuple(bound.get(term) if isinstance(term, Var) else term for term in template), weight)
+                for row, weight in solutions
+                for bound in [dict(zip(variables, row, strict=True))]
+                for template in rows
+            )
         case op.Project() | op.Union() | op.Stored():
             return solutions.map(lambda row: _arranged(row, variables, operator.variables))
     raise AssertionError(type(operator).__name__)

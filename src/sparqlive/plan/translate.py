@@ -6,11 +6,11 @@ carries yet. Invariant: below `GRAPH ?g` every operator has the hidden graph var
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.errors import Unsupported
 from sparqlive.plan import operators as op
@@ -23,6 +23,7 @@ from sparqlive.plan.expressions import (
     variables_in,
 )
 from sparqlive.plan.keys import pushable
+from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.expressions import volatile_function
@@ -30,10 +31,12 @@ from sparqlive.sparql.expressions import volatile_function
 _LATER = "{} is not kept fresh yet: leave it out of the query for now."
 
 
+TRIPLE = (Var("subject"), Var("predicate"), Var("object"))
+"""The columns of a graph."""
+
+
 def translate(query: al.Query, union_default: bool) -> op.Operator:
-    """The plan of a SELECT query; its variables are the query's, in order."""
-    if query.form != "SELECT":
-        raise Unsupported(_LATER.format(f"{query.form} as a query form"))
+    """The plan of a query; its variables are those of SELECT, in order; none for ASK; those of TRIPLE."""
     return _Translator(query.dataset, union_default).query(query)
 
 
@@ -74,10 +77,65 @@ class _Translator:
         self._numbers: Iterator[int] = count()
 
     def query(self, query: al.Query) -> op.Operator:
-        plan, _, order = self._solutions(_modifiers(query.pattern), _Scope(self._default_graph()))
-        if order:
-            plan = op.Listing(plan, query.variables, order)
-        assert plan.variables == query.variables
+        scope = _Scope(self._default_graph())
+        match query.form:
+            case "SELECT":
+                plan, _, order = self._solutions(_modifiers(query.pattern), scope)
+                if order:
+                    plan = op.Listing(plan, query.variables, order)
+                assert plan.variables == query.variables
+                return plan
+            case "ASK":
+                return op.Distinct(op.Project(self._sub_select(query.pattern, scope), ()))
+            case "CONSTRUCT":
+                return self._construct(query, self._sub_select(query.pattern, scope))
+            case "DESCRIBE":
+                raise Unsupported(_LATER.format("DESCRIBE as a query form"))
+
+    def _construct(self, query: al.Query, plan: op.Operator) -> op.Operator:
+        """§16.2: the triples of the template for each solution, those that are no RDF left out, as a set."""
+        labels = dict.fromkeys(
+            term
+            for triple in query.template
+            for term in (triple.subject, triple.object)
+            if isinstance(term, BlankNode)
+        )
+        nodes = {label: self._fresh("node") for label in labels}
+        if nodes:
+            plan = self._with_nodes(query, plan, nodes)
+        else:
+            read = variables_in(al.BasicPattern(query.template))
+            plan = op.Project(plan, tuple(v for v in plan.variables if v in read))
+        rows = tuple(
+            tuple(nodes[term] if isinstance(term, BlankNode) else term for term in positions)
+            for triple in query.template
+            for positions in [(triple.subject, triple.predicate, triple.object)]
+            if not isinstance(triple.subject, Literal)
+        )
+        if not rows:
+            return op.Table(TRIPLE, ())
+        triples: op.Operator = op.Template(plan, TRIPLE, rows)
+        subject, predicate, object_ = TRIPLE
+        if any(isinstance(row[0], Var) and row[0] not in nodes.values() for row in rows):
+            triples = op.Filter(al.Call("!", (al.Call("ISLITERAL", (subject,)),)), triples)
+        if any(isinstance(row[1], Var) for row in rows):
+            triples = op.Filter(al.Call("ISIRI", (predicate,)), triples)
+        if object_ not in triples.always:
+            triples = op.Filter(al.Call("BOUND", (object_,)), triples)
+        return op.Distinct(triples)
+
+    def _with_nodes(self, query: al.Query, plan: op.Operator, nodes: Mapping[BlankNode, Var]) -> op.Operator:
+        """Binds the blank nodes of a template: new ones for each occurrence of each solution.
+
+        They are hashed from the query, their label, the solution and the number of the occurrence, so that
+        they stay the same from epoch to epoch.
+        """
+        solution = tuple(v for v in plan.variables if not v.hidden)
+        number = self._fresh("occurrence")
+        plan = op.Numbered(op.Project(plan, solution), solution, number)
+        for label, variable in nodes.items():
+            name = al.Constant(Literal(f"{hash_of(repr(query))} {label.value}"))
+            plan = op.Extend(plan, variable, al.Call(".NODE", (name, *solution, number)))
         return plan
 
     def _fresh(self, hint: str) -> Var:

@@ -234,6 +234,11 @@ class Words:
                 return f"bind {value} as {self.listed([variable], operator.maybe)}"
             case op.Project(_, columns):
                 return f"project {self.listed(columns, operator.maybe) or 'no variable'}"
+            case op.Template(_, columns, rows):
+                listed = " . ".join(" ".join(map(self._position, row)) for row in rows)
+                return f"template {{ {listed} }} as {self.listed(columns, operator.maybe)}"
+            case op.Numbered(_, _, variable):
+                return f"number the occurrences of each solution as {self.variable(variable)}"
             case op.LeftJoin() | op.Semi() | op.Mark():
                 return self._two_sided(operator)
             case op.Group():

@@ -16,7 +16,18 @@ from pyspark.sql import DataFrame
 from sparqlive.plan import delta as rules
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.spark import distinct, extend, join, leaves, left_join, mark, scan, semi
+from sparqlive.spark import (
+    distinct,
+    extend,
+    join,
+    leaves,
+    left_join,
+    mark,
+    numbered,
+    scan,
+    semi,
+    template,
+)
 from sparqlive.spark.evaluate import Evaluation, Result, check_covered, projected, result
 from sparqlive.spark.frame import Views
 from sparqlive.spark.solutions import WEIGHT, Solutions, united
@@ -110,6 +121,9 @@ class _Deltas:
             case rules.Signs(operator, argument):
                 changed = self.of(argument.operator)
                 return None if changed is None else distinct.delta(evaluation, operator, changed)
+            case rules.Redone(op.Numbered() as operator, argument):
+                changed = self.of(argument.operator)
+                return None if changed is None else numbered.delta(evaluation, operator, changed)
         raise AssertionError(rule)
 
     def _product(self, factors: tuple[rules.Rule, ...], plan: op.Operator) -> Solutions | None:
@@ -158,6 +172,8 @@ def _linear(evaluation: Evaluation, operator: op.Operator, changed: Solutions) -
             return extend.extended(evaluation, changed, variable, expression)
         case op.Project(_, columns):
             return projected(changed, columns)
+        case op.Template():
+            return template.filled(evaluation, operator, changed)
         case op.Union() | op.Stored():
             return changed
     raise AssertionError(type(operator).__name__)

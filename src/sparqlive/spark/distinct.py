@@ -31,13 +31,18 @@ def delta(evaluation: Evaluation, operator: op.Distinct, changed: Solutions) -> 
 
 def signs(changed: Solutions, old: Solutions) -> Frame:
     """+1 where a count becomes positive, -1 where it stops being so; the old counts of what changed only."""
+    sign = f"CAST(n + d > 0 AS BIGINT) - CAST(n > 0 AS BIGINT) AS {WEIGHT}"
+    totals = counted(changed, old)
+    return totals.select(*changed.ids, *changed.text_columns, sign).where(f"{WEIGHT} <> 0")
+
+
+def counted(changed: Solutions, old: Solutions) -> Frame:
+    """For each solution that changed, its old count `n` and its change `d`."""
     ids, texts = changed.ids, changed.text_columns
     nothing = [name if name in old.text_columns else f"CAST(NULL AS STRING) AS {name}" for name in texts]
     touched = changed.frame.select(*ids, *texts, f"{WEIGHT} AS d", "0L AS n")
     there = semi(old.frame, changed.frame.select(*ids).broadcast(), ids)
     there = there.select(*ids, *nothing, "0L AS d", f"{WEIGHT} AS n")
-    totals = touched.union(there).grouped(
+    return touched.union(there).grouped(
         ids, *(f"max({name}) AS {name}" for name in texts), "sum(d) AS d", "sum(n) AS n"
     )
-    sign = f"CAST(n + d > 0 AS BIGINT) - CAST(n > 0 AS BIGINT) AS {WEIGHT}"
-    return totals.select(*ids, *texts, sign).where(f"{WEIGHT} <> 0")

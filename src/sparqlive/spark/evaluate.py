@@ -16,7 +16,20 @@ from sparqlive.errors import Unsupported
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.keys import pushable
-from sparqlive.spark import distinct, extend, join, leaves, left_join, mark, scan, semi, stored, union
+from sparqlive.spark import (
+    distinct,
+    extend,
+    join,
+    leaves,
+    left_join,
+    mark,
+    numbered,
+    scan,
+    semi,
+    stored,
+    template,
+    union,
+)
 from sparqlive.spark.frame import Views
 from sparqlive.spark.solutions import (
     WEIGHT,
@@ -32,7 +45,7 @@ from sparqlive.sparql.algebra import Term, Var
 
 _COVERED = (
     *(op.Scan, op.Names, op.Nodes, op.Table, op.Parameters, op.Join, op.Filter, op.Extend, op.Project),
-    *(op.Union, op.LeftJoin, op.Semi, op.Mark, op.Distinct, op.Stored),
+    *(op.Template, op.Union, op.LeftJoin, op.Semi, op.Mark, op.Distinct, op.Numbered, op.Stored),
 )
 
 
@@ -117,6 +130,8 @@ class Evaluation:
             case op.Project(source, columns):
                 inner = self.content(source, state, needed & frozenset(columns), keys)
                 return projected(inner, tuple(v for v in columns if v in needed))
+            case op.Template(source):
+                return template.filled(self, plan, self.content(source, state, plan.read, None))
             case op.Union():
                 return union.content(self, plan, state, needed, keys)
             case op.LeftJoin():
@@ -127,6 +142,8 @@ class Evaluation:
                 return mark.content(self, plan, state, needed, keys)
             case op.Distinct():
                 return distinct.content(self, plan, state, keys)
+            case op.Numbered():
+                return numbered.content(self, plan, state)
             case op.Stored():
                 return stored.content(self, plan, state, needed, keys)
         raise AssertionError(type(plan).__name__)

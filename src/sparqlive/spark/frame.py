@@ -42,6 +42,12 @@ class Frame:
         assert len(set(names)) == len(names), names
         return Frame(f"({self._query(', '.join(wanted) or '1L AS nothing')})", names)
 
+    def stacked(self, rows: Sequence[Sequence[str]], names: Sequence[str], *kept: str) -> Frame:
+        """For each row of expressions a row with these names, beside the columns that are kept."""
+        cells = ", ".join(cell for row in rows for cell in row)
+        wanted = ", ".join([*kept, f"stack({len(rows)}, {cells}) AS ({', '.join(names)})"])
+        return Frame(f"({self._query(wanted)})", (*kept, *names))
+
     def where(self, condition: str) -> Frame:
         return replace(self, conditions=(*self.conditions, condition), small=False, is_empty=False)
 

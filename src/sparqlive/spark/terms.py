@@ -86,6 +86,8 @@ def _constants(plan: op.Operator) -> Iterator[Term]:
     yield from (Literal(True), Literal(False))
     if isinstance(plan, op.Table):
         yield from (term for row in plan.rows for term in row if term is not None)
+    if isinstance(plan, op.Template):
+        yield from (term for row in plan.rows for term in row if not isinstance(term, Var))
     if isinstance(plan, op.Extend):
         yield from _constants_in(plan.expression)
     for child in plan.children:

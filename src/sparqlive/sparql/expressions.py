@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from random import Random, SystemRandom
 from typing import Any, NoReturn, TypeAlias
 
+import xxhash
 from pyoxigraph import BlankNode
 
 from sparqlive.sparql.algebra import Aggregate, Call, Constant, Exists, Expression, Var
@@ -262,6 +263,27 @@ def _bnode(arguments: tuple[Expression, ...], scope: _Scope) -> Evaluate:
     return node
 
 
+def _node(arguments: tuple[Expression, ...], scope: _Scope) -> Evaluate:
+    """A blank node of a template: the same for the same arguments, of which some may be unbound.
+
+    Arguments: a text for the template and the node in it, the solution, and the number of its occurrence.
+    """
+    parts = [_value(argument, scope) for argument in arguments]
+
+    def text(part: Evaluate, row: Row) -> str:
+        try:
+            return str(part(row).term)
+        except ExpressionError:
+            return ""
+
+    def node(row: Row) -> Value:
+        # The canonical form of a term has no line end.
+        digest = xxhash.xxh3_128_hexdigest("\n".join([text(part, row) for part in parts]).encode())
+        return value_of(BlankNode(f"t{digest}"))
+
+    return node
+
+
 def _replace(arguments: tuple[Expression, ...], scope: _Scope) -> Evaluate:
     try:
         found = _constant_matcher(arguments[1], arguments[3:])
@@ -286,6 +308,7 @@ _VALUE_FORMS: dict[str, Callable[[tuple[Expression, ...], _Scope], Evaluate]] = 
     "UUID": _uuid,
     "STRUUID": _struuid,
     "BNODE": _bnode,
+    ".NODE": _node,
     "REPLACE": _replace,
 }
 

@@ -45,6 +45,8 @@ def _narrow(plan: op.Operator, read: frozenset[Var]) -> op.Operator:
             return replace(plan, parts=tuple(map(_narrow, parts, of_parts)))
         case op.Union(parts):
             return replace(plan, parts=tuple(_narrow(part, read) for part in parts))
+        case op.Template(source, _, _):
+            return replace(plan, source=_narrow(source, plan.read))
         case op.Keeping(source):
             return replace(plan, source=_narrow(source, frozenset(source.variables)))
     return plan

@@ -17,7 +17,7 @@ def with_children(plan: op.Operator, children: Sequence[op.Operator]) -> op.Oper
             return replace(plan, parts=tuple(children))
         case op.LeftJoin() | op.Semi() | op.Mark():
             return replace(plan, left=children[0], right=children[1])
-        case op.Filter() | op.Extend() | op.Project() | op.Keeping():
+        case op.Filter() | op.Extend() | op.Project() | op.Template() | op.Keeping():
             return replace(plan, source=children[0])
     raise AssertionError(f"{type(plan).__name__} has no children")
 

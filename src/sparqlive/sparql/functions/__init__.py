@@ -100,6 +100,7 @@ FORMS: Final[dict[str, tuple[int, int | None]]] = {
     "UUID": (0, 0),
     "STRUUID": (0, 0),
     "BNODE": (0, 1),
+    ".NODE": (1, None),
 }
 
 VOLATILE: Final = frozenset({"NOW", "RAND", "UUID", "STRUUID", "BNODE"})

@@ -1,0 +1,40 @@
+"""The occurrences of solutions: what a solution's weight counts, each told apart by a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from pyoxigraph import Literal
+
+from sparqlive.plan import operators as op
+from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.zset.relation import Relation, Row
+
+
+class Occurrences(Relation):
+    """How often each solution of the source is there."""
+
+    def __init__(self, operator: op.Numbered, dictionary: Dictionary) -> None:
+        super().__init__(len(operator.source.variables))
+        self._dictionary = dictionary
+
+    def carry(self, delta: Mapping[Row, int]) -> dict[Row, int]:
+        """The highest numbers come and go: those of the others stay. Cost: one lookup a changed solution."""
+        self.stage(delta)
+        result: dict[Row, int] = {}
+        for row, weight in delta.items():
+            old = self.weight_before(row)
+            for number in range(min(old, old + weight), max(old, old + weight)):
+                result[self._numbered(row, number)] = 1 if weight > 0 else -1
+        return result
+
+    def content(self) -> Iterator[tuple[Row, int]]:
+        return self.evaluate(self.items())
+
+    def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
+        for row, weight in rows:
+            for number in range(weight):
+                yield self._numbered(row, number), 1
+
+    def _numbered(self, row: Row, number: int) -> Row:
+        return (*row, self._dictionary.id_of(Literal(number)))
