@@ -205,7 +205,7 @@ def test_a_pipeline_without_sources_needs_no_spark(shop: Shop) -> None:
         (
             '"json-lines"',
             '"xml"',
-            "the kind 'xml' is unknown. Known kinds are delta-lake, json-lines, parquet",
+            "the kind 'xml' is unknown. Known kinds are delta-lake, json-lines, parquet, rdf-patch",
         ),
         ('"json-lines"', '"rdf-patch"', "CONSTRUCT"),
         ("[views.prices]", '[views.prices]\nrefresh = "never"', "refresh is "),

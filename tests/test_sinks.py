@@ -10,7 +10,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import sparqlive
 from sparqlive.pipeline_file import SINK_KINDS
+from sparqlive.rdf.changes import read_changes
 from sparqlive.sinks import KINDS, catch_up
+from sparqlive.sinks.rdf_patch import RdfPatchSink
 
 EMPTY: dict[tuple[NamedNode | None, ...], int] = {}
 
@@ -28,8 +30,9 @@ def test_a_sink_is_brought_up_to_date(kind: str, tmp_path: Path) -> None:
     if kind == "delta-lake":
         pytest.importorskip("deltalake")
     path = tmp_path / "sink"
+    query = "CONSTRUCT WHERE { ?s <a:p> ?o }" if kind == "rdf-patch" else "SELECT ?s ?o { ?s <a:p> ?o }"
     with sparqlive.open() as session:
-        view = session.view("all", "SELECT ?s ?o { ?s <a:p> ?o }")
+        view = session.view("all", query)
         session.apply(insert=[quad(1)])
         first = KINDS[kind](path, view.variables)
         assert first.last_epoch() is None
@@ -41,9 +44,43 @@ def test_a_sink_is_brought_up_to_date(kind: str, tmp_path: Path) -> None:
         catch_up(again, view, "sink")
         assert KINDS[kind](path, view.variables).last_epoch() == 3
     with sparqlive.open() as session:
-        view = session.view("all", "SELECT ?s ?o { ?s <a:p> ?o }")
+        view = session.view("all", query)
         with pytest.raises(sparqlive.Error, match=r"written from another store"):
             catch_up(again, view, "sink")
+
+
+def test_a_patch_gives_the_graph_of_its_view(tmp_path: Path) -> None:
+    """Through deltas, a torn transaction, and a reset."""
+    path = tmp_path / "graph.rdfp"
+
+    def replayed() -> set[Quad]:
+        found: set[Quad] = set()
+        for batch in read_changes(path):
+            found = (found - set(batch.delete)) | set(batch.insert)
+        return found
+
+    with sparqlive.open() as session:
+        view = session.view(
+            "all", r'CONSTRUCT { ?s <a:q> [ <a:v> ?o, "a\nTC .\n# epoch 9\n" ] } { ?s <a:p> ?o }'
+        )
+        for number in range(4):
+            session.apply(insert=[quad(number), quad(number + 10)], delete=[quad(number - 1)])
+            sink = RdfPatchSink(path, view.variables)
+            assert sink.last_epoch() == (number or None)
+            catch_up(sink, view, "sink")
+            assert replayed() == set(view.quads())
+            with open(path, "ab") as stream:
+                stream.write(b"TX .\n" + b"A <a:x> <a:y> <a:z> .\n" * (1 if number < 3 else 9_000))
+        sink = RdfPatchSink(path, view.variables)
+        assert (sink.last_epoch(), replayed()) == (4, set(view.quads()))
+        sink.write(4, view.weights(), reset=True)
+        assert len(list(read_changes(path))) == 1
+        assert replayed() == set(view.quads())
+    path.write_bytes(b"TX .\nA <a:a> ")
+    assert RdfPatchSink(path, ()).last_epoch() is None
+    path.write_text("dear diary\n", encoding="utf-8")
+    with pytest.raises(sparqlive.Error, match="no RDF Patch of a view"):
+        RdfPatchSink(path, ())
 
 
 def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:

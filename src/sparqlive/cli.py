@@ -23,17 +23,24 @@ from sparqlive.pipeline import run_pipeline
 from sparqlive.pipeline_file import read_pipeline
 from sparqlive.progress import Progress
 from sparqlive.rdf.changes import Batch, parse_changes, read_changes
-from sparqlive.sparql.results import json_delta, tsv_term, write_results
-from sparqlive.views import Answer, Delta, Epoch, View
+from sparqlive.sparql.results import json_delta, tsv_term
+from sparqlive.views import GRAPH_FORMS, Answer, Delta, Epoch, View
 
 
 class Format(StrEnum):
-    """How solutions are written."""
+    """How results are written: solutions and answers up to tsv, graphs from nt on."""
 
     table = "table"
     json = "json"
+    xml = "xml"
     csv = "csv"
     tsv = "tsv"
+    nt = "nt"
+    nquads = "nquads"
+    turtle = "turtle"
+    trig = "trig"
+    rdfxml = "rdfxml"
+    jsonld = "jsonld"
 
 
 class Strategy(StrEnum):
@@ -72,7 +79,10 @@ Default = Annotated[
 ]
 Output = Annotated[
     Format | None,
-    typer.Option("--format", help="How solutions are written; a table on a terminal, else tsv."),
+    typer.Option(
+        "--format",
+        help="Solutions and answers: table (on a terminal), json, xml, csv, tsv (else); graphs: nt, …",
+    ),
 ]
 QueryArgument = Annotated[
     str, typer.Argument(metavar="QUERY", help="SPARQL text, a file with it, or - for standard input.")
@@ -327,12 +337,14 @@ def _list_views(views: Mapping[str, View]) -> None:
 
 
 def _write(result: View | Answer, output: Format | None) -> None:
-    chosen = output or (Format.table if sys.stdout.isatty() else Format.tsv)
-    if chosen is Format.table:
+    on_terminal = Format.table if sys.stdout.isatty() else Format.tsv
+    chosen = output or (Format.nt if result.form in GRAPH_FORMS else on_terminal)
+    if chosen is not Format.table:
+        sys.stdout.write(result.serialize(chosen.value))
+    elif result.form == "ASK":
+        print("true" if result.answer() else "false")
+    else:
         _write_table(result)
-        return
-    for piece in write_results(chosen.value, result.variables, result.solutions()):
-        sys.stdout.write(piece)
 
 
 def _write_table(result: View | Answer) -> None:

@@ -23,7 +23,7 @@ from sparqlive.rdf.changes import ENDINGS, is_changes_name
 from sparqlive.sparql.syntax import parse_query
 
 SOURCE_KINDS = ("changes",)
-SINK_KINDS = ("delta-lake", "json-lines", "parquet")
+SINK_KINDS = ("delta-lake", "json-lines", "parquet", "rdf-patch")
 _PATTERN = "*{" + ",".join(f"{ending}{zipped}" for ending in ENDINGS for zipped in ("", ".gz", ".bz2")) + "}"
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -58,6 +58,7 @@ class ViewEntry:
     name: str
     query: str
     refresh: str | float
+    form: str
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         tuple(reader.load(*entry) for entry in top.get("load", {}).items()),
         tuple(reader.source(*entry) for entry in top.get("sources", {}).items()),
         views,
-        reader.sinks(top.get("sinks", {}), [view.name for view in views]),
+        reader.sinks(top.get("sinks", {}), {view.name: view.form for view in views}),
     )
 
 
@@ -190,12 +191,12 @@ class _Reader:
         except (OSError, UnicodeDecodeError) as error:
             raise self.error(where, f"the query {file} cannot be read: {error}.") from error
         try:
-            parse_query(query)
+            form = parse_query(query).form
         except Error as error:
             raise type(error)(f"{self.name}: {where}: {file}: {error}") from error
-        return ViewEntry(name, query, refresh)
+        return ViewEntry(name, query, refresh, form)
 
-    def sinks(self, entries: Mapping[str, Any], views: Sequence[str]) -> tuple[SinkEntry, ...]:
+    def sinks(self, entries: Mapping[str, Any], views: Mapping[str, str]) -> tuple[SinkEntry, ...]:
         sinks = tuple(self._sink(name, value, views) for name, value in entries.items())
         for number, sink in enumerate(sinks):
             for other in sinks[:number]:
@@ -203,14 +204,15 @@ class _Reader:
                     raise self.error(f"[sinks.{sink.name}]", f"the path is that of [sinks.{other.name}].")
         return sinks
 
-    def _sink(self, name: str, value: Any, views: Sequence[str]) -> SinkEntry:
+    def _sink(self, name: str, value: Any, views: Mapping[str, str]) -> SinkEntry:
         where = f"[sinks.{name}]"
         known = {"view": str, "kind": str, "path": str}
         entry = self.table(where, value, known, required=("view", "kind", "path"))
         if entry["view"] not in views:
             raise self.error(where, f"there is no [views.{entry['view']}].")
-        if entry["kind"] == "rdf-patch":
-            raise self.error(where, "an RDF Patch is of a CONSTRUCT view, and these are not there yet.")
+        form = views[entry["view"]]
+        if entry["kind"] == "rdf-patch" and form not in ("CONSTRUCT", "DESCRIBE"):
+            raise self.error(where, f"an RDF Patch is of a CONSTRUCT view, and {entry['view']} is {form}.")
         self._check_kind(where, entry["kind"], SINK_KINDS)
         if _URI.match(entry["path"]):
             raise self.error(where, f"sinks write to local paths, not to {entry['path']}.")

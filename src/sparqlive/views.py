@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyoxigraph import Quad
@@ -23,6 +24,7 @@ from sparqlive.plan.explain import explain
 from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Query, Term
+from sparqlive.sparql.results import write_answer, write_graph, write_results
 from sparqlive.strategies import Choice
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into, without_zeros
@@ -103,6 +105,40 @@ class Result:
             raise Error(f"{_an(self.form)} gives no graph: only CONSTRUCT and DESCRIBE do.")
         for subject, predicate, object_ in self.weights():
             yield Quad(subject, predicate, object_)  # type: ignore[arg-type]
+
+    def serialize(self, syntax: str) -> str:
+        """The result as text: json, xml, csv, tsv; a graph: nt, nquads, turtle, trig, rdfxml, jsonld."""
+        if self.form in GRAPH_FORMS:
+            return write_graph(syntax, self.quads())
+        if self.form == "ASK":
+            return write_answer(syntax, self.answer())
+        return "".join(write_results(syntax, self.variables, self.solutions()))
+
+    def to_arrow(self) -> Any:
+        """An Arrow table with a row for each distinct row.
+
+        A column for each variable holds terms in N-Triples syntax, null where it is unbound; the last column,
+        `_weight`, holds the multiplicity.
+        """
+        from sparqlive.sparql.arrow import table  # not before it is needed: it takes a while to import
+
+        return table(self.variables, self.weights())
+
+    def to_pandas(self) -> Any:
+        """The Arrow table as a pandas data frame."""
+        _package("pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The Arrow table as a Polars data frame."""
+        return _package("polars").from_arrow(self.to_arrow())
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise Error(f"The package {name} is not installed: pip install {name}.") from error
 
 
 def _an(form: str) -> str:

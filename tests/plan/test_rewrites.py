@@ -94,6 +94,10 @@ def _text(plan: op.Operator) -> str:
             return f"ε[{shown(variable)} := {shown(expression)}]{_bracketed(source)}"
         case op.Project(source, columns):
             return f"π[{names(columns)}]{_bracketed(source)}"
+        case op.Template(source, _, rows):
+            return f"template[{' . '.join(' '.join(map(shown, row)) for row in rows)}]{_bracketed(source)}"
+        case op.Numbered(source):
+            return f"numbered{_bracketed(source)}"
         case op.Distinct(source):
             return f"δ{_bracketed(source)}"
         case op.Closure(source, _, start, end):

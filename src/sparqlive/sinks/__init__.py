@@ -14,6 +14,7 @@ from sparqlive.errors import Error
 from sparqlive.sinks.delta_lake import DeltaLakeSink
 from sparqlive.sinks.json_lines import JsonLinesSink
 from sparqlive.sinks.parquet import ParquetSink
+from sparqlive.sinks.rdf_patch import RdfPatchSink
 from sparqlive.views import TermRow, View
 
 
@@ -34,6 +35,7 @@ KINDS: Mapping[str, Callable[[Path, Sequence[str]], Sink]] = {
     "delta-lake": DeltaLakeSink,
     "json-lines": JsonLinesSink,
     "parquet": ParquetSink,
+    "rdf-patch": RdfPatchSink,
 }
 
 

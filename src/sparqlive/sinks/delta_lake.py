@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sparqlive.errors import Error
-from sparqlive.sinks.columns import WEIGHT, schema, table
+from sparqlive.sparql.arrow import WEIGHT, schema, table
 from sparqlive.views import TermRow
 
 _APPLICATION = "sparqlive"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from sparqlive.sinks.columns import table
+from sparqlive.sparql.arrow import table
 from sparqlive.store.runs import sync
 from sparqlive.views import TermRow
 

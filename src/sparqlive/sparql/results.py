@@ -1,7 +1,7 @@
-"""Solutions as text: SPARQL 1.1 results in JSON, CSV and TSV, and deltas as JSON lines.
+"""Results as text: solutions and answers as JSON, XML, CSV and TSV, graphs as RDF, deltas as JSON lines.
 
-Owns the formats of the W3C recommendations. CSV writes plain values and cannot tell an IRI from a string; TSV
-and JSON keep terms whole.
+Owns the formats of the W3C recommendations. CSV writes plain values and cannot tell an IRI from a string; the
+others keep terms whole. Refuses text that XML 1.0 has no way to write.
 """
 
 from __future__ import annotations
@@ -9,14 +9,26 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from xml.sax.saxutils import escape, quoteattr
 
-from pyoxigraph import BlankNode, Literal, NamedNode
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
+from sparqlive.errors import Error
 from sparqlive.sparql.algebra import Term
 
-FORMATS = ("json", "csv", "tsv")
+FORMATS = ("json", "xml", "csv", "tsv")
+GRAPH_FORMATS = {
+    "nt": RdfFormat.N_TRIPLES,
+    "nquads": RdfFormat.N_QUADS,
+    "turtle": RdfFormat.TURTLE,
+    "trig": RdfFormat.TRIG,
+    "rdfxml": RdfFormat.RDF_XML,
+    "jsonld": RdfFormat.JSON_LD,
+}
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
 
 Solutions = Iterable[Mapping[str, Term]]
@@ -27,12 +39,39 @@ def write_results(syntax: str, variables: Sequence[str], solutions: Solutions) -
     match syntax:
         case "json":
             return _json(variables, solutions)
+        case "xml":
+            return _xml(variables, solutions)
         case "csv":
             return _csv(variables, solutions)
         case "tsv":
             return _tsv(variables, solutions)
         case _:
-            raise ValueError(f"results are written as {', '.join(FORMATS)}, not {syntax}")
+            raise Error(f"Solutions are written as {', '.join(FORMATS)}, not as {syntax!r}.")
+
+
+def write_answer(syntax: str, answer: bool) -> str:
+    """The answer of an ASK; the recommendations for CSV and TSV leave it out, others write the bare word."""
+    word = "true" if answer else "false"
+    match syntax:
+        case "json":
+            return f'{{"head":{{}},"boolean":{word}}}\n'
+        case "xml":
+            return f"{_XML_START}<head></head><boolean>{word}</boolean>{_XML_END}"
+        case "csv":
+            return f"{word}\r\n"
+        case "tsv":
+            return f"{word}\n"
+        case _:
+            raise Error(f"An answer is written as {', '.join(FORMATS)}, not as {syntax!r}.")
+
+
+def write_graph(syntax: str, quads: Iterable[Quad]) -> str:
+    """A graph in one of GRAPH_FORMATS."""
+    if syntax not in GRAPH_FORMATS:
+        raise Error(f"A graph is written as {', '.join(GRAPH_FORMATS)}, not as {syntax!r}.")
+    written = serialize(quads, format=GRAPH_FORMATS[syntax])
+    assert written is not None
+    return written.decode()
 
 
 def json_term(term: Term) -> dict[str, str]:
@@ -82,6 +121,49 @@ def _json(variables: Sequence[str], solutions: Solutions) -> Iterator[str]:
         yield before + json.dumps(_json_row(row), ensure_ascii=False, separators=(",", ":"))
         before = ",\n"
     yield "\n]}}\n"
+
+
+_XML_START = '<?xml version="1.0"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#">'
+_XML_END = "</sparql>\n"
+
+
+def _xml(variables: Sequence[str], solutions: Solutions) -> Iterator[str]:
+    names = "".join(f"<variable name={quoteattr(name)}/>" for name in variables)
+    yield f"{_XML_START}<head>{names}</head><results>"
+    for solution in solutions:
+        bindings = "".join(
+            f"<binding name={quoteattr(name)}>{_xml_term(solution[name])}</binding>"
+            for name in variables
+            if name in solution
+        )
+        yield f"\n<result>{bindings}</result>"
+    yield f"\n</results>{_XML_END}"
+
+
+def _xml_term(term: Term) -> str:
+    """SPARQL Query Results XML Format §2.3.1."""
+    match term:
+        case NamedNode():
+            return f"<uri>{_xml_text(term.value)}</uri>"
+        case BlankNode():
+            return f"<bnode>{_xml_text(term.value)}</bnode>"
+        case Literal():
+            kind = ""
+            if term.language is not None:
+                kind = f" xml:lang={quoteattr(term.language)}"
+            elif term.datatype.value != _STRING:
+                kind = f" datatype={quoteattr(term.datatype.value)}"
+            return f"<literal{kind}>{_xml_text(term.value)}</literal>"
+
+
+def _xml_text(text: str) -> str:
+    found = _NO_XML.search(text)
+    if found is not None:
+        raise Error(
+            f"XML has no way to write the character U+{ord(found[0]):04X}, which is in {text!r}: "
+            f"write the result as json or tsv."
+        )
+    return escape(text, {"\r": "&#13;"})
 
 
 def _csv(variables: Sequence[str], solutions: Solutions) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""Rows of a view as an Arrow table: a text column a variable, terms in N-Triples syntax, unbound as null."""
+"""Rows as an Arrow table: a text column a variable, terms in N-Triples syntax, unbound as null; and a weight.
+
+Apart from `results`, because importing Arrow takes a while.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from sparqlive.views import TermRow
+from sparqlive.sparql.algebra import Term
 
 WEIGHT = "_weight"
 
@@ -16,7 +19,7 @@ def schema(variables: Sequence[str]) -> pa.Schema:
     return pa.schema([*((name, pa.string()) for name in variables), pa.field(WEIGHT, pa.int64(), False)])
 
 
-def table(variables: Sequence[str], weights: Mapping[TermRow, int]) -> pa.Table:
+def table(variables: Sequence[str], weights: Mapping[tuple[Term | None, ...], int]) -> pa.Table:
     """The rows with their weights."""
     columns = [
         pa.array([None if row[place] is None else str(row[place]) for row in weights], pa.string())
