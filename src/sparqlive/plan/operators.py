@@ -299,7 +299,7 @@ class Listing(Project):
 
 @dataclass(frozen=True)
 class Template(_OverOne):
-    """Each solution of the source gives one for each row: the triples of CONSTRUCT."""
+    """Each solution of the source gives one for each row: triples of CONSTRUCT, resources of DESCRIBE."""
 
     source: Operator
     columns: tuple[Var, ...]

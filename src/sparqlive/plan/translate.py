@@ -28,9 +28,6 @@ from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.expressions import volatile_function
 
-_LATER = "{} is not kept fresh yet: leave it out of the query for now."
-
-
 TRIPLE = (Var("subject"), Var("predicate"), Var("object"))
 """The columns of a graph."""
 
@@ -90,7 +87,7 @@ class _Translator:
             case "CONSTRUCT":
                 return self._construct(query, self._sub_select(query.pattern, scope))
             case "DESCRIBE":
-                raise Unsupported(_LATER.format("DESCRIBE as a query form"))
+                return self._describe(query, scope)
 
     def _construct(self, query: al.Query, plan: op.Operator) -> op.Operator:
         """§16.2: the triples of the template for each solution, those that are no RDF left out, as a set."""
@@ -123,6 +120,27 @@ class _Translator:
         if object_ not in triples.always:
             triples = op.Filter(al.Call("BOUND", (object_,)), triples)
         return op.Distinct(triples)
+
+    def _describe(self, query: al.Query, scope: _Scope) -> op.Operator:
+        """The concise bounded description of the resources that the solutions name: the triples of the
+        default graph that have one of them as subject, or a blank node that such triples lead to.
+
+        The resources are where a path starts whose root is a literal, which no triple leads from.
+        """
+        if not query.describe:
+            return op.Table(TRIPLE, ())
+        root, start, end = Literal("described"), self._fresh("from"), self._fresh("to")
+        solutions = self._sub_select(query.pattern, scope)
+        resources = op.Template(solutions, (end,), tuple((term,) for term in query.describe))
+        first = op.Filter(al.Call("!", (al.Call("ISLITERAL", (end,)),)), resources)
+        further = op.Scan(scope.graph, start, self._fresh("predicate"), end)
+        steps = (
+            op.Extend(first, start, al.Constant(root)),
+            op.Filter(al.Call("ISBLANK", (end,)), further),
+        )
+        source = op.Union(tuple(op.Project(step, (start, end)) for step in steps))
+        described = op.Closure(source, (), root, TRIPLE[0])
+        return op.Project(op.Join((described, op.Scan(scope.graph, *TRIPLE))), TRIPLE)
 
     def _with_nodes(self, query: al.Query, plan: op.Operator, nodes: Mapping[BlankNode, Var]) -> op.Operator:
         """Binds the blank nodes of a template: new ones for each occurrence of each solution.
