@@ -83,14 +83,15 @@ class RandomQuery:
     head: str
     variables: tuple[str, ...]
     dataset: str = ""
+    order: str = ""
 
     @property
     def text(self) -> str:
-        return f"{PROLOGUE}{self.head} {self.dataset} WHERE {{ {self.body.text} }}"
+        return f"{PROLOGUE}{self.head} {self.dataset} WHERE {{ {self.body.text} }} {self.order}"
 
     def expected(self, data: set[ox.Quad]) -> Weights:
         oracle = Oracle(data)
-        text = f"{PROLOGUE}{self.head} {self.dataset} WHERE {{ %s }}"
+        text = f"{PROLOGUE}{self.head} {self.dataset} WHERE {{ %s }} {self.order}"
         names = graph_names(oracle.dataset(text))
         return oracle.weights(text % self.body.oracle(names), self.variables)
 
@@ -263,7 +264,8 @@ def elements(draw: st.DrawFn, depth: int, counter: list[int]) -> Text:
         case "select":
             distinct = draw(st.sampled_from(("", "DISTINCT ")))
             names = draw(st.lists(variables, min_size=1, max_size=2, unique=True))
-            return joined(f"{{ SELECT {distinct}{' '.join(names)} WHERE {{ %s }} }}", draw(inner))
+            order = draw(orders(names))
+            return joined(f"{{ SELECT {distinct}{' '.join(names)} WHERE {{ %s }} {order} }}", draw(inner))
         case "graph":
             return in_graph(ox.NamedNode(EX + draw(st.sampled_from("gh"))), draw(inner))
     variable, body = draw(st.sampled_from(("?g", "?a"))), draw(inner)
@@ -295,6 +297,24 @@ def values(draw: st.DrawFn) -> Text:
 
 
 @st.composite
+def orders(draw: st.DrawFn, names: Sequence[str]) -> str:
+    """Often nothing. A window is cut where the order leaves nothing open: all columns are its keys."""
+    kind = draw(st.sampled_from(("", "", "order", "window", "window")))
+    if not kind:
+        return ""
+    keys = draw(st.permutations(names))
+    if kind == "order":  # the bag is the same whatever the order, which `session.check` looks at
+        keys = [*draw(st.lists(st.sampled_from((*VARIABLES, "(?a + ?b)", "BOUND(?c)")), max_size=2)), *keys]
+    descending = draw(st.lists(st.booleans(), min_size=len(keys), max_size=len(keys)))
+    text = " ".join(f"DESC({key})" if down else key for key, down in zip(keys, descending, strict=True))
+    if kind == "order":
+        return f"ORDER BY {text}"
+    limit = draw(st.sampled_from(("LIMIT 1", "LIMIT 2", "LIMIT 3", "LIMIT 7", "LIMIT 0", "")))
+    offset = draw(st.sampled_from(("", "OFFSET 1", "OFFSET 2", "OFFSET 5")))
+    return f"ORDER BY {text} {limit} {offset}"
+
+
+@st.composite
 def queries(draw: st.DrawFn, depth: int = 2) -> RandomQuery:
     body = draw(groups(depth, [0]))
     head, shown = draw(heads())
@@ -304,7 +324,8 @@ def queries(draw: st.DrawFn, depth: int = 2) -> RandomQuery:
         f"FROM <{EX}g> FROM <{EX}h>",
         f"FROM <{EX}g> FROM NAMED <{EX}h>",
     )
-    return RandomQuery(body=body, head=head, variables=shown, dataset=draw(st.sampled_from(clauses)))
+    order = draw(orders([f"?{name}" for name in shown])) if head.startswith("SELECT") else ""
+    return RandomQuery(body, head, shown, draw(st.sampled_from(clauses)), order)
 
 
 @st.composite

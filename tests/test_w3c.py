@@ -19,7 +19,7 @@ from sparqlive.sparql.expressions import volatile_function
 from sparqlive.sparql.syntax import parse_query
 from tests.conftest import W3C, W3C_ABSENT
 from tests.oracle import Weights, add, assert_same, show
-from tests.w3c import EvaluationTest, isomorphic, read_tests, same_solutions
+from tests.w3c import EvaluationTest, isomorphic, read_tests, same_order, same_solutions
 
 pytestmark = pytest.mark.w3c
 
@@ -42,6 +42,7 @@ def test_the_suites_are_complete() -> None:
         pytest.skip(W3C_ABSENT)
     assert len(TESTS) > 500
     assert len({test.name for test in TESTS}) == len(TESTS)
+    assert sum(test.expected_order([]) is not None for test in TESTS if "/sort/" in test.name) > 10
     assert KNOWN.keys() <= {test.name for test in TESTS}, (
         "the list of known failures names tests that are not there"
     )
@@ -151,6 +152,10 @@ def compare(test: EvaluationTest, view: sparqlive.View | sparqlive.Answer, way: 
         raise AssertionError(
             f"{test.name}, {way}\n{test.query}\n  actual:   {show(actual)}\n  expected: {show(expected)}"
         )
+    in_order = test.expected_order(view.variables)
+    if in_order is not None:
+        listed = [tuple(solution.get(name) for name in view.variables) for solution in view.solutions()]
+        assert same_order(listed, in_order), f"{test.name}, {way}: the order is {listed}, not {in_order}"
 
 
 # The comparison itself
