@@ -113,7 +113,6 @@ class EvaluationTest:
             return from_graph(Graph(path, BASE + self.result_file), tuple(variables))
         return None
 
-
     def expected_order(self, variables: Iterable[str]) -> list[Row] | None:
         """The expected rows in order, where the test numbers them (rs:index); else None."""
         path = self.root / self.result_file
