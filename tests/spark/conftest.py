@@ -46,11 +46,12 @@ def ahead(
 
     Nearly all the time goes into planning, which Spark does on one core a query.
     """
-    cases = [
-        item.callspec.params["case"]
+    calls = [
+        item.callspec.params
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec")
     ]
+    cases = [parameters["case"] for parameters in calls if "case" in parameters]
     pool = ThreadPoolExecutor(2)
     try:
         yield {case.name: pool.submit(request.module.computed, case, Work(spark)) for case in cases}
