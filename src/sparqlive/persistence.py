@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,15 +26,14 @@ from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.store.catalog import Durability
 from sparqlive.store.compaction import QUADS
+from sparqlive.store.compactor import Compactor
+from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.store import Commit, Sources, Store, TermRuns
 from sparqlive.zset.relation import Elsewhere, Row
 from sparqlive.zset.run import Column
 
 if TYPE_CHECKING:
     from sparqlive.spark.ingest import Ingested
-
-# Forgetting history locks the store for as long as this many epochs take.
-_FORGOTTEN_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -49,16 +48,19 @@ class Persistence:
     def __init__(
         self,
         directory: Path,
+        quads: Quads,
         dictionary: Dictionary,
+        lock: AbstractContextManager[Any],
         retention: Retention,
         durability: Durability = "epoch",
         sync_milliseconds: int = 100,
     ) -> None:
         self.store = Store(directory, durability=durability, sync_milliseconds=sync_milliseconds)
         self._retention = retention
+        self._quads = quads
         self._dictionary = dictionary
-        self._terms = self.store.terms()
-        dictionary.older = self._terms
+        self._compactor = Compactor(self.store, lock, self._moved, self._kept_from)
+        self._terms = dictionary.older = self.store.terms()
         dictionary.load(self.store.catalog.terms())
         dictionary.exceptions.update(self.store.catalog.exceptions())
         self._known_exceptions = len(dictionary.exceptions)
@@ -84,12 +86,13 @@ class Persistence:
 
     # Opening
 
-    def load_quads(self, quads: Quads) -> None:
+    def load_quads(self) -> None:
         """The runs, which stay on disk until something reads them, and the changes after them."""
         runs, log = self.store.quads()
-        quads.attach(runs)
+        self._quads.attach(runs)
         for rows in log:
-            quads.add(_changes(rows))
+            self._quads.add(_changes(rows))
+        self._compactor.opened(runs, self._terms)
 
     def sources_noted(self) -> list[str]:
         """The notes of the sources that are there."""
@@ -146,6 +149,7 @@ class Persistence:
             )
         )
         self._entered()
+        self._compactor.committed(len(changes) + sum(len(rows) for _, rows in kept.values()))
 
     def keep(
         self,
@@ -242,30 +246,18 @@ class Persistence:
 
     # Compaction
 
-    def compact(self, quads: Quads) -> None:
+    def compact(self) -> None:
         """Folds log and deltas into new runs, and forgets the history that is no longer kept."""
-        catalog = self.store.catalog
-        with self.store.attempt() as directory:
-            with catalog.snapshot() as snapshot:
-                terms = self.store.fold_terms(snapshot, directory)
-                folded = list(self.store.fold(snapshot, directory, snapshot.bases()))
-            self.store.install(folded, terms)
-        self._moved(quads)
-        until = min(self._forgettable(), self.store.quads_epoch())
-        more = True
-        while more:
-            with catalog.transaction():
-                more = catalog.forget_history(until, _FORGOTTEN_AT_ONCE)
-        self.store.remove_orphans()
+        self._compactor.run(everything=True)
 
-    def _moved(self, quads: Quads) -> None:
-        """What was left on disk is there in other files now."""
-        runs, log = self.store.quads()
-        quads.move(runs, [change for rows in log for change in _changes(rows)])
-        self._terms = self.store.terms(self._terms)
-        self._dictionary.move(self._terms, self.store.catalog.terms())
+    def _moved(self, runs: QuadRuns, terms: TermRuns) -> None:
+        """What was left on disk is in other files now."""
+        log = self.store.catalog.changes(self.store.quads_epoch())
+        self._quads.move(runs, [change for _, rows in log for change in _changes(rows)])
+        self._dictionary.move(terms, self.store.catalog.terms())
 
-    def _forgettable(self) -> int:
+    def _kept_from(self) -> int:
+        """History up to this epoch is forgotten."""
         epoch = self.epoch - self._retention.epochs
         if self._retention.seconds is not None:
             epoch = max(epoch, self.store.catalog.epoch_before(time.time() - self._retention.seconds))
@@ -342,6 +334,8 @@ class Persistence:
         return self.store.sources(self._dictionary.journal or ())
 
     def close(self) -> None:
+        """The caller does not hold the session's lock: a compaction under way ends first."""
+        self._compactor.wait()
         self.store.close()
 
 

@@ -151,7 +151,15 @@ class Session:
             from sparqlive.persistence import Persistence, Retention
 
             retention = Retention(history_epochs, history_seconds)
-            store = Persistence(_local(path), self.dictionary, retention, durability, sync_milliseconds)
+            store = Persistence(
+                _local(path),
+                self._quads,
+                self.dictionary,
+                self._lock,
+                retention,
+                durability,
+                sync_milliseconds,
+            )
             try:
                 self._open_store(store, default_graph, retain)
             except BaseException:
@@ -161,7 +169,7 @@ class Session:
     def _open_store(self, store: Persistence, default_graph: DefaultGraphs | None, retain: str) -> None:
         """What is there: quads, terms, and views with their rows, which are not computed again."""
         self.default_graph = store.default_graph(default_graph)
-        store.load_quads(self._quads)
+        store.load_quads()
         self.epoch = store.epoch
         for name, text, base, since, refresh in store.views():
             parsed, plan = self._plan(text, base, volatile=False)
@@ -264,7 +272,7 @@ class Session:
                 return self._unchanged()
             name, number = None if graph is None else graph.value, self.epoch + 1
             made = self._persistence.ingest(self._spark_session(), paths, name, on_error, number, batch)
-            self._persistence.load_quads(self._quads)
+            self._persistence.load_quads()
             self.epoch += 1
             self._advanced.notify_all()
             deltas = Deltas(self.epoch, {}, self._views)
@@ -711,10 +719,9 @@ class Session:
 
     def compact(self) -> None:
         """Writes the store's log and deltas into new runs."""
-        with self._lock:
-            self.ensure_open()
-            if self._persistence is not None:
-                self._persistence.compact(self._quads)
+        self.ensure_open()
+        if self._persistence is not None:
+            self._persistence.compact()  # takes the lock where it needs it
 
     def _made(
         self, number: int, changes: Sequence[Change], ignored: int, changed: Mapping[str, Delta]
@@ -787,14 +794,15 @@ class Session:
         with self._advanced:
             for deferred in self._later.values():
                 deferred.stop()
-            for held in (self._persistence, self._exported):
-                if held is not None and not self._closed:
-                    held.close()
+            held = () if self._closed else (self._persistence, self._exported)
             if self._settled_rows:
                 gc.unfreeze()
                 self._settled_rows = 0
             self._closed = True
             self._advanced.notify_all()
+        for store in held:  # without the lock, which a compaction under way may need
+            if store is not None:
+                store.close()
 
     def __enter__(self) -> Session:
         return self

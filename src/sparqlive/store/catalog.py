@@ -381,14 +381,13 @@ class Catalog:
         for epoch, width, blob in rows.fetchall():
             yield epoch, np.frombuffer(blob, np.int64).reshape(-1, width + 1)
 
-    def delta_bytes(self) -> dict[str, int]:
-        """For each relation: the size of its deltas after the runs."""
+    def delta_rows(self, relation: str, since: int) -> int:
+        """How many rows the deltas of a relation after an epoch have."""
         query = (
-            "SELECT deltas.relation, sum(length(deltas.rows)) FROM deltas JOIN relations "
-            "ON relations.name = deltas.relation WHERE deltas.epoch > relations.epoch "
-            "GROUP BY deltas.relation"
+            "SELECT coalesce(sum(length(rows) / (8 * (width + 1))), 0) FROM deltas "
+            "WHERE relation = ? AND epoch > ?"
         )
-        return dict(self._database.execute(query).fetchall())
+        return int(self._database.execute(query, (relation, since)).fetchone()[0])
 
     # Forgetting what is no longer kept
 

@@ -40,25 +40,32 @@ class Segment:
 
 def segments_of(directory: Path, runs: Iterable[RunFile]) -> list[Segment]:
     """The segments of all files, in order of predicate, graph, subject and object."""
-    found = []
-    for run in runs:
-        predicates, graphs = read_columns(directory / run.path, ("p", "g"))
-        edges = np.flatnonzero((predicates[1:] != predicates[:-1]) | (graphs[1:] != graphs[:-1])) + 1
-        for start, stop in zip([0, *edges.tolist()], [*edges.tolist(), len(predicates)], strict=True):
-            # Only at the start of a file a predicate and graph may go on from another file.
-            rest = (_BEFORE_ALL, _BEFORE_ALL) if start else (run.first[2], run.first[3])
-            first = (int(predicates[start]), int(graphs[start]), *rest)
-            found.append(Segment(run.path, start, stop, first))
+    found = [segment for run in runs for segment in _segments_of(directory, run)]
     return sorted(found, key=lambda segment: segment.first)
+
+
+def _segments_of(directory: Path, run: RunFile) -> Iterator[Segment]:
+    predicates, graphs = read_columns(directory / run.path, ("p", "g"))
+    edges = (np.flatnonzero((predicates[1:] != predicates[:-1]) | (graphs[1:] != graphs[:-1])) + 1).tolist()
+    for start, stop in zip([0, *edges], [*edges, len(predicates)], strict=True):
+        # Only at the start of a file a predicate and graph may go on from another file.
+        rest = (_BEFORE_ALL, _BEFORE_ALL) if start else (run.first[2], run.first[3])
+        yield Segment(run.path, start, stop, (int(predicates[start]), int(graphs[start]), *rest))
 
 
 class QuadRuns:
     """The quads on disk as of one epoch."""
 
-    def __init__(self, directory: Path, runs: Sequence[RunFile]) -> None:
+    def __init__(self, directory: Path, runs: Sequence[RunFile], known: QuadRuns | None = None) -> None:
+        """`known` has looked into some of the files already."""
         self._directory = directory
+        self._files: dict[str, list[Segment]] = {}
         self._segments: dict[tuple[int, int], list[Segment]] = {}
-        for segment in segments_of(directory, runs):
+        for run in runs:
+            found = known._files.get(run.path) if known is not None else None
+            self._files[run.path] = found if found is not None else list(_segments_of(directory, run))
+        everything = [segment for segments in self._files.values() for segment in segments]
+        for segment in sorted(everything, key=lambda segment: segment.first):
             self._segments.setdefault(segment.key, []).append(segment)
         self._cached: OrderedDict[tuple[int, int], Run] = OrderedDict()
 

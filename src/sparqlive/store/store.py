@@ -79,6 +79,17 @@ class TermRuns:
         read = known._runs if known is not None else {}
         self._runs: dict[Path, tuple[Column, Any] | None] = {path: read.get(path) for path in paths}
 
+    @property
+    def is_read(self) -> bool:
+        """Whether there is something, and it is in memory."""
+        return any(run is not None for run in self._runs.values())
+
+    def read(self) -> None:
+        """Reads all files now."""
+        for path, run in self._runs.items():
+            if run is None:
+                self._runs[path] = read_terms(path)
+
     def __call__(self, number: int) -> str | None:
         """The text of an id, if it is there."""
         for path, run in self._runs.items():
@@ -377,6 +388,18 @@ class Store:
         if not pairs and len(small) < 2:
             return [], [], last
         return [self._term_run(directory, pairs, small)], [run.path for run in small], last
+
+    def waiting_rows(self) -> int:
+        """How many changed quads wait to be folded."""
+        return self.catalog.change_rows(self.quads_epoch())
+
+    def forget_history(self, until: int, most_epochs: int) -> bool:
+        """Forgets the deltas and changes of some epochs up to one; whether there are more.
+
+        What is not folded yet stays.
+        """
+        with self.catalog.transaction():
+            return self.catalog.forget_history(min(until, self.quads_epoch()), most_epochs)
 
     def install(self, folded: Iterable[Folded], terms: tuple[list[RunFile], list[str], int]) -> None:
         """Puts what was folded in the place of what it was folded from, where that is still there."""

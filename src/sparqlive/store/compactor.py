@@ -1,0 +1,124 @@
+"""Compaction in the background: when it is due, and how it keeps out of the writer's way.
+
+Owns the thread. All work on files is done without the session's lock, from a snapshot of the catalog; the lock
+is taken for the one transaction that names the new runs, and for forgetting history, some epochs at a time.
+Invariant: at most one compaction at a time; one that fails leaves the store as it was, and is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from sparqlive.errors import StoreFailed
+from sparqlive.store.catalog import Catalog
+from sparqlive.store.compaction import QUADS
+from sparqlive.store.quad_runs import QuadRuns
+from sparqlive.store.store import TERMS, Store, TermRuns
+
+# A compaction begins when so many changed rows, or epochs, wait to be folded.
+DUE_ROWS = 200_000
+DUE_EPOCHS = 10_000
+# Of a relation in files, changes wait until they are this part of it: writing it anew must pay.
+_PART = 8
+# The lock is held for as long as it takes to forget so many epochs.
+_EPOCHS_AT_ONCE = 250
+
+_log = logging.getLogger("sparqlive.store")
+
+
+class Compactor:
+    def __init__(
+        self,
+        store: Store,
+        lock: AbstractContextManager[Any],
+        moved: Callable[[QuadRuns, TermRuns], None],
+        kept_from: Callable[[], int],
+    ) -> None:
+        """`moved` is told where things are now, under the lock; history before `kept_from` is forgotten."""
+        self._store = store
+        self._lock = lock
+        self._moved = moved
+        self._kept_from = kept_from
+        self._one_at_a_time = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._rows = store.waiting_rows()
+        self._epochs = 0
+        self._quads: QuadRuns | None = None
+        self._terms: TermRuns | None = None
+
+    def opened(self, quads: QuadRuns, terms: TermRuns) -> None:
+        """What the session has read of the files."""
+        self._quads, self._terms = quads, terms
+
+    def committed(self, rows: int) -> None:
+        """Takes note of an epoch; called under the lock."""
+        self._rows += rows
+        self._epochs += 1
+        if (self._rows > DUE_ROWS or self._epochs > DUE_EPOCHS) and self._thread is None:
+            self._rows = self._epochs = 0
+            self._thread = threading.Thread(target=self._in_background, name="sparqlive-compact", daemon=True)
+            self._thread.start()
+
+    def _in_background(self) -> None:
+        try:
+            self.run(everything=False)
+        except StoreFailed as error:
+            _log.warning("Compaction is put off: %s", error)
+        finally:
+            self._thread = None
+
+    def wait(self) -> None:
+        """Until a compaction that is under way has ended."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def run(self, everything: bool) -> None:
+        """Folds what pays, or everything; the caller does not hold the session's lock."""
+        with self._one_at_a_time, self._store.attempt() as directory:
+            with self._store.catalog.snapshot() as snapshot:
+                relations = [name for name in snapshot.bases() if everything or _pays(snapshot, name)]
+                terms = self._store.fold_terms(snapshot, directory)
+                folded = list(self._store.fold(snapshot, directory, relations))
+                runs = {run.path: run for run in snapshot.runs(QUADS)}
+                term_runs = {run.path: run for run in snapshot.runs(TERMS)}
+            for one in folded:
+                if one.relation == QUADS:
+                    runs = {path: run for path, run in runs.items() if path not in one.replaced}
+                    runs |= {run.path: run for run in one.runs}
+            made, replaced, _ = terms
+            term_runs = {path: run for path, run in term_runs.items() if path not in replaced}
+            term_runs |= {run.path: run for run in made}
+            root = self._store.directory
+            quads = QuadRuns(root, list(runs.values()), self._quads)
+            dictionary = TermRuns([root / path for path in term_runs], self._terms)
+            if self._terms is not None and self._terms.is_read:
+                dictionary.read()
+            with self._lock:
+                self._store.install(folded, terms)
+                self._moved(quads, dictionary)
+                self._quads, self._terms = quads, dictionary
+        self._forget()
+
+    def _forget(self) -> None:
+        more = True
+        while more:
+            with self._lock:
+                more = self._store.forget_history(self._kept_from(), _EPOCHS_AT_ONCE)
+        with self._lock:
+            self._store.remove_orphans()
+
+
+def _pays(snapshot: Catalog, relation: str) -> bool:
+    base = snapshot.base(relation)
+    assert base is not None
+    in_files = sum(run.rows for run in snapshot.runs(relation))
+    if relation == QUADS:
+        waiting = snapshot.change_rows(base.epoch)
+    else:
+        waiting = snapshot.delta_rows(relation, base.epoch)
+    return waiting * _PART > in_files

@@ -1,0 +1,129 @@
+"""Compaction: only what changed is written anew, in the background, and nothing that is read changes."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pyoxigraph as ox
+import pytest
+
+import sparqlive
+from sparqlive.store import compaction, compactor, runs
+from tests.oracle import Oracle
+from tests.store.test_store import EX, QUERIES, quad, query
+
+
+@pytest.fixture
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of few rows, so that relations have many."""
+    for module in (runs, compaction):
+        monkeypatch.setattr(module, "ROWS_A_FILE", 7)
+    monkeypatch.setattr(runs, "ROWS_A_GROUP", 3)
+    monkeypatch.setattr(compaction, "SMALL", 3)
+
+
+def many(rng: random.Random) -> ox.Quad:
+    subject, object_ = (ox.NamedNode(f"{EX}n{rng.randrange(40)}") for _ in range(2))
+    graph = rng.choice((ox.DefaultGraph(), ox.NamedNode(f"{EX}g")))
+    predicate = rng.choice("ppppqr")
+    return ox.Quad(subject, ox.NamedNode(EX + predicate), object_, graph)
+
+
+@pytest.mark.usefixtures("small_files")
+@pytest.mark.parametrize("seed", range(4))
+def test_any_sequence_of_changes_and_compactions(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    data: set[ox.Quad] = set()
+    session = sparqlive.open(tmp_path / "store")
+    for name in ("optional", "distinct", "product"):
+        session.view(name, query(name))
+    for step in range(12):
+        for _ in range(rng.randrange(3)):
+            come = {many(rng) for _ in range(rng.choice((1, 5, 60)))} - data
+            there = sorted(data, key=str)
+            gone = set(rng.sample(there, min(rng.choice((0, 2, 80)), len(there))))
+            session.apply(insert=come, delete=gone)
+            data = (data - gone) | come
+        session.compact()
+        if step % 3 == 2:
+            session.close()
+            session = sparqlive.open(tmp_path / "store")
+        assert set(session.quads()) == data
+        assert len(session) == len(data)
+        for name, view in session.views.items():
+            assert view.weights() == Oracle(data).weights(query(name), view.variables)
+        answer = session.query(query("path"))  # reads what is left on disk
+        assert answer.weights() == Oracle(data).weights(query("path"), answer.variables)
+    session.check()
+    session.close()
+    assert all(pq.read_metadata(file).num_rows <= 7 for file in (tmp_path / "store" / "runs").rglob("quads*"))
+
+
+@pytest.mark.usefixtures("small_files")
+def test_files_that_no_change_falls_into_stay(tmp_path: Path) -> None:
+    with sparqlive.open(tmp_path / "store") as session:
+        session.load(
+            [ox.Quad(ox.NamedNode(f"{EX}n{n}"), ox.NamedNode(f"{EX}p"), ox.Literal(n)) for n in range(70)]
+        )
+        session.compact()
+        before = {file.name: file.stat().st_ino for file in (tmp_path / "store" / "runs").rglob("quads*")}
+        assert len(before) == 10
+        session.apply(insert=[ox.Quad(ox.NamedNode(f"{EX}new"), ox.NamedNode(f"{EX}p"), ox.Literal(1))])
+        session.compact()
+        after = {file.stat().st_ino for file in (tmp_path / "store" / "runs").rglob("quads*")}
+        assert len(after & set(before.values())) == 9
+        assert len(session) == 71
+        session.check()
+
+
+def test_in_the_background_while_changes_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compactor, "DUE_ROWS", 40)
+    rng = random.Random(11)
+    data: set[ox.Quad] = set()
+    begun = 0
+    with sparqlive.open(tmp_path / "store", history_epochs=20) as session:
+        for name in QUERIES:
+            session.view(name, query(name))
+        for _ in range(150):
+            come = {quad(rng) for _ in range(3)} - data
+            gone = set(rng.sample(sorted(data, key=str), min(2, len(data))))
+            session.apply(insert=come, delete=gone)
+            data = (data - gone) | come
+            begun += any(thread.name == "sparqlive-compact" for thread in threading.enumerate())
+        assert begun
+        assert set(session.quads()) == data
+        session.check()
+    with sparqlive.open(tmp_path / "store") as session:
+        assert set(session.quads()) == data
+        session.check()
+        assert session.views["optional"].changes(since=0).__next__().reset
+
+
+def test_a_relation_that_is_dropped_meanwhile_stays_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the folding and the transaction that names the result, the view goes and comes again."""
+    monkeypatch.setattr(compaction, "SMALL", 0)
+    rng = random.Random(12)
+    with sparqlive.open(tmp_path / "store") as session:
+        session.load({quad(rng) for _ in range(20)})
+        session.view("optional", query("optional"))
+        session.apply(insert={quad(rng) for _ in range(10)})
+        install = session._persistence.store.install  # type: ignore[union-attr]
+
+        def late(*given: object) -> None:
+            session.drop("optional")
+            session.view("distinct", query("distinct"))
+            session.apply(insert={quad(rng) for _ in range(10)})
+            session.view("optional", query("optional"))
+            install(*given)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(session._persistence.store, "install", late)  # type: ignore[union-attr]
+        session.compact()
+        session.check()
+    with sparqlive.open(tmp_path / "store") as session:
+        session.check()
+        assert set(session.views) == {"optional", "distinct"}
