@@ -1,7 +1,7 @@
 """Compaction in the background: when it is due, and how it keeps out of the writer's way.
 
-Owns the thread. All work on files is done without the session's lock, from a snapshot of the catalog; the lock
-is taken for the one transaction that names the new runs, and for forgetting history, some epochs at a time.
+Owns the thread. Work on files is done without the session's lock, from a snapshot of the catalog; the lock is
+taken for the one transaction that names the new runs, and for forgetting history, some epochs at a time.
 Invariant: at most one compaction at a time; one that fails leaves the store as it was, and is tried again.
 """
 
