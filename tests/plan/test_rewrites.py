@@ -102,6 +102,10 @@ def _text(plan: op.Operator) -> str:
             return f"δ{_bracketed(source)}"
         case op.Closure(source, _, start, end):
             return f"paths[{shown(start)} {shown(end)}]{_bracketed(source)}"
+        case op.Group(source, keys):
+            return f"γ[{names(keys)}]{_bracketed(source)}"
+        case op.Window(source, keys):
+            return f"window[{names(keys)}]{_bracketed(source)}"
         case op.Stored(source, keys):
             return f"stored[{' | '.join(map(names, keys))}]{_bracketed(source)}"
         case op.LeftJoin(left, right, condition):
