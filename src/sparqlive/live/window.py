@@ -1,8 +1,7 @@
 """LIMIT and OFFSET: the rows below are kept in order, and a change moves the edges of the window.
 
-Owns the order of rows, also for those who list them. A row is one byte string: its key's ids, its place in
-the order, its other ids; the bytes compare as the rows do, so that no comparison looks at a term. Invariant:
-a row has as many entries as copies, but no more than the window's end can tell apart.
+Rows are kept as the byte strings of `plan/places.py`, so that no comparison looks at a term. Invariant: a row
+has as many entries as copies, but no more than the window's end can tell apart.
 """
 
 from __future__ import annotations
@@ -10,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby, islice
-from struct import Struct
 
 from sortedcontainers import SortedList
 
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
+from sparqlive.plan.places import Cut, Places
 from sparqlive.sparql.algebra import Var
-from sparqlive.sparql.ordering import descending as inverted
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import without_zeros
 
@@ -25,51 +23,12 @@ _SAMPLE = 1_000
 _OBJECT_BYTES = 33 + 8  # of a byte string, and a reference to it
 
 
-class Places:
-    """From rows to byte strings that compare as the rows do, and back."""
-
-    def __init__(
-        self, variables: Sequence[Var], order: op.Order, terms: Terms, keys: Sequence[Var] = ()
-    ) -> None:
-        others = [v for v in variables if v not in keys]
-        self.key_width = 8 * len(keys)
-        self._keys = [variables.index(v) for v in keys]
-        self._others = [variables.index(v) for v in others]
-        self._ranks = [(variables.index(v), descending) for v, descending in order]
-        ranked = {v for v, _ in order}
-        # What the order ranks equal differs, if at all, in what follows the rank.
-        self._ties = [(variables.index(v), v in ranked) for v in others]
-        arranged = [*keys, *others]
-        self._back = [arranged.index(v) for v in variables]
-        self._key_ids = Struct(f">{len(keys)}q")
-        self._other_ids = Struct(f">{len(others)}q")
-        self._order = terms.order
-
-    def entry(self, row: Row) -> bytes:
-        place = self._order
-        parts = [self._key_ids.pack(*[row[p] for p in self._keys])]
-        for position, descending in self._ranks:
-            rank = place(row[position])[0]
-            parts.append(inverted(rank) if descending else rank)
-        for position, ranked in self._ties:
-            rank, rest = place(row[position])
-            parts += (rest,) if ranked else (rank, rest)
-        parts.append(self._other_ids.pack(*[row[p] for p in self._others]))
-        return b"".join(parts)
-
-    def row(self, entry: bytes) -> Row:
-        others = entry[len(entry) - self._other_ids.size :]
-        ids = self._key_ids.unpack_from(entry) + self._other_ids.unpack(others)
-        return tuple([ids[place] for place in self._back])
-
-
 class OrderedRows:
     """The rows of a window's source, in order. A change costs a search, whatever the number of rows."""
 
     def __init__(self, operator: op.Window, terms: Terms) -> None:
-        self._places = Places(operator.variables, operator.order, terms, operator.keys)
-        self._offset = operator.offset
-        self._end = None if operator.limit is None else operator.offset + operator.limit
+        self._window = Cut(operator, terms.order)
+        self._places, self._end = self._window.places, self._window.end
         # The window is what is before its end, less what is before its offset.
         self._edges = [(operator.offset, -1)] if operator.offset else []
         if self._end is not None:
@@ -176,34 +135,15 @@ class OrderedRows:
 
     def content(self) -> Iterator[tuple[Row, int]]:
         with self._before():
-            yield from list(self._cut(self._weighted()))
+            yield from list(self._window.cut(self._weighted()))
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
-        total: dict[bytes, int] = {}
-        for row, weight in rows:
-            entry = self._places.entry(row)
-            total[entry] = total.get(entry, 0) + weight
-        return self._cut((entry, total[entry]) for entry in sorted(total))
+        return self._window.of(rows)
 
     def _weighted(self) -> Iterator[tuple[bytes, int]]:
         if not self._weights:
             return ((entry, 1) for entry in self._entries)
         return ((entry, self._weights.get(entry, 1)) for entry, _ in groupby(self._entries))
-
-    def _cut(self, entries: Iterable[tuple[bytes, int]]) -> Iterator[tuple[Row, int]]:
-        """The windows of entries that come in order, each once with its weight."""
-        width, offset, end = self._places.key_width, self._offset, self._end
-        key, before = b"", 0
-        for entry, weight in entries:
-            if entry[:width] != key:
-                key, before = entry[:width], 0
-            after = before + weight
-            inside = (after if end is None else min(after, end)) - max(before, offset)
-            if inside > 0:
-                yield self._places.row(entry), inside
-            elif not width and before >= offset:
-                return
-            before = after
 
     @contextmanager
     def _before(self) -> Iterator[None]:
@@ -233,5 +173,5 @@ def in_order(
     rows: Iterable[tuple[Row, int]], variables: Sequence[Var], order: op.Order, terms: Terms
 ) -> list[tuple[Row, int]]:
     """Rows as ORDER BY lists them; what it leaves open is decided as in a window."""
-    place: Callable[[Row], bytes] = Places(variables, order, terms).entry
+    place: Callable[[Row], bytes] = Places(variables, order, terms.order).entry
     return sorted(rows, key=lambda item: place(item[0]))
