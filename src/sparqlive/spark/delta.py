@@ -20,6 +20,7 @@ from sparqlive.spark import (
     distinct,
     extend,
     join,
+    keyed,
     leaves,
     left_join,
     mark,
@@ -124,6 +125,9 @@ class _Deltas:
             case rules.Redone(op.Numbered() as operator, argument):
                 changed = self.of(argument.operator)
                 return None if changed is None else numbered.delta(evaluation, operator, changed)
+            case rules.Redone(operator, argument):
+                changed = self.of(argument.operator)
+                return None if changed is None else keyed.delta(evaluation, operator, changed)
         raise AssertionError(rule)
 
     def _product(self, factors: tuple[rules.Rule, ...], plan: op.Operator) -> Solutions | None:

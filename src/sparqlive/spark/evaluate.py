@@ -20,6 +20,7 @@ from sparqlive.spark import (
     distinct,
     extend,
     join,
+    keyed,
     leaves,
     left_join,
     mark,
@@ -45,7 +46,7 @@ from sparqlive.sparql.algebra import Term, Var
 
 _COVERED = (
     *(op.Scan, op.Names, op.Nodes, op.Table, op.Parameters, op.Join, op.Filter, op.Extend, op.Project),
-    *(op.Template, op.Union, op.LeftJoin, op.Semi, op.Mark, op.Distinct, op.Numbered, op.Stored),
+    *(op.Template, op.Union, op.LeftJoin, op.Semi, op.Mark, op.Distinct, op.Stored, op.Numbered, op.Group),
 )
 
 
@@ -144,6 +145,8 @@ class Evaluation:
                 return distinct.content(self, plan, state, keys)
             case op.Numbered():
                 return numbered.content(self, plan, state)
+            case op.Keyed():
+                return keyed.content(self, plan, state)
             case op.Stored():
                 return stored.content(self, plan, state, needed, keys)
         raise AssertionError(type(plan).__name__)

@@ -51,7 +51,7 @@ def filtered(evaluation: Evaluation, source: Solutions, condition: Expression) -
         return source.of(source.frame.where(native))
     read = _read(source, condition)
     function = evaluation.terms.condition(condition, read)
-    frame = _with_terms(evaluation, source, read)
+    frame = with_terms(evaluation, source, read)
     return source.of(frame.where(_call(function, read)).select(*source.frame.columns))
 
 
@@ -71,7 +71,7 @@ def extended(evaluation: Evaluation, source: Solutions, variable: Var, expressio
         )
     read = _read(source, expression)
     function = evaluation.terms.computation(expression, read)
-    frame = _with_terms(evaluation, source, read)
+    frame = with_terms(evaluation, source, read)
     frame = frame.select(*others, f"{_call(function, read)} AS {text(variable)}")
     frame = frame.select("*", f"{evaluation.terms.id_of_text(text(variable))} AS {name}")
     return replace(
@@ -118,7 +118,8 @@ def _call(function: str, read: tuple[Var, ...]) -> str:
     return f"{function}({', '.join(arguments) or WEIGHT})"
 
 
-def _with_terms(evaluation: Evaluation, source: Solutions, read: tuple[Var, ...]) -> Frame:
+def with_terms(evaluation: Evaluation, source: Solutions, read: tuple[Var, ...]) -> Frame:
+    """The source's columns, and the text of the n-th variable in `a_n`, NULL if the plan itself tells it."""
     frame, columns = source.frame, source.frame.columns
     small = source.small
     for number, variable in enumerate(read):

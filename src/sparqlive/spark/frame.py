@@ -65,6 +65,10 @@ class Frame:
         groups = f" GROUP BY {', '.join(by)}" if by else ""
         return Frame(f"({self._query(', '.join(wanted))}{groups})", names)
 
+    def listed(self, name: str, columns: Sequence[str]) -> Frame:
+        """A row for each element of the arrays in a column, structs with these fields."""
+        return Frame(f"({self._query(f'inline({name})')})", tuple(columns))
+
     def union(self, *others: Frame) -> Frame:
         """All rows of frames with the same columns in the same order."""
         assert all(other.columns == self.columns for other in others), [f.columns for f in (self, *others)]

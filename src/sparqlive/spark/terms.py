@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyoxigraph import Literal
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import BooleanType, StringType
+from pyspark.sql.types import BooleanType, DataType, StringType
 
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF, term_of
@@ -27,6 +27,8 @@ from sparqlive.sparql.values import Value, value_of
 _ARROW_FUNCTION: Any = arrow_udf  # its stub leaves out the form with only a return type
 _CACHED_VALUES = 50_000
 _CACHED_EXPRESSIONS = 256
+
+Function = Callable[..., pa.Array]
 
 
 class Terms:
@@ -42,7 +44,7 @@ class Terms:
     ) -> None:
         self.frame = views.frame(terms, ("id", "term"))
         self._views = views
-        self._constants = {id_of(term): str(term) for term in _constants(plan)}
+        self.constants = {id_of(term): str(term) for term in _constants(plan)}
         self._exceptions = exceptions
         self._functions: dict[tuple[BooleanType | StringType, Expression, tuple[Var, ...]], str] = {}
 
@@ -63,9 +65,12 @@ class Terms:
     ) -> str:
         key = (kind, expression, variables)
         if key not in self._functions:
-            function = _ARROW_FUNCTION(make(expression, variables, self._constants), returnType=kind)
-            self._functions[key] = self._views.function(function)
+            self._functions[key] = self.function(make(expression, variables, self.constants), kind)
         return self._functions[key]
+
+    def function(self, function: Function, kind: DataType) -> str:
+        """The name of a function that runs in Python workers."""
+        return self._views.function(_ARROW_FUNCTION(function, returnType=kind))
 
     def id_of_text(self, name: str) -> str:
         """The id of a computed term as an SQL expression; 0 where there is none."""
@@ -103,8 +108,6 @@ def _constants_in(expression: Expression) -> Iterator[Term]:
 
 
 # In the workers
-
-Function = Callable[..., pa.Array]
 
 
 def condition_function(
@@ -146,7 +149,7 @@ def _rows(columns: tuple[pa.Array, ...], constants: Mapping[int, str]) -> Iterat
     lists = [column.to_pylist() for column in columns]
     for cells in zip(*lists, strict=True):
         yield [
-            None if number == UNDEF else _value(_known(number, constants.get(number, text)))
+            None if number == UNDEF else value_of_text(_known(number, constants.get(number, text)))
             for number, text in zip(cells[::2], cells[1::2], strict=True)
         ]
 
@@ -158,7 +161,7 @@ def _known(number: int, text: str | None) -> str:
 
 
 @lru_cache(maxsize=_CACHED_VALUES)
-def _value(text: str) -> Value:
+def value_of_text(text: str) -> Value:
     return value_of(term_of(text))
 
 
