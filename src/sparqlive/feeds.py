@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from sparqlive.errors import Error
 from sparqlive.sources import Changes, Content, Failed, Outcome, Unchanged, Version, Watcher
+from sparqlive.sources.polling import retry_seconds, wait
 
 if TYPE_CHECKING:
     from sparqlive.views import View
 
-# A source that fails is tried again after so many seconds, and after twice as long each time it fails again.
-_FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 1.0, 300.0
 _REFRESH_SECONDS = 60.0
+_THREADS = 16  # for what sources do beside waiting: resolving names, parsing, committing
+
+
+class _Refused(Exception):  # noqa: N818 - noted already, as a failure of the source
+    """What was reported could not be committed: the source begins again from its last version."""
 
 
 class Source:
@@ -38,7 +41,10 @@ class Source:
         self.kind = kind
         self.address = address
         self.options = dict(options)
-        self.graph = NamedNode(name if ":" in name else f"source:{name}")
+        try:
+            self.graph = NamedNode(name if ":" in name else f"source:{name}")
+        except ValueError as error:
+            raise Error(f"The source cannot be named {name!r}, which makes no IRI: {error}.") from error
         self.version: Version | None = None
         self.last_seen: float | None = None
         self.stale_since: float | None = None
@@ -81,7 +87,7 @@ class Source:
         self._feeds.remove(self)
 
     def status(self) -> dict[str, Any]:
-        """Kind, address, when it was last seen, how many quads, and what went wrong since when."""
+        """Kind, address, number of quads, version, when it was last seen, and what went wrong since when."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -89,6 +95,7 @@ class Source:
             "quads": self._feeds.count(self),
             "version": None if self.version is None else dict(self.version),
             "last_seen": self.last_seen,
+            "lag_seconds": None if self.last_seen is None else max(0.0, time.time() - self.last_seen),
             "stale_since": self.stale_since,
             "error": self.error,
         }
@@ -126,10 +133,10 @@ class Feeds:
         asyncio.run_coroutine_threadsafe(self._begin(source, watcher), loop).result()
 
     def refresh(self, source: Source, timeout_seconds: float) -> None:
+        if self.by_name.get(source.name) is not source:
+            raise Error(f"The source {source.name!r} has been removed.")
+        asked = asyncio.run_coroutine_threadsafe(self._ask(source), self._running()).result()
         with self._answers:
-            source._asked += 1
-            asked = source._asked
-            self._running().call_soon_threadsafe(self._wakes[source].set)
             if not self._answers.wait_for(
                 lambda: source._answered >= asked or source.removed or self._stopped, timeout_seconds
             ):
@@ -161,6 +168,7 @@ class Feeds:
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
+            self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, "sparqlive-sources"))
             self._thread = threading.Thread(
                 target=self._loop.run_forever, name="sparqlive-sources", daemon=True
             )
@@ -173,6 +181,12 @@ class Feeds:
         self._turn = self._turn or asyncio.Lock()
         self._wakes[source] = asyncio.Event()
         self._tasks[source] = asyncio.create_task(self._watch(source, watcher))
+
+    async def _ask(self, source: Source) -> int:
+        """Asks for a look that begins after this."""
+        source._asked += 1
+        self._wakes[source].set()
+        return source._asked
 
     async def _end(self, source: Source) -> None:
         task = self._tasks.pop(source)
@@ -190,26 +204,34 @@ class Feeds:
 
         async def report(outcome: Outcome) -> None:
             nonlocal failures
-            failures = failures + 1 if isinstance(outcome, Failed) else 0
-            await self._report(source, outcome)
+            committed = await self._report(source, outcome)
+            failures = 0 if committed else failures + 1
+            if not committed and not isinstance(outcome, Failed):
+                raise _Refused
 
         while True:
             try:
                 return await watcher.watch(source.version, report, self._wakes[source])
+            except _Refused:
+                pass
+            except Error as error:
+                await report(Failed(str(error)))
             except Exception as error:
-                await report(Failed(f"{type(error).__name__}: {error}"))
-            await _wait(self._wakes[source], retry_seconds(failures))
+                await report(Failed(f"{type(error).__name__}: {error}."))
+            await wait(self._wakes[source], retry_seconds(failures))
 
-    async def _report(self, source: Source, outcome: Outcome) -> None:
+    async def _report(self, source: Source, outcome: Outcome) -> bool:
         asked = 0 if self._wakes[source].is_set() else source._asked
         assert self._turn is not None
         async with self._turn:
-            await asyncio.to_thread(self._take, source, outcome)
+            committed = await asyncio.to_thread(self._take, source, outcome)
         with self._answers:
             source._answered = max(source._answered, asked)
             self._answers.notify_all()
+        return committed
 
-    def _take(self, source: Source, outcome: Outcome) -> None:
+    def _take(self, source: Source, outcome: Outcome) -> bool:
+        """Commits what was reported, and notes how it went; False for what failed."""
         if isinstance(outcome, Content | Changes):
             try:
                 self._commit(source, outcome)
@@ -218,31 +240,28 @@ class Feeds:
         if isinstance(outcome, Failed):
             source.error = outcome.reason
             source.stale_since = source.stale_since or source.last_seen or time.time()
-            return
+            return False
         if not isinstance(outcome, Unchanged) or outcome.version is not None:
             source.version = outcome.version
         source.last_seen, source.stale_since, source.error = time.time(), None, None
-
-
-def retry_seconds(failures: int) -> float:
-    """How long to wait after so many failures in a row: twice as long each time, and not all at once."""
-    longest = min(_LAST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 20))
-    return longest * random.uniform(0.5, 1.0)
-
-
-async def _wait(wake: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(wake.wait(), seconds)
+        return True
 
 
 class Linked:
     """Sources given by a view: one for each IRI that a variable has, for as long as it has it."""
 
     def __init__(
-        self, view: View, variable: str, add: Callable[[str], Source], known: Callable[[str], bool]
+        self,
+        view: View,
+        variable: str,
+        address_of: Callable[[str], str],
+        add: Callable[[str], Source],
+        known: Callable[[str], bool],
     ) -> None:
+        self.refused: dict[str, str] = {}
         self._view = view
         self._column = view.variables.index(variable)
+        self._address_of = address_of
         self._add = add
         self._known = known
         self._counts: Counter[str] = Counter()
@@ -258,11 +277,16 @@ class Linked:
             for row, weight in delta.weights().items():
                 value = row[self._column]
                 if isinstance(value, NamedNode):
-                    self._counts[value.value] += weight
+                    self._counts[self._address_of(value.value)] += weight
             self._counts = +self._counts
             for address in before - set(self._counts):
+                self.refused.pop(address, None)
                 if address in self._own:
                     self._own.pop(address).remove()
             for address in set(self._counts) - before:
-                if not self._known(address):
+                if self._known(address):
+                    continue
+                try:
                     self._own[address] = self._add(address)
+                except Error as error:
+                    self.refused[address] = str(error)

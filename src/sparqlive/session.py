@@ -45,7 +45,7 @@ from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary
 from sparqlive.rdf.read import changes_of, check_quad, paths_of, read_source, size_of
 from sparqlive.sources import Changes as SourceChanges
 from sparqlive.sources import Content as SourceContent
-from sparqlive.sources import watcher
+from sparqlive.sources import address_of, watcher
 from sparqlive.sparql.algebra import Query
 from sparqlive.sparql.syntax import parse_query, parse_update
 from sparqlive.strategies import Choice, Strategies, Strategy
@@ -291,6 +291,7 @@ class Session:
         Its triples form a graph of their own, named by the source; quads keep their graphs. `name` is the
         address unless given. The same source again gives the one that is there.
         """
+        address = address_of(kind, address)
         made = Source(self._feeds, name or address, kind, address, options)
         watching = watcher(kind, address, options)
         with self._lock:
@@ -302,22 +303,26 @@ class Session:
                 raise Error(f"A source named {made.name!r} is there with other settings: remove it first.")
             self._assertions.add(made.name, {})
             self._commit({}, 0, "auto", notes={f"source/{made.name}": made.note()})
-        self._feeds.start(made, watching)
+            self._feeds.start(made, watching)
         return made
 
-    def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> None:
-        """From now on each IRI that a variable of a view has is a source, for as long as it has it."""
+    def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> Linked:
+        """From now on each IRI that a variable of a view has is a source, for as long as it has it.
+
+        IRIs that cannot be one are in `refused` of what is returned, with the reason.
+        """
         followed = self._views[view]
         if variable not in followed.variables:
             raise Error(f"The view {view!r} has no variable {variable!r}.")
-        self._linked.append(
-            Linked(
-                followed,
-                variable,
-                lambda address: self.source(kind, address, **options),
-                self._feeds.by_name.__contains__,
-            )
+        linked = Linked(
+            followed,
+            variable,
+            lambda iri: address_of(kind, iri),
+            lambda address: self.source(kind, address, **options),
+            self._feeds.by_name.__contains__,
         )
+        self._linked.append(linked)
+        return linked
 
     def _reported(self, source: Source, outcome: SourceContent | SourceChanges) -> None:
         """A report of a source becomes an epoch; what it has already is no change."""

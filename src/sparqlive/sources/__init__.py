@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pyoxigraph import Quad
 
-from sparqlive.errors import Unsupported
+from sparqlive.errors import Error, Unsupported
 
 Version: TypeAlias = Mapping[str, Any]
 """What a source needs to go on from where it was: an ETag, an offset; of JSON's types."""
@@ -71,6 +71,7 @@ class Watcher(Protocol):
 # A kind is imported when it is used: what it needs need not be installed for the others.
 KINDS = {
     "file": "sparqlive.sources.file:File",
+    "web": "sparqlive.sources.web:Web",
 }
 
 
@@ -80,5 +81,18 @@ def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
     if where is None:
         raise Unsupported(f"There is no kind of source {kind!r}. The kinds are: {', '.join(sorted(KINDS))}.")
     module, _, name = where.partition(":")
-    made: Watcher = getattr(import_module(module), name)(address, **options)
+    try:
+        made: Watcher = getattr(import_module(module), name)(address, **options)
+    except TypeError as error:
+        raise Error(f"A source of the kind {kind!r} does not take these options: {error}.") from error
+    except ModuleNotFoundError as error:
+        raise Error(
+            f"A source of the kind {kind!r} needs {error.name}, which is not installed: "
+            f"pip install 'sparqlive[sources]'."
+        ) from error
     return made
+
+
+def address_of(kind: str, iri: str) -> str:
+    """The address of what describes a resource: a document on the Web has no fragment."""
+    return iri.partition("#")[0] if kind == "web" else iri

@@ -1,0 +1,277 @@
+"""What came from the Web, as quads.
+
+Owns which syntax an answer is in, its encoding, and what is refused before it is parsed: HTML, DOCTYPE and
+entities in XML, remote contexts of JSON-LD unless allowed, and documents made to cost more than their size
+tells (deep nesting, prefixes that expand). Invariant: a document is read whole, or is an Error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import json
+import re
+from collections.abc import Mapping
+from email.message import Message
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+from xml.parsers import expat
+
+from pyoxigraph import Quad, RdfFormat, parse
+
+from sparqlive.errors import Error
+from sparqlive.errors import SyntaxError as RdfSyntaxError
+from sparqlive.rdf.read import check_quad
+from sparqlive.sources.network import Network, Response
+
+ACCEPT = (
+    "application/n-quads, application/n-triples, application/trig;q=0.95, text/turtle;q=0.95, "
+    "application/ld+json;q=0.8, application/rdf+xml;q=0.7, */*;q=0.1"
+)
+MOST_QUADS = 2_000_000
+_MOST_EXPANSION = 16  # times max_bytes: what prefixes may come to when they are written out
+_DEEPEST = 200
+_MOST_CONTEXT_BYTES = 16 << 20
+_MOST_TRIPLE_TERMS = 1_000
+
+_SYNTAXES = {
+    "text/turtle": RdfFormat.TURTLE,
+    "application/x-turtle": RdfFormat.TURTLE,
+    "application/turtle": RdfFormat.TURTLE,
+    "text/n3": RdfFormat.TURTLE,
+    "text/rdf+n3": RdfFormat.TURTLE,
+    "application/n-triples": RdfFormat.N_TRIPLES,
+    "application/n-quads": RdfFormat.N_QUADS,
+    "text/x-nquads": RdfFormat.N_QUADS,
+    "application/trig": RdfFormat.TRIG,
+    "application/x-trig": RdfFormat.TRIG,
+    "application/ld+json": RdfFormat.JSON_LD,
+    "application/activity+json": RdfFormat.JSON_LD,
+    "application/rdf+xml": RdfFormat.RDF_XML,
+}
+# Types that say little: the ending of the address says more, if it says anything.
+_VAGUE: Mapping[str, RdfFormat | None] = {
+    "": None,
+    "application/octet-stream": None,
+    "text/plain": RdfFormat.N_TRIPLES,
+    "application/json": RdfFormat.JSON_LD,
+    "application/xml": RdfFormat.RDF_XML,
+    "text/xml": RdfFormat.RDF_XML,
+}
+_ENCODINGS = {"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16", "utf-16-le", "utf-16-be"}
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_XML_DECLARATION = re.compile(rb"\s*<\?xml\b([^>]*)\?>")
+_XML_ENCODING = re.compile(rb"""\bencoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+_JSON_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?|[\[\]{}]', re.DOTALL)
+
+
+async def read_document(response: Response, network: Network) -> list[Quad]:
+    """The quads of an answer; relative IRIs are meant from where it came from, blank nodes are its own."""
+    syntax, encoding = _syntax(response)
+    body = _utf8(response, syntax, encoding)
+    if syntax is RdfFormat.JSON_LD:
+        await asyncio.to_thread(_check_json, body, response.url)
+        if network.reach.remote_contexts:
+            body = await _with_contexts(body, response.url, network)
+    return await asyncio.to_thread(
+        _parsed, body, syntax, response.url, _MOST_EXPANSION * network.reach.max_bytes
+    )
+
+
+def _syntax(response: Response) -> tuple[RdfFormat, str | None]:
+    """The syntax, and the encoding if the answer says which."""
+    message = Message()
+    message["content-type"] = response.headers.get("content-type", "")
+    media_type = message.get_content_type() if message["content-type"] else ""
+    charset = message.get_param("charset")
+    encoding = charset if isinstance(charset, str) else None
+    if media_type in ("text/html", "application/xhtml+xml"):
+        raise Error(
+            f"{response.url}: is HTML, not RDF, also when asked for RDF. Find the address of its data, which "
+            f"pages often link to; data inside HTML is not read."
+        )
+    syntax = _SYNTAXES.get(media_type)
+    if syntax is None and media_type in _VAGUE:
+        ending = PurePosixPath(urlsplit(response.url).path).suffix.lstrip(".")
+        syntax = RdfFormat.from_extension(ending) or _VAGUE[media_type]
+    if syntax is None:
+        shown = media_type or "of no media type"
+        raise Error(f"{response.url}: is {shown}, which is no RDF syntax, and its address does not tell one.")
+    return (RdfFormat.TURTLE if syntax is RdfFormat.N3 else syntax), encoding
+
+
+def _utf8(response: Response, syntax: RdfFormat, encoding: str | None) -> bytes:
+    """The text as UTF-8, without byte order mark and XML declaration, which would contradict."""
+    body = response.body
+    if syntax is RdfFormat.RDF_XML and encoding is None:
+        declaration = _XML_DECLARATION.match(body)
+        declared = _XML_ENCODING.search(declaration[1]) if declaration else None
+        encoding = declared[1].decode() if declared else None
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if body.startswith(mark)), encoding or "utf-8")
+    try:
+        known = codecs.lookup(encoding).name
+        if known not in _ENCODINGS:
+            raise LookupError(f"unknown encoding: {encoding}")
+        if known not in ("utf-8", "ascii"):
+            body = body.decode(known).encode()
+    except (LookupError, UnicodeError) as error:
+        raise RdfSyntaxError(f"{response.url}: its encoding {encoding!r} cannot be read: {error}.") from error
+    body = body.removeprefix(codecs.BOM_UTF8)
+    declaration = _XML_DECLARATION.match(body) if syntax is RdfFormat.RDF_XML else None
+    return body[declaration.end() :] if declaration else body
+
+
+def _parsed(body: bytes, syntax: RdfFormat, url: str, most_text: int) -> list[Quad]:
+    if syntax is RdfFormat.RDF_XML:
+        _check_xml(body, url)
+    elif syntax is not RdfFormat.JSON_LD and body.count(b"<<") > _MOST_TRIPLE_TERMS:
+        raise Error(f"{url}: has triple terms, which are not supported yet.")  # and nested ones are dangerous
+    quads: list[Quad] = []
+    text = 0
+    try:
+        for quad in parse(body, syntax, base_iri=url, rename_blank_nodes=True):
+            quads.append(check_quad(quad, None))
+            subject, predicate, object_, _ = quad
+            text += len(subject.value) + len(predicate.value) + len(object_.value)
+            if len(quads) > MOST_QUADS or text > most_text:
+                raise Error(
+                    f"{url}: holds more than {MOST_QUADS:,} quads, or terms that come to more than "
+                    f"max_bytes allows."
+                )
+    except SyntaxError as error:  # its message says line and column
+        said = str(error)
+        if "LoadDocumentCallback" in said:
+            said = "it names a JSON-LD context on the Web, which is fetched only if remote_contexts is given."
+        raise RdfSyntaxError(f"{url}: {said}") from error
+    except ValueError as error:
+        raise RdfSyntaxError(f"{url}: {error}.") from error
+    return quads
+
+
+# XML
+
+
+def _check_xml(body: bytes, url: str) -> None:
+    """Refuses DOCTYPE, with it entities, and deep nesting, which takes the parser quadratic time."""
+    depth = 0
+
+    def refuse(*_: Any) -> None:
+        raise Error(f"{url}: has a DOCTYPE; documents with DOCTYPE or entities are not read.")
+
+    def start(*_: Any) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > _DEEPEST:
+            raise _too_deep(url)
+
+    def end(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser = expat.ParserCreate("utf-8")
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    try:
+        parser.Parse(body, True)
+    except expat.ExpatError as error:
+        raise RdfSyntaxError(f"{url}: is not well-formed XML: {error}.") from error
+
+
+def _too_deep(url: str) -> Error:
+    return Error(f"{url}: is nested more than {_DEEPEST} levels deep.")
+
+
+# JSON-LD
+
+
+def _check_json(body: bytes, url: str) -> None:
+    """Refuses deep nesting, which takes the parser quadratic time."""
+    depth = 0
+    for token in _JSON_TOKENS.finditer(body):
+        sign = body[token.start()]
+        if sign in b"[{":
+            depth += 1
+            if depth > _DEEPEST:
+                raise _too_deep(url)
+        elif sign in b"]}":
+            depth -= 1
+
+
+async def _with_contexts(body: bytes, url: str, network: Network) -> bytes:
+    """The document with the contexts that it names in place of their names."""
+    try:
+        document = json.loads(body)
+    except ValueError as error:
+        raise RdfSyntaxError(f"{url}: is not JSON: {error}.") from error
+    return json.dumps(await _Contexts(network).inlined(document, url)).encode()
+
+
+class _Contexts:
+    """Contexts on the Web, fetched once a document."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._known: dict[str, tuple[Any, int]] = {}
+        self._bytes = 0
+
+    async def inlined(self, node: Any, url: str) -> Any:
+        if isinstance(node, list):
+            return [await self.inlined(item, url) for item in node]
+        if not isinstance(node, dict):
+            return node
+        return {
+            key: await (self._context(value, url, ()) if key == "@context" else self.inlined(value, url))
+            for key, value in node.items()
+        }
+
+    async def _context(self, given: Any, url: str, path: tuple[str, ...]) -> Any:
+        """A context without names of others; `path` are those that it came by."""
+        if isinstance(given, list):
+            parts = [await self._context(part, url, path) for part in given]
+            return [part for nested in parts for part in (nested if isinstance(nested, list) else [nested])]
+        if isinstance(given, str):
+            return await self._remote(given, url, path)
+        if not isinstance(given, dict):
+            return given
+        found = {key: await self.inlined(value, url) for key, value in given.items() if key != "@import"}
+        if isinstance(given.get("@import"), str):
+            imported = await self._remote(given["@import"], url, path)
+            if not isinstance(imported, dict):
+                raise RdfSyntaxError(f"{url}: the context that it imports is not a single one.")
+            found = {**imported, **found}
+        return found
+
+    async def _remote(self, name: str, url: str, path: tuple[str, ...]) -> Any:
+        target = urljoin(url, name)
+        if target in path:
+            raise RdfSyntaxError(f"{url}: the context {target} names itself.")
+        if target not in self._known:
+            self._known[target] = await self._fetched(target, url, (*path, target))
+        context, size = self._known[target]
+        self._bytes += size
+        if self._bytes > _MOST_CONTEXT_BYTES:
+            raise Error(f"{url}: the contexts that it names come to more than {_MOST_CONTEXT_BYTES:,} bytes.")
+        return context
+
+    async def _fetched(self, target: str, url: str, path: tuple[str, ...]) -> tuple[Any, int]:
+        """A context with all that it names, and its size."""
+        response = await self._network.get(target, {"Accept": "application/ld+json, application/json;q=0.9"})
+        if response.status != 200:
+            raise Error(f"{url}: the context {target} was answered with status {response.status}.")
+        _check_json(response.body, target)
+        try:
+            document = json.loads(response.body)
+        except ValueError as error:
+            raise RdfSyntaxError(f"{target}: this context is not JSON: {error}.") from error
+        given = document.get("@context") if isinstance(document, dict) else None
+        found = await self._context(given, response.url, path)
+        for part in found if isinstance(found, list) else [found]:
+            if isinstance(part, dict):
+                part.pop("@base", None)  # that of a remote context is ignored (JSON-LD 1.1 API, 5.1)
+        return found, len(json.dumps(found))

@@ -1,0 +1,361 @@
+"""The one way to the network: HTTP requests under a budget, to addresses that were checked.
+
+Owns name resolution, redirects, decompression and every bound on them. A look at a source is one `Network`:
+all its requests, with their redirects, share one budget. Refuses schemes other than http and https, addresses
+that are not public (unless allowed), redirects from https to http, encodings other than gzip and deflate.
+Invariants: a connection goes to the very address that was checked, whatever a name resolves to later; headers
+that were given for a source go to its origin only; what exceeds the budget is an error, never cut short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from types import TracebackType
+from typing import Any
+
+import httpcore
+import httpx
+
+from sparqlive.errors import Error
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_PIECE_BYTES = 1 << 20
+_WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+_NAT64 = IPv6Network("64:ff9b::/96")
+_EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("2002::/16"), IPv6Network("2001::/32"))
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How a source may use the network. Options of every kind that uses HTTP."""
+
+    allow_private: bool = False
+    """Addresses that are not public (loopback, private, link-local and the like) may be reached."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent to the origin of the source's address, and to no other."""
+    max_bytes: int = 64 << 20
+    """Of one look: as many on the wire, and as many after decompression."""
+    timeout_seconds: float = 60.0
+    """Of one look, from the first name that is resolved to the last byte."""
+    max_redirects: int = 10
+    remote_contexts: bool = False
+    """JSON-LD documents may name contexts on the Web, which are fetched within the same budget."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_bytes", "timeout_seconds", "max_redirects"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+                raise Error(f"{name} is a number that is not negative, not {value!r}.")
+        for name in ("allow_private", "remote_contexts"):
+            if not isinstance(getattr(self, name), bool):
+                raise Error(f"{name} is true or false, not {getattr(self, name)!r}.")
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer, whole and decompressed. Names of headers are in lower case; `url` is where it came from."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Network:
+    """One look at a source; a context manager. `home` is the source's address."""
+
+    def __init__(self, reach: Reach, home: str) -> None:
+        self.reach = reach
+        self._origin = _origin(checked_url(home))
+        self._budget = _Budget(reach.max_bytes, reach.max_bytes, reach.max_redirects)
+        self._deadline = asyncio.get_running_loop().time() + reach.timeout_seconds
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls_context(),
+            network_backend=_CheckedBackend(self._budget, reach.allow_private),
+        )
+
+    async def __aenter__(self) -> Network:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._pool.aclose()
+
+    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Response:
+        return await self.request("GET", url, headers)
+
+    async def request(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
+    ) -> Response:
+        """The answer after redirects. What goes wrong on the way is an Error; a status such as 404 is not."""
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                async with self.open(method, url, headers, content) as (status, found, where, body):
+                    return Response(where, status, found, b"".join([piece async for piece in body]))
+        except TimeoutError as error:
+            raise Error(f"{url}: no whole answer within {self.reach.timeout_seconds:g} seconds.") from error
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
+    ) -> AsyncIterator[tuple[int, Mapping[str, str], str, AsyncIterator[bytes]]]:
+        """Status, headers, address and pieces of an answer, after redirects; whoever reads minds the time."""
+        target, where = checked_url(url), url.partition("#")[0]
+        while True:
+            try:
+                async with self._pool.stream(
+                    method,
+                    _core_url(target),
+                    headers=list(self._headers(target, headers).items()),
+                    content=content,
+                ) as answer:
+                    found = _headers_of(answer)
+                    if answer.status not in _REDIRECTS or "location" not in found:
+                        body = self._decoded(answer, found.get("content-encoding", "").strip().lower(), where)
+                        yield answer.status, found, where, body
+                        return
+            except _HTTP_ERRORS as error:
+                raise Error(f"{target}: {_reason(error)}") from error
+            if method not in ("GET", "HEAD") and answer.status not in (307, 308):
+                raise Error(
+                    f"{target}: answers a {method} with a redirect ({answer.status}) to "
+                    f"{found['location']}: give that address."
+                )
+            target = self._redirected(target, found["location"])
+            where = str(target)
+
+    def _headers(self, target: httpx.URL, headers: Mapping[str, str] | None) -> dict[str, str]:
+        given = {"User-Agent": "sparqlive", "Accept-Encoding": "gzip, deflate", **(headers or {})}
+        return {**given, **self.reach.headers} if _origin(target) == self._origin else given
+
+    def _redirected(self, target: httpx.URL, location: str) -> httpx.URL:
+        self._budget.redirects -= 1
+        if self._budget.redirects < 0:
+            raise Error(f"{target}: more than {self.reach.max_redirects} redirects.")
+        try:
+            url = checked_url(str(target.join(location)))
+        except httpx.InvalidURL as error:
+            raise Error(f"{target}: redirects to {location!r}, which is no address: {error}.") from error
+        if target.scheme == "https" and url.scheme == "http":
+            raise Error(f"{target}: redirects from https to {url}, which is not followed.")
+        return url
+
+    async def _decoded(self, answer: httpcore.Response, encoding: str, url: str) -> AsyncIterator[bytes]:
+        inflater = None if encoding in ("", "identity") else _Inflater(encoding, url)
+        async for piece in answer.aiter_stream():
+            for decoded in [piece] if inflater is None else inflater.pieces(piece):
+                self._budget.take("decoded_bytes", len(decoded), url)
+                yield decoded
+                await asyncio.sleep(0)  # others may be waiting, also where a byte stands for a million
+        if inflater is not None:
+            inflater.finish()
+
+
+class _Inflater:
+    """Decompresses in pieces of a bounded size, however much a byte on the wire stands for."""
+
+    def __init__(self, encoding: str, url: str) -> None:
+        if encoding not in _WINDOW_BITS:
+            raise Error(f"{url}: is encoded as {encoding!r}, though gzip or deflate was asked for.")
+        self._encoding = encoding
+        self._url = url
+        self._inflater = zlib.decompressobj(_WINDOW_BITS[encoding])
+        self._begun = False
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self._inflater.eof:  # another member of the same gzip file
+                self._inflater = zlib.decompressobj(_WINDOW_BITS[self._encoding])
+            if not self._begun and self._encoding == "deflate" and data[0] & 15 != 8:
+                self._inflater = zlib.decompressobj(-15)  # many servers send deflate without its header
+            self._begun = True
+            try:
+                yield self._inflater.decompress(data, _PIECE_BYTES)
+            except zlib.error as error:
+                raise Error(f"{self._url}: is not what it says it is, {self._encoding}: {error}.") from error
+            data = self._inflater.unconsumed_tail or self._inflater.unused_data
+
+    def finish(self) -> None:
+        if self._begun and not self._inflater.eof:
+            raise Error(f"{self._url}: ends in the middle of its {self._encoding}.")
+
+
+@dataclass
+class _Budget:
+    """What is left to a look."""
+
+    wire_bytes: int
+    decoded_bytes: int
+    redirects: int
+
+    def take(self, what: str, number: int, where: str) -> None:
+        left = getattr(self, what) - number
+        setattr(self, what, left)
+        if left < 0:
+            size = (
+                "is larger than max_bytes allows"
+                if what == "wire_bytes"
+                else "unpacks to more than max_bytes"
+            )
+            raise Error(f"{where}: {size}.")
+
+
+# Addresses
+
+
+def checked_url(url: str) -> httpx.URL:
+    """An http or https address without its fragment, or an Error."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise Error(f"{url!r} is no address on the Web: {error}.") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise Error(
+            f"{url!r} is no address on the Web: it does not begin with http:// or https:// and a host."
+        )
+    if parsed.port is not None and parsed.port > 65535:
+        raise Error(f"{url!r} is no address on the Web: there is no port {parsed.port}.")
+    if parsed.userinfo:
+        raise Error(
+            f"{parsed.copy_with(userinfo=b'')}: names and passwords are not taken from an address: "
+            f"give an Authorization header in headers."
+        )
+    return parsed.copy_with(fragment=None)
+
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Whether an address is one of the public Internet, and not one inside another, which may not be."""
+    if isinstance(address, IPv6Address):
+        if address in _NAT64:
+            return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
+        if address.is_site_local or any(address in network for network in _EMBEDDING):
+            return False
+    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _core_url(url: httpx.URL) -> httpcore.URL:
+    return httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+
+
+class _CheckedBackend(httpcore.AsyncNetworkBackend):
+    """Resolves names itself, and connects to what it checked."""
+
+    def __init__(self, budget: _Budget, allow_private: bool) -> None:
+        self._budget = budget
+        self._allow_private = allow_private
+        self._backend = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        addresses = await self._resolved(host, port)
+        for last, address in enumerate(addresses, 1 - len(addresses)):
+            try:
+                stream = await self._backend.connect_tcp(
+                    address, port, timeout, local_address, socket_options
+                )
+            except httpcore.ConnectError:
+                if not last:
+                    raise
+            else:
+                return _CountedStream(stream, self._budget, host)
+        raise AssertionError("a name that resolves has an address")
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        raise Error("Sockets of this machine are not reached.")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _resolved(self, host: str, port: int) -> list[str]:
+        try:
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise Error(f"{host}: the name is not known: {error}.") from error
+        addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+        for address in addresses:
+            if not self._allow_private and not is_public(ip_address(address.partition("%")[0])):
+                raise Error(
+                    f"{host}: is at {address}, which is no public address (private, loopback, link-local "
+                    f"and the like are not reached unless allow_private is given)."
+                )
+        return addresses
+
+
+class _CountedStream(httpcore.AsyncNetworkStream):
+    """Counts what is read."""
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream, budget: _Budget, host: str) -> None:
+        self._stream = stream
+        self._budget = budget
+        self._host = host
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        data = await self._stream.read(max_bytes, timeout)
+        self._budget.take("wire_bytes", len(data), f"the answer of {self._host}")
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        return _CountedStream(secure, self._budget, self._host)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+@lru_cache(maxsize=1)
+def tls_context() -> ssl.SSLContext:
+    """Made once: reading the certificates takes a while."""
+    return httpx.create_ssl_context()
+
+
+# What came
+
+
+_HTTP_ERRORS = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
+
+
+def _headers_of(answer: httpcore.Response) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in answer.headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _reason(error: Exception) -> str:
+    said = str(error).strip().rstrip(".") or type(error).__name__
+    if isinstance(error, httpcore.ConnectError):
+        return f"there is no connection to it: {said}."
+    if isinstance(error, httpcore.ProtocolError):
+        return f"the answer is not whole, or not HTTP: {said}."
+    return f"the connection broke: {said}."

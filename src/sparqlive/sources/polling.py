@@ -1,0 +1,90 @@
+"""Looking again and again: the part that all sources share that nobody notifies us of.
+
+Owns when to look next: after the interval, later where the source asks for it, and after failures ever later.
+At most so many looks are under way at once, whatever the number of sources.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from sparqlive.errors import Error
+from sparqlive.sources import Content, Failed, Outcome, Report, Unchanged, Version
+
+# A source that fails is tried again after so many seconds, and after twice as long each time it fails again.
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 300.0
+# How long a source may ask not to be looked at.
+_LONGEST_REST_SECONDS = 3600.0
+_MOST_LOOKS = 32
+
+_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look gave, and for how long the source asks not to be looked at again."""
+
+    outcome: Outcome
+    rest_seconds: float = 0.0
+
+
+def checked_interval(seconds: float | None) -> float | None:
+    if seconds is not None and (
+        isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.01 <= seconds <= 604_800
+    ):
+        raise Error(
+            f"poll_interval_seconds is from 0.01 to 604800, or None to look on request only, not {seconds!r}."
+        )
+    return seconds
+
+
+async def poll(
+    look: Callable[[Version | None], Awaitable[Look]],
+    interval_seconds: float | None,
+    version: Version | None,
+    report: Report,
+    wake: asyncio.Event,
+) -> None:
+    """Looks and reports until it is cancelled; without an interval only when somebody asks."""
+    failures = 0
+    while True:
+        wake.clear()
+        async with _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_MOST_LOOKS)):
+            try:
+                seen = await look(version)
+            except Error as error:
+                seen = Look(Failed(str(error)))
+        match seen.outcome:
+            case Failed():
+                failures += 1
+            case Content(version=found) | Unchanged(version=found):
+                failures = 0
+                version = version if found is None else found
+        await report(seen.outcome)
+        await wait(wake, _seconds(interval_seconds, seen.rest_seconds, failures))
+
+
+def _seconds(interval: float | None, rest: float, failures: int) -> float | None:
+    """How long to wait: not all sources at once, and not at the moment that everybody is told."""
+    if interval is None:
+        return None
+    rest = min(rest, max(interval, _LONGEST_REST_SECONDS))
+    if failures:
+        return max(rest, retry_seconds(failures))
+    return max(interval, rest) * random.uniform(1.0, 1.1)
+
+
+def retry_seconds(failures: int) -> float:
+    """How long to wait after so many failures in a row: twice as long each time, and not all at once."""
+    longest = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 20))
+    return longest * random.uniform(0.5, 1.0)
+
+
+async def wait(wake: asyncio.Event, seconds: float | None) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(wake.wait(), seconds)
