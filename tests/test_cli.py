@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyoxigraph import RdfFormat, parse
 
 from sparqlive import cli
 from tests.conftest import ROOT
@@ -129,6 +130,21 @@ def test_watch_prints_the_content_and_then_the_changes(filled: Shop) -> None:
     assert lines[6] == "@ epoch 3"
     [entry] = map(json.loads, filled("watch", "prices", "--json").splitlines())
     assert (entry["epoch"], entry["reset"], len(entry["changes"])) == (3, True, 3)
+
+
+def test_other_forms_than_select(filled: Shop) -> None:
+    assert filled("query", "ASK { ?s ?p ?o }") == "true\n"
+    assert filled("query", "ASK { ?s <x:never> ?o }", "--format", "json") == '{"head":{},"boolean":false}\n'
+    everything = "CONSTRUCT WHERE { ?s ?p ?o }"
+    triples = set(parse(filled("query", everything), format=RdfFormat.N_TRIPLES))
+    assert triples == set(parse(filled("query", everything, "--format", "turtle"), format=RdfFormat.TURTLE))
+    assert triples
+    error = filled("query", everything, "--format", "xml", code=1)
+    assert error.startswith("sparqlive: A graph is written as nt")
+    filled("view", "graph", everything)
+    filled("view", "any", "ASK { ?s ?p ?o }")
+    assert len(filled("watch", "graph").splitlines()) == len(triples) + 1
+    assert filled("watch", "any").splitlines()[1] == "+1"
 
 
 def test_explain_shows_the_rules(filled: Shop) -> None:

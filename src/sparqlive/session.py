@@ -40,6 +40,7 @@ from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
+from sparqlive.plan.unfold import unfold, views_read
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary
 from sparqlive.rdf.read import changes_of, check_quad, paths_of, read_source, size_of
@@ -50,7 +51,7 @@ from sparqlive.sparql.algebra import Query
 from sparqlive.sparql.syntax import parse_query, parse_update
 from sparqlive.strategies import Choice, Strategies, Strategy
 from sparqlive.updates import wanted_by
-from sparqlive.views import Answer, Delta, Deltas, Epoch, TermRow, View, Views
+from sparqlive.views import GRAPH_FORMS, Answer, Delta, Deltas, Epoch, TermRow, View, Views
 from sparqlive.zset.relation import Row
 
 Changes = str | Iterable[Any]
@@ -171,7 +172,7 @@ class Session:
         self.default_graph = store.default_graph(default_graph)
         store.load_quads()
         self.epoch = store.epoch
-        for name, text, base, since, refresh in store.views():
+        for name, text, base, since, refresh in _readable(store.views()):
             parsed, plan = self._plan(text, base, volatile=False)
             deferred = self._deferred(name, _refresh_of(refresh), since)
             if deferred is not None:
@@ -245,7 +246,7 @@ class Session:
         operations = parse_update(text, base)
         with self._lock, _collector_paused():
             self.ensure_open()
-            wanted = wanted_by(operations, self._quads, self.terms, self.default_graph == "union")
+            wanted = wanted_by(operations, self._quads, self.terms, self._translated)
             return self._commit(*wanted, strategy)
 
     def _check_strategy(self, strategy: Strategy) -> None:
@@ -392,9 +393,9 @@ class Session:
         if not isinstance(name, str) or not name:
             raise Error("A view needs a name: a string that is not empty.")
         check_refresh(refresh)
-        parsed, plan = self._plan(query, base, volatile=False)
         with self._lock:
             self.ensure_open()
+            parsed, plan = self._plan(query, base, volatile=False, name=name)
             known = self._views.by_name.get(name)
             same = known is not None and known.query == parsed and known.refresh_setting == refresh
             if known is not None and same and known.failure is None:
@@ -404,6 +405,8 @@ class Session:
                     f"A view named {name!r} is there with another query, or another refresh setting. "
                     f"Choose another name, drop it first, or pass replace=True."
                 )
+            if known is not None and not same:
+                self._check_not_read(name)
             deferred = self._deferred(name, refresh, self.epoch)
             keeper = self._keeper if deferred is None else deferred.keeper
             kept = rewrite(kept_of(plan))
@@ -460,6 +463,7 @@ class Session:
         with self._lock:
             self.ensure_open()
             view = self._views[name]
+            self._check_not_read(name)
             if self._persistence is not None:
                 self._persistence.drop(name, view.content, self.epoch)
             del self._views.by_name[name]
@@ -484,12 +488,50 @@ class Session:
             rows = compute_once(kept_of(plan), self._quads, self.terms)
             return Answer(parsed, plan, rows, self.terms)
 
-    def _plan(self, text: str, base: str | None, volatile: bool) -> tuple[Query, Operator]:
+    def _plan(
+        self, text: str, base: str | None, volatile: bool, name: str | None = None
+    ) -> tuple[Query, Operator]:
+        """The plan of a query, which is to be the view `name`."""
         parsed = parse_query(text, base)
         check_functions(parsed, volatile)
+        if name is not None:
+            self._check_no_cycle(name, views_read(parsed), ())
         if volatile:
             parsed = fixed(parsed)
-        return parsed, translate(parsed, self.default_graph == "union")
+        return parsed, self._translated(parsed)
+
+    def _translated(self, query: Query) -> Operator:
+        plan = translate(query, self.default_graph == "union")
+        return unfold(plan, self._graph_of) if views_read(query) else plan
+
+    def _graph_of(self, name: str) -> Operator:
+        """The plan of the graph of a view, for a query that reads `GRAPH <view:name>`."""
+        view = self._views[name]
+        if view.form not in GRAPH_FORMS:
+            raise Error(
+                f"View {name!r} is no graph: only views of CONSTRUCT and DESCRIBE can be read as "
+                f"<view:{name}>, and it is one of {view.form}."
+            )
+        return view.plan
+
+    def _check_no_cycle(self, name: str, read: Sequence[str], way: tuple[str, ...]) -> None:
+        for other in read:
+            if other == name:
+                through = f", by way of {', '.join(map(repr, way))}" if way else ""
+                raise Unsupported(
+                    f"View {name!r} would read its own graph{through}: a view that depends on itself cannot "
+                    f"be kept."
+                )
+            if other in self._views.by_name:
+                self._check_no_cycle(name, views_read(self._views[other].query), (*way, other))
+
+    def _check_not_read(self, name: str) -> None:
+        readers = [view.name for view in self._views.values() if name in views_read(view.query)]
+        if readers:
+            raise Error(
+                f"View {name!r} is read by view {readers[0]!r} as <view:{name}>: drop that one first, and "
+                f"register it again afterwards."
+            )
 
     def check(self) -> None:
         """Recomputes every view from scratch, by other code than keeps it, and compares.
@@ -821,6 +863,14 @@ class Session:
 def _refresh_of(text: str) -> Refresh:
     """A refresh setting as a store keeps it."""
     return text if text in ("immediate", "manual") else float(text)  # type: ignore[return-value]
+
+
+def _readable(entries: Iterable[tuple[str, str, str | None, int, Any]]) -> Iterator[Any]:
+    """The views of a store, those that others read before their readers."""
+    waiting = {entry[0]: (entry, views_read(parse_query(entry[1], entry[2]))) for entry in entries}
+    while waiting:
+        ready = [name for name, (_, read) in waiting.items() if not any(other in waiting for other in read)]
+        yield from (waiting.pop(name)[0] for name in ready)
 
 
 def _local(path: str | os.PathLike[str]) -> Path:

@@ -23,7 +23,7 @@ from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
 from sparqlive.plan.once import fixed
-from sparqlive.plan.translate import translate
+from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import QuadPattern, Var
@@ -31,11 +31,17 @@ from sparqlive.zset.relation import Row
 
 
 def wanted_by(
-    operations: Iterable[al.UpdateOperation], quads: Quads, terms: Terms, union_default: bool
+    operations: Iterable[al.UpdateOperation],
+    quads: Quads,
+    terms: Terms,
+    plan_of: Callable[[al.Query], Operator],
 ) -> tuple[dict[Quad, int], int]:
-    """The quads that a request wants in (+1) or out (-1), and how many it named."""
+    """The quads that a request wants in (+1) or out (-1), and how many it named.
+
+    `plan_of` gives the plans of its WHERE clauses.
+    """
     draft = _Draft(quads)
-    request = _Request(draft, quads, terms, union_default)
+    request = _Request(draft, quads, terms, plan_of)
     try:
         for operation in operations:
             request.carry_out(operation)
@@ -85,11 +91,13 @@ class _Draft:
 class _Request:
     """Carries out operations on a draft."""
 
-    def __init__(self, draft: _Draft, quads: Quads, terms: Terms, union_default: bool) -> None:
+    def __init__(
+        self, draft: _Draft, quads: Quads, terms: Terms, plan_of: Callable[[al.Query], Operator]
+    ) -> None:
         self._draft = draft
         self._quads = quads
         self._terms = terms
-        self._union_default = union_default
+        self._plan_of = plan_of
 
     def carry_out(self, operation: al.UpdateOperation) -> None:
         match operation:
@@ -172,7 +180,7 @@ class _Request:
             dataset = al.Dataset((operation.with_graph,), None)
         query = al.Query("SELECT", al.Project(operation.pattern, variables), variables, dataset)
         check_functions(query, volatile=True)
-        return compute_once(translate(fixed(query), self._union_default), self._quads, self._terms)
+        return compute_once(self._plan_of(fixed(query)), self._quads, self._terms)
 
     def _filled(
         self, template: Sequence[QuadPattern], variables: Sequence[Var], solutions: Mapping[Row, int]

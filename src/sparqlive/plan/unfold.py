@@ -1,0 +1,147 @@
+"""Views over views: a leaf that reads the graph of a view becomes the plan of that view.
+
+Owns the graphs named `view:<name>`. A reader is a plan over the quads like any other, so that it is carried
+in the same epoch, by every executor, and recomputed without trust in the view that it reads; what it keeps of
+that view, it keeps for itself. Only rows of a template that a pattern can match are taken over.
+Invariant: no variable of a view's plan is seen by the reader's operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from itertools import count
+from typing import Any
+from urllib.parse import unquote
+
+from pyoxigraph import NamedNode
+
+from sparqlive.plan import operators as op
+from sparqlive.plan.expressions import rename
+from sparqlive.plan.rewrites.walk import bottom_up
+from sparqlive.sparql import algebra as al
+from sparqlive.sparql.algebra import Var
+
+_SCHEME = "view:"
+
+GraphOf = Callable[[str], op.Operator]
+"""The plan of a view's graph, by the view's name: its columns are those of a triple."""
+
+
+def views_read(query: al.Query) -> tuple[str, ...]:
+    """The names of the views whose graphs a query reads."""
+    return tuple(dict.fromkeys(map(_view_name, filter(_is_view, _graphs_in((query.dataset, query.pattern))))))
+
+
+def _graphs_in(item: Any) -> Iterator[Any]:
+    if isinstance(item, al.Graph):
+        yield item.name
+    if isinstance(item, al.Dataset):
+        yield from (*item.default, *(item.named or ()))
+    if isinstance(item, tuple):
+        for part in item:
+            yield from _graphs_in(part)
+    elif is_dataclass(item):
+        for field in fields(item):
+            yield from _graphs_in(getattr(item, field.name))
+
+
+def _is_view(name: Any) -> bool:
+    return isinstance(name, NamedNode) and name.value.startswith(_SCHEME)
+
+
+def _view_name(name: NamedNode) -> str:
+    return unquote(name.value.removeprefix(_SCHEME))
+
+
+def unfold(plan: op.Operator, graph_of: GraphOf) -> op.Operator:
+    """The plan with the plans of the views that it reads in place of its leaves."""
+    numbers = count()
+
+    def fresh(name: NamedNode) -> op.Operator:
+        """The plan of a view, with names that nobody else has."""
+        made, number = graph_of(_view_name(name)), next(numbers)
+        return rename(made, {v: Var(f".view{number}_{v.name.lstrip('.')}") for v in _all_variables(made)})
+
+    def rule(operator: op.Operator) -> op.Operator:
+        return _leaf(operator, fresh) if isinstance(operator, op.Scan | op.Names | op.Nodes) else operator
+
+    return bottom_up(rule, plan)
+
+
+def _all_variables(plan: op.Operator) -> dict[Var, None]:
+    found = dict.fromkeys(plan.variables)
+    for child in plan.children:
+        found.update(_all_variables(child))
+    return found
+
+
+def _leaf(leaf: op.Scan | op.Names | op.Nodes, view_of: Callable[[NamedNode], op.Operator]) -> op.Operator:
+    match leaf.graph:
+        case op.OneGraph(name) if name is not None and _is_view(name):
+            return _over(leaf, view_of(name))
+        case op.MergedGraphs(names) if names and any(map(_is_view, names)):
+            assert isinstance(leaf, op.Scan | op.Nodes)
+            rest = tuple(name for name in names if not _is_view(name))
+            parts = [_over(leaf, view_of(name)) for name in names if _is_view(name)]
+            if rest:
+                graph = op.OneGraph(rest[0]) if len(rest) == 1 else op.MergedGraphs(rest)
+                parts.append(replace(leaf, graph=graph))
+            return op.Distinct(op.Union(tuple(parts)))  # a solution tells its triple: the union is a set
+        case op.NamedGraphs(variable, names) if names and any(map(_is_view, names)):
+            rest = tuple(name for name in names if not _is_view(name))
+            parts = [replace(leaf, graph=op.NamedGraphs(variable, rest))] if rest else []
+            for name in filter(_is_view, names):
+                one = _over(replace(leaf, graph=op.OneGraph(name)), view_of(name))
+                parts.append(op.Project(op.Extend(one, variable, al.Constant(name)), leaf.variables))
+            return op.Union(tuple(parts)) if len(parts) > 1 else parts[0]
+    return leaf
+
+
+def _over(leaf: op.Scan | op.Names | op.Nodes, view: op.Operator) -> op.Operator:
+    """A leaf over the triples of one graph."""
+    subject, _, object_ = view.variables
+    match leaf:
+        case op.Names():
+            return op.Distinct(op.Project(view, ()))
+        case op.Nodes(_, variable):
+            return op.Distinct(op.Template(view, (variable,), ((subject,), (object_,))))
+    matching = _matching(view, leaf)
+    if matching is None:
+        return op.Table(leaf.variables, ())
+    conditions: list[al.Expression] = []
+    columns: dict[Var, Var] = {}
+    for column, term in zip(matching.variables, leaf.positions, strict=True):
+        if not isinstance(term, Var):
+            conditions.append(al.Call("SAMETERM", (column, al.Constant(term))))
+        elif term in columns.values():
+            first = next(c for c, v in columns.items() if v == term)
+            conditions.append(al.Call("SAMETERM", (column, first)))
+        else:
+            columns[column] = term
+    for predicate in leaf.excluded:
+        same = al.Call("SAMETERM", (matching.variables[1], al.Constant(predicate)))
+        conditions.append(al.Call("!", (same,)))
+    for condition in conditions:
+        matching = op.Filter(condition, matching)
+    return op.Project(rename(matching, columns), tuple(v for v in leaf.variables if v in columns.values()))
+
+
+def _matching(view: op.Operator, leaf: op.Scan) -> op.Operator | None:
+    """The view's plan with the rows of its template that the pattern can match; None if there is none."""
+    match view:
+        case op.Distinct(source) | op.Filter(_, source):
+            inner = _matching(source, leaf)
+            return None if inner is None else replace(view, source=inner)
+        case op.Template(_, _, rows):
+            wanted = leaf.positions
+            able = tuple(
+                row
+                for row in rows
+                if all(
+                    isinstance(term, Var) or isinstance(given, Var) or term == given
+                    for term, given in zip(row, wanted, strict=True)
+                )
+            )
+            return replace(view, rows=able) if able else None
+    return view
