@@ -238,68 +238,130 @@ class Pairs:
     # Edges that are gone
 
     def _remove(self, edges: list[Edge]) -> None:
-        suspects: dict[int, BitMap] = {}
-        apart: set[int] = set()
+        losses = _Losses()
+        apart: dict[int, tuple[Edge, _Side]] = {}
         for at, to in edges:
             component, other = self._component[at], self._component[to]
             if component != other:
-                self._suspect(suspects, component, self._reach[other] | BitMap((to,)))
-            elif component in self._members:
-                if at != to and component not in apart and not self._joined(at, to):
-                    apart.add(component)
+                losses.suspect(component, self._reach[other] | BitMap((to,)))
+            elif component not in self._members:
+                losses.suspect(component, BitMap((at,)))
+            elif at != to and component not in apart:
+                side = self._cut_off(at, to)
+                if side is not None:
+                    apart[component] = ((at, to), side)
+        for component in losses.suspects.keys() - apart:
+            losses.wait(self._rank(component), component)
+        for component, (edge, side) in apart.items():
+            losses.suspects.pop(component, None)
+            if len(edges) == 1:
+                self._split_off(component, edge, side, losses)
             else:
-                self._suspect(suspects, component, BitMap((at,)))
-        waiting: list[tuple[int, int, int]] = []
-        for component in suspects.keys() - apart:
-            heappush(waiting, (self._rank(component), 0, component))
-        for component in apart:
-            suspects.pop(component, None)
-            self._fall_apart(component, suspects, waiting)
-        while waiting:
-            _, _, component = heappop(waiting)
-            lost = self._lost(component, suspects.pop(component))
+                self._fall_apart(component, losses)
+        self._lose(losses)
+
+    def _lose(self, losses: _Losses) -> None:
+        while losses.waiting:
+            component = heappop(losses.waiting)[2]
+            suspected = losses.suspects.pop(component)
+            certain = losses.certain.get(component, _NOTHING)
+            lost = self._lost(component, suspected - certain) | certain
             if not lost:
                 continue
             self._set(component, self._reach[component] - lost)
-            for before in self._predecessors(component):
-                if before not in suspects:
-                    heappush(waiting, (self._rank(before), 0, before))
-                self._suspect(suspects, before, lost)
-
-    def _suspect(self, suspects: dict[int, BitMap], component: int, lost: BitMap) -> None:
-        known = suspects.get(component)
-        suspects[component] = lost if known is None else known | lost
+            for before in self._predecessors(component) - losses.spared:
+                if before not in losses.suspects:
+                    losses.wait(self._rank(before), before)
+                losses.suspect(before, lost)
 
     def _rank(self, component: int) -> int:
         """Higher than that of every component it leads to: it reaches them and what they reach."""
         reach = self._reach[component]
         return 2 * len(reach) + (component not in reach)
 
-    def _fall_apart(
-        self, component: int, suspects: dict[int, BitMap], waiting: list[tuple[int, int, int]]
-    ) -> None:
+    def _fall_apart(self, component: int, losses: _Losses) -> None:
         """Splits a component; each part may have lost anything."""
         rank, reach = self._rank(component), self._reach.pop(component)
-        for place, members in enumerate(self._components(self._members.pop(component))):
-            part = self._name(members)
-            self._reach[part] = suspects[part] = reach
-            for number in members:
-                self._old.setdefault(number, reach)
-            heappush(waiting, (rank, place, part))
+        parts = [self._name(members) for members in self._components(self._members.pop(component))]
+        self._take_over(parts, reach)
+        for place, part in enumerate(parts):
+            losses.suspect(part, reach)
+            losses.wait(rank, part, place)
 
-    def _joined(self, start: int, end: int) -> bool:
-        """Whether a path inside a component joins two of its nodes: searched from both ends."""
+    def _split_off(self, component: int, edge: Edge, side: _Side, losses: _Losses) -> None:
+        """The same for one edge that is gone, without a look at all of a large component.
+
+        Nothing leads from the rest to what led to the edge's end (or, forward, from what its start leads to
+        to the rest) any more. Paths through that side went through the edge, so the rest holds together if
+        other paths join the nodes where they entered and left it.
+        """
+        at, to = edge
+        small, forward = side
+        rank, reach = self._rank(component), self._reach.pop(component)
+        rest = self._members.pop(component) - small
+        parts = [self._name(members) for members in self._components(small)]
+        name = self._name(list(rest)) if component in small else component
+        self._members.pop(name, None)
+        if len(rest) > 1:
+            self._members[name] = rest
+        neighbours = self._before if forward else self._after
+        ways = {other for node in small for other in neighbours[node] if other in rest}
+        whole = all(self._cut_off(*((way, to) if forward else (at, way))) is None for way in ways)
+        rests = [name]
+        if not whole:
+            self._members.pop(name, None)
+            rests = [self._name(members) for members in self._components(rest)]
+        ordered = [*parts, *rests] if forward else [*rests, *parts]
+        self._take_over(ordered, reach)
+        suspected = reach
+        if whole:
+            alone = BitMap(rest) if len(rest) == 1 else _NOTHING
+            if forward:  # the rest still leads there; alone, it may have reached itself through the edge
+                suspected = reach
+                losses.spared = set() if alone else {name}
+            else:
+                losses.certain[name] = BitMap(small)
+                suspected = losses.certain[name] | alone | self._outside(small, rest)
+        for place, part in enumerate(ordered):
+            if part not in losses.spared:
+                losses.suspect(part, suspected)
+                losses.wait(rank, part, place)
+
+    def _take_over(self, parts: list[int], reach: BitMap) -> None:
+        """Parts of a component start from what it reached."""
+        for part in parts:
+            self._reach[part] = reach
+
+    def _outside(self, numbers: set[int], rest: set[int]) -> BitMap:
+        """What nodes reach by edges that leave them and the rest of their former component."""
+        found = BitMap()
+        for number in numbers:
+            for to in self._after[number]:
+                if to not in numbers and to not in rest:
+                    found.add(to)
+                    found |= self._reach[self._component[to]]
+        return found
+
+    def _cut_off(self, start: int, end: int) -> _Side | None:
+        """None if a path inside their component joins two nodes; else the side that a search exhausted.
+
+        Searched from both: all that `start` leads to (forward), or all that leads to `end`.
+        """
+        if start == end:
+            return None
         component = self._component[start]
         of = self._component
-        sides = [({start}, {start}, self._after), ({end}, {end}, self._before)]
-        while sides[0][1] and sides[1][1]:
+        sides = [({start}, {start}, True), ({end}, {end}, False)]
+        while True:
             sides.sort(key=lambda side: len(side[1]))
-            seen, level, edges = sides[0]
+            seen, level, forward = sides[0]
+            edges = self._after if forward else self._before
             following = {to for node in level for to in edges[node] if of[to] == component} - seen
+            if not following:
+                return seen, forward
             if not following.isdisjoint(sides[1][0]):
-                return True
-            sides[0] = (seen | following, following, edges)
-        return False
+                return None
+            sides[0] = (seen | following, following, forward)
 
     def _lost(self, component: int, lost: BitMap) -> BitMap:
         """What of `lost` no edge of a component leads to."""
@@ -404,3 +466,24 @@ class Pairs:
 
 
 _NOTHING = BitMap()
+_Side = tuple[set[int], bool]
+
+
+class _Losses:
+    """What components may no longer reach, and those that wait to be looked at, by rank.
+
+    certain: what is lost for sure. spared: components that are known to have lost nothing.
+    """
+
+    def __init__(self) -> None:
+        self.suspects: dict[int, BitMap] = {}
+        self.waiting: list[tuple[int, int, int]] = []
+        self.certain: dict[int, BitMap] = {}
+        self.spared: set[int] = set()
+
+    def suspect(self, component: int, lost: BitMap) -> None:
+        known = self.suspects.get(component)
+        self.suspects[component] = lost if known is None else known | lost
+
+    def wait(self, rank: int, component: int, place: int = 0) -> None:
+        heappush(self.waiting, (rank, place, component))
