@@ -310,6 +310,18 @@ P1  project ?x ?y  (stored)
     assert "D (5 rows, 820 bytes)" in found["stored"]
 
 
+def test_paths_of_any_length() -> None:
+    found = sections("SELECT ?x ?y { ?x :p+ ?y }", {0: (9, 7000)})
+    assert found["plan"].startswith("C  paths of steps from ?x to ?y  (stored)\n  T1  _from1 <e:p> _to1")
+    assert found["stored"] == (
+        "result: the ends that the paths of C join\n"
+        "C: its steps, and for each node what it reaches, shared by the nodes of a cycle"
+    )
+    found = sections("SELECT ?x { GRAPH ?g { ?x :p+ :end } }")
+    assert "C  paths of steps from ?x to <e:end> within each _graph1  (stored)" in found["plan"]
+    assert "C: its steps, and a tree of what reaches <e:end>" in found["stored"]
+
+
 def test_constants_do_not_change() -> None:
     found = sections("SELECT * { ?x :p ?y VALUES (?x ?z) { (:a UNDEF) (:b 1) (:c 2.5) (:d true) } }")
     assert "V  values ?x ?z° { <e:a> UNDEF, <e:b> 1, <e:c> 2.5 … 1 more }" in found["plan"]

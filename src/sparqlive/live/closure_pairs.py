@@ -316,8 +316,7 @@ class Pairs:
         suspected = reach
         if whole:
             alone = BitMap(rest) if len(rest) == 1 else _NOTHING
-            if forward:  # the rest still leads there; alone, it may have reached itself through the edge
-                suspected = reach
+            if forward:  # the rest still leads there; a node alone may have reached itself through the edge
                 losses.spared = set() if alone else {name}
             else:
                 losses.certain[name] = BitMap(small)
