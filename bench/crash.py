@@ -296,14 +296,21 @@ def scenario(path: Path, seed: int, fatal: int, say: Callable[[int], None]) -> N
         apply()
 
 
-def faults(directory: Path, until: float, stride: int = 1) -> tuple[int, bool]:
-    """How many steps there were a kill before, and whether that were all."""
-    fatal, kills = 1, 0
+def faults(directory: Path, until: float, stride: int = 16) -> tuple[int, bool]:
+    """How many steps there was a kill before, and whether those were all.
+
+    First every sixteenth, then those between: a short run covers all kinds.
+    """
+    fatal, offset, kills = 1, 1, 0
     while time.monotonic() < until:
         path, seed = directory / f"fault-{fatal}", 7
         acknowledged, was_killed = lived(partial(scenario, path, seed, fatal), 0, None)
-        if not was_killed:
-            return kills, True
+        if not was_killed:  # there are fewer steps
+            offset += 1
+            fatal = offset
+            if offset > stride:
+                return kills, True
+            continue
         kills += 1
         inspected(path, seed, acknowledged)
         inspected(path, seed, acknowledged)  # the opening after a crash has left all in order, too
@@ -317,15 +324,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--stride", type=int, default=1, help="only every so-manieth step of the commits")
     options = parser.parse_args()
     start = time.monotonic()
     seconds = options.minutes * 60
     warm_up()
     with tempfile.TemporaryDirectory(prefix="sparqlive-crash-") as directory:
-        steps, complete = faults(Path(directory), start + seconds * 0.6, options.stride)
+        steps, complete = faults(Path(directory), start + seconds * 0.6)
         kills = random_kills(Path(directory), start + seconds, options.seed)
-    every = "every step" if complete and options.stride == 1 else "steps"
+    every = "every step" if complete else "steps"
     print(f"crash: survived {steps} kills before {every} of the commits, and {kills} at random moments")
 
 

@@ -200,9 +200,17 @@ def explain(
 
 
 @app.command()
-def check(store: Store, default_graph: Default = None) -> None:
+def check(
+    store: Store,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="First compute views anew whose files are damaged or missing.")
+    ] = False,
+    default_graph: Default = None,
+) -> None:
     """Recompute every view from scratch and compare."""
     with _open(store, default_graph) as session:
+        for name in session.repair() if repair else ():
+            print(f"check: the view {name} was computed anew")
         session.check()
         print(f"check: {len(session.views)} views equal their recomputation")
 

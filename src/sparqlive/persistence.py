@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,11 +24,11 @@ from sparqlive.live.keeper import Content, Product
 from sparqlive.live.quads import Change, Quads
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.store.catalog import Durability
+from sparqlive.store.catalog import Durability, Poller
 from sparqlive.store.compaction import QUADS
 from sparqlive.store.compactor import Compactor
 from sparqlive.store.quad_runs import QuadRuns
-from sparqlive.store.store import Commit, Sources, Store, TermRuns
+from sparqlive.store.store import TERMS, Commit, Sources, Store, TermRuns
 from sparqlive.zset.relation import Elsewhere, Row
 from sparqlive.zset.run import Column
 
@@ -54,8 +54,11 @@ class Persistence:
         retention: Retention,
         durability: Durability = "epoch",
         sync_milliseconds: int = 100,
+        read_only: bool = False,
     ) -> None:
-        self.store = Store(directory, durability=durability, sync_milliseconds=sync_milliseconds)
+        self.store = Store(
+            directory, read_only=read_only, durability=durability, sync_milliseconds=sync_milliseconds
+        )
         self._retention = retention
         self._quads = quads
         self._dictionary = dictionary
@@ -64,7 +67,10 @@ class Persistence:
         dictionary.load(self.store.catalog.terms())
         dictionary.exceptions.update(self.store.catalog.exceptions())
         self._known_exceptions = len(dictionary.exceptions)
-        dictionary.journal = []
+        dictionary.journal = None if read_only else []
+        self._runs: QuadRuns | None = None
+        self._at = self.epoch
+        self._poller: Poller | None = None
 
     @property
     def epoch(self) -> int:
@@ -73,6 +79,8 @@ class Persistence:
     def default_graph(self, wanted: str | None) -> Any:
         """What the store was made with; a store whose views were made for another is not misread."""
         recorded = self.store.catalog.meta("default_graph")
+        if recorded is None and self.store.catalog.read_only:
+            return "strict"
         if recorded is None:
             recorded = wanted or "strict"
             with self.store.catalog.transaction():
@@ -89,6 +97,7 @@ class Persistence:
     def load_quads(self) -> None:
         """The runs, which stay on disk until something reads them, and the changes after them."""
         runs, log = self.store.quads()
+        self._runs = runs
         self._quads.attach(runs)
         for rows in log:
             self._quads.add(_changes(rows))
@@ -102,8 +111,11 @@ class Persistence:
         return self.store.catalog.views()
 
     def saved(self, name: str, plan: Operator) -> Elsewhere | None:
-        """The content of a relation, if the store has it."""
-        return self.store.relation(name)
+        """The content of a relation, if the store has it; a reader computes none."""
+        saved = self.store.relation(name)
+        if saved is None and self.store.catalog.read_only:
+            return Elsewhere(lambda: (None, {}))
+        return saved
 
     def rows(self, name: str) -> dict[Row, int]:
         """The content of a relation, which is empty where the store has none."""
@@ -173,15 +185,27 @@ class Persistence:
             self.store.keep(name, text, base, str(refresh), commit)
         self._entered()
 
-    def save(self, name: str, content: Content, epoch: int) -> int:
-        """Writes a content that was computed when the store was opened; its history begins now."""
-        with self._contents(content, epoch, set()) as commit:
+    def damaged(self) -> set[str]:
+        """The relations of which a file is damaged or missing; for quads and terms there is no remedy."""
+        found = self.store.damaged()
+        for relation in (QUADS, TERMS):
+            if relation in found:
+                raise found[relation]
+        return set(found)
+
+    def reads(self, content: Content, relations: Set[str]) -> bool:
+        """Whether a content stores one of the relations."""
+        return not relations.isdisjoint(_names(content))
+
+    def save(self, name: str, content: Content, epoch: int, damaged: Set[str] = frozenset()) -> int:
+        """Writes a content that was computed anew; its history begins now."""
+        with self._contents(content, epoch, damaged) as commit:
             self.store.save(name, commit)
         self._entered()
         return epoch
 
     @contextmanager
-    def _contents(self, content: Content, epoch: int, new: set[str]) -> Iterator[Commit]:
+    def _contents(self, content: Content, epoch: int, new: Set[str]) -> Iterator[Commit]:
         """What a content stores that is new, or not in the store, ready to be committed."""
         fresh = {
             key: (width, dict(rows.items()))
@@ -232,6 +256,40 @@ class Persistence:
         """The dictionary's new terms are in the store."""
         self._known_exceptions = len(self._dictionary.exceptions)
         self._dictionary.journal = []
+
+    # Reading beside the writer
+
+    def follow(self, on_change: Callable[[], None]) -> None:
+        """From now on, calls whenever the writer has committed something."""
+        self._poller = Poller(self.store.catalog, on_change)
+
+    def advance(self) -> int:
+        """Goes on to the store's last epoch, which is what is read from now on; its number."""
+        catalog = self.store.catalog
+        catalog.renew()
+        runs = catalog.runs(QUADS)
+        if catalog.history_start() > self._at:  # the changes since are no longer kept
+            self._quads.clear()
+            self.load_quads()
+        else:
+            for _, rows in catalog.changes(self._at):
+                self._quads.add(_changes(rows))
+            if self._runs is None or self._runs.paths() != {run.path for run in runs}:
+                self._runs = QuadRuns(self.store.directory, runs, self._runs)
+                log = catalog.changes(self.store.quads_epoch())
+                self._quads.move(self._runs, [change for _, rows in log for change in _changes(rows)])
+        self._terms = self.store.terms(self._terms)
+        self._dictionary.older = self._terms
+        self._dictionary.load(catalog.terms())
+        self._dictionary.exceptions.update(catalog.exceptions())
+        self._at = self.epoch
+        self.store.read_until(self._at)
+        return self._at
+
+    def changed(self, content: Content, since: int) -> bool:
+        """Whether a content has a delta after an epoch."""
+        parts = content.parts if isinstance(content, Product) else []
+        return any(self.store.catalog.delta_rows(one.name, since) for one in (content, *parts))
 
     # History
 
@@ -335,6 +393,8 @@ class Persistence:
 
     def close(self) -> None:
         """The caller does not hold the session's lock: a compaction under way ends first."""
+        if self._poller is not None:
+            self._poller.stop()
         self._compactor.wait()
         self.store.close()
 

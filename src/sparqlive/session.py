@@ -80,6 +80,7 @@ def open(  # noqa: A001 - always used as sparqlive.open
     retain: Literal["relevant", "all"] = "relevant",
     history_epochs: int = HISTORY_EPOCHS,
     history_seconds: float | None = HISTORY_SECONDS,
+    read_only: bool = False,
 ) -> Session:
     """Opens a session: on the store in a directory, which is made if it is not there; or in memory.
 
@@ -90,6 +91,7 @@ def open(  # noqa: A001 - always used as sparqlive.open
     `sync_milliseconds`, so that a failure of the machine can lose the last epochs, whole ones.
     `retain="relevant"`: of a store's quads, those that views read are held in memory; "all": all.
     Deltas are kept for the last `history_epochs` epochs, and no longer than `history_seconds`.
+    `read_only=True`: follows the epochs of the process that writes the store, and changes nothing.
     """
     return Session(
         path,
@@ -100,6 +102,7 @@ def open(  # noqa: A001 - always used as sparqlive.open
         retain=retain,
         history_epochs=history_epochs,
         history_seconds=history_seconds,
+        read_only=read_only,
     )
 
 
@@ -117,6 +120,7 @@ class Session:
         retain: Literal["relevant", "all"] = "relevant",
         history_epochs: int = HISTORY_EPOCHS,
         history_seconds: float | None = HISTORY_SECONDS,
+        read_only: bool = False,
     ) -> None:
         if default_graph not in (None, "strict", "union"):
             raise Error(f'default_graph is "strict" or "union", not {default_graph!r}.')
@@ -124,13 +128,17 @@ class Session:
             raise Error(f'durability is "epoch" or "relaxed", not {durability!r}.')
         if retain not in ("relevant", "all"):
             raise Error(f'retain is "relevant" or "all", not {retain!r}.')
+        if read_only and path is None:
+            raise Error("Only a store can be opened read-only: a session in memory would stay empty.")
         self.default_graph: DefaultGraphs = default_graph or "strict"
         self.epoch = 0
         self.dictionary = Dictionary()
         self._views = Views()
         self._quads = Quads()
         self.terms = Terms(self.dictionary)
-        self._keeper = Keeper(self._quads, self.terms)
+        self.read_only = read_only
+        # A reader evaluates no delta rules: its contents come from the store, and need no quads in memory.
+        self._keeper = Keeper(Quads() if read_only else self._quads, self.terms)
         self._readers: dict[Content, list[View]] = {}
         self._later: dict[View, Deferred] = {}
         self._assertions = Assertions()
@@ -160,6 +168,7 @@ class Session:
                 retention,
                 durability,
                 sync_milliseconds,
+                read_only,
             )
             try:
                 self._open_store(store, default_graph, retain)
@@ -172,17 +181,14 @@ class Session:
         self.default_graph = store.default_graph(default_graph)
         store.load_quads()
         self.epoch = store.epoch
-        for name, text, base, since, refresh in _readable(store.views()):
-            parsed, plan = self._plan(text, base, volatile=False)
-            deferred = self._deferred(name, _refresh_of(refresh), since)
-            if deferred is not None:
-                store.deferred(name, deferred)
-            keep = self._keeper.keep if deferred is None else deferred.keep
-            content = keep(rewrite(kept_of(plan)), store.saved)
-            view = self._add_view(name, text, parsed, plan, content, deferred)
-            view.since = since if store.has(content) else store.save(name, content, view.epoch)
+        for listed in _readable(store.views()):
+            self._open_view(store, *listed)
         if retain == "all":
             self._quads.warm_all()
+        if self.read_only:
+            self._persistence = store
+            store.follow(self._follow)
+            return
         stored = [Source.from_note(self._feeds, note) for note in store.sources_noted()]
         for source in stored:
             self._assertions.add(source.name, store.rows(f"source/{source.name}"))
@@ -190,6 +196,55 @@ class Session:
         self._persistence = store
         for source in stored:
             self._feeds.start(source, watcher(source.kind, source.address, source.options))
+
+    def _open_view(
+        self, store: Persistence, name: str, text: str, base: str | None, since: int, refresh: str
+    ) -> None:
+        parsed, plan = self._plan(text, base, volatile=False)
+        deferred = self._deferred(name, _refresh_of(refresh), since)
+        if deferred is not None:
+            store.deferred(name, deferred)
+        keep = self._keeper.keep if deferred is None else deferred.keep
+        if deferred is not None and self.read_only:
+            keep = deferred.keeper.keep
+        content = keep(rewrite(kept_of(plan)), store.saved)
+        view = self._add_view(name, text, parsed, plan, content, deferred)
+        view.since = since
+        if not store.has(content):
+            if self.read_only:
+                view.failure = f"View {name!r} is not kept at present: the store's writer computes it anew."
+            else:
+                view.since = store.save(name, content, view.epoch)
+
+    def _follow(self) -> None:
+        """The store's writer has committed something: the session goes on to the store's last epoch."""
+        with self._advanced:
+            store = self._persistence
+            if self._closed or store is None:
+                return
+            at = {view: view.epoch for view in self._views.by_name.values()}
+            listed = {view[0]: view for view in store.views()}
+            self.epoch = store.advance()
+            now = {view[0]: view for view in store.views()}
+            for name in [name for name, view in listed.items() if now.get(name) != view]:
+                gone = self._views.by_name.pop(name)
+                self._release(gone)
+                gone.failure = f"View {name!r} was dropped or replaced by the store's writer."
+            stale = [view for view in self._views.by_name.values() if store.changed(view.content, at[view])]
+            for view in stale:
+                self._release_content(view)
+            for view in stale:
+                keeper = self._keeper if view.deferred is None else view.deferred.keeper
+                view.content = keeper.keep(rewrite(kept_of(view.plan)), store.saved)
+                self._readers.setdefault(view.content, []).append(view)
+            for entry in _readable(now.values()):
+                if entry[0] not in self._views.by_name:
+                    self._open_view(store, *entry)
+            for view, deferred in self._later.items():
+                store.deferred(view.name, deferred)
+            for view in self._views.by_name.values():
+                view.moved()
+            self._advanced.notify_all()
 
     # Data
 
@@ -442,7 +497,7 @@ class Session:
         """What a view needs that is refreshed later than at once."""
         if refresh == "immediate":
             return None
-        deferred = Deferred(name, refresh, epoch, self._quads, self.terms)
+        deferred = Deferred(name, refresh, epoch, Quads() if self.read_only else self._quads, self.terms)
         if self._strategies.carrier is not None:
             deferred.strategies.carrier = lambda: self._carrier(deferred.undone())
         return deferred
@@ -455,7 +510,8 @@ class Session:
         self._readers.setdefault(content, []).append(view)
         if deferred is not None:
             self._later[view] = deferred
-            deferred.start(partial(self._refresh_due, view))
+            if not self.read_only:
+                deferred.start(partial(self._refresh_due, view))
         return view
 
     def drop(self, name: str) -> None:
@@ -470,15 +526,20 @@ class Session:
             self._release(view)
 
     def _release(self, view: View) -> None:
+        if self._release_content(view) and view.deferred is not None:
+            self._later.pop(view).stop()
+
+    def _release_content(self, view: View) -> bool:
+        """Gives back what a view reads; whether that was not done before."""
         readers = self._readers.get(view.content, [])
-        if view in readers:
-            readers.remove(view)
-            if not readers:
-                del self._readers[view.content]
-            if view.deferred is not None:
-                self._later.pop(view).stop()
-            keeper = self._keeper if view.deferred is None else view.deferred.keeper
-            keeper.release(view.content)
+        if view not in readers:
+            return False
+        readers.remove(view)
+        if not readers:
+            del self._readers[view.content]
+        keeper = self._keeper if view.deferred is None else view.deferred.keeper
+        keeper.release(view.content)
+        return True
 
     def query(self, query: str, *, base: str | None = None, timeout_seconds: float | None = None) -> Answer:
         """Evaluates a query once, on the current epoch."""
@@ -557,6 +618,31 @@ class Session:
             [quad for quad in self._quads if quad not in unseen]
             + [quad for quad, weight in unseen.items() if weight < 0]
         )
+
+    def repair(self) -> list[str]:
+        """Looks at every file of the store, and computes anew the views whose files are damaged or missing.
+
+        Gives their names. Quads and terms cannot be computed: an error names their damaged file.
+        """
+        with self._lock:
+            self.ensure_open()
+            if self._persistence is None:
+                return []
+            damaged = self._persistence.damaged()
+            stale = [
+                view
+                for view in self._views.by_name.values()
+                if view.failure is None and self._persistence.reads(view.content, damaged)
+            ]
+            for view in stale:
+                self._release_content(view)
+            for view in stale:
+                keep = self._keeper.keep if view.deferred is None else view.deferred.keep
+                view.content = keep(rewrite(kept_of(view.plan)), None)
+                self._readers.setdefault(view.content, []).append(view)
+            for view in stale:
+                view.since = self._persistence.save(view.name, view.content, view.epoch, damaged)
+            return [view.name for view in stale]
 
     # Epochs
 

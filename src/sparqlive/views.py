@@ -401,6 +401,10 @@ class View(Result):
 
     # For the session
 
+    def moved(self) -> None:
+        """A reader's session has gone on: deltas are in the store."""
+        self._retained_from = self.epoch
+
     def no_change(self, epoch: int) -> Delta:
         return Delta(epoch, {}, self._decode)
 

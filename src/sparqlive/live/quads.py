@@ -535,6 +535,10 @@ class Quads:
             self._cold[key] = _Cold(disk, key)
             self.size += rows
 
+    def clear(self) -> None:
+        """Forgets everything; only where no plan reads."""
+        self.__init__()  # type: ignore[misc]
+
     def move(self, disk: QuadRuns, since: Sequence[Change]) -> None:
         """The quads are on disk anew, but for the changes since: what no plan reads is left there."""
         unread = {key for key in self._pairs if isinstance(key[0], int) and key not in self._read}

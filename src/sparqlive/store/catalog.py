@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -164,8 +164,7 @@ class Catalog:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing; synced when the block is left."""
-        if self.read_only:
-            raise StoreFailed(f"The store {self.directory} is open read-only: nothing can be changed here.")
+        self.ensure_writable()
         with self._said("written"):
             self._database.execute("BEGIN IMMEDIATE")
             try:
@@ -177,6 +176,10 @@ class Catalog:
                 raise
             if self._syncer is not None:
                 self._syncer.due = True
+
+    def ensure_writable(self) -> None:
+        if self.read_only:
+            raise StoreFailed(f"The store {self.directory} is open read-only: nothing can be changed here.")
 
     @contextmanager
     def snapshot(self) -> Iterator[Catalog]:
@@ -201,9 +204,16 @@ class Catalog:
         finally:
             self._database.execute("COMMIT")
 
-    def version(self) -> int:
-        """A number that changes when another process has committed something."""
-        return int(self._database.execute("PRAGMA data_version").fetchone()[0])
+    def renew(self) -> None:
+        """From now on, whatever is read is as of the last epoch there is now."""
+        if self._database.in_transaction:
+            self._database.execute("COMMIT")
+        self._database.execute("BEGIN")
+        self.epoch()
+
+    def poll(self) -> sqlite3.Connection:
+        """Another connection, which sees each commit."""
+        return _read_connection(self._path)
 
     # Meta
 
@@ -427,6 +437,32 @@ class Catalog:
 
     def add_batch(self, source: str, batch: int, epoch: int) -> None:
         self._database.execute("INSERT INTO batches VALUES (?, ?, ?)", (source, batch, epoch))
+
+
+class Poller:
+    """Looks, every so often, whether another process has committed something."""
+
+    def __init__(self, catalog: Catalog, on_change: Callable[[], None], seconds: float = 0.05) -> None:
+        self._database = catalog.poll()
+        self._on_change = on_change
+        self._seconds = seconds
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sparqlive-follow", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        seen = None
+        while not self._stopped.wait(self._seconds):
+            version = self._database.execute("PRAGMA data_version").fetchone()[0]
+            if version != seen:
+                seen = version
+                self._on_change()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        self._database.close()
 
 
 class _Syncer:

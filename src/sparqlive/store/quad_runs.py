@@ -69,6 +69,10 @@ class QuadRuns:
             self._segments.setdefault(segment.key, []).append(segment)
         self._cached: OrderedDict[tuple[int, int], Run] = OrderedDict()
 
+    def paths(self) -> set[str]:
+        """The files."""
+        return set(self._files)
+
     def sizes(self) -> Iterator[tuple[tuple[int, int], int]]:
         """Each graph and predicate, with its number of quads."""
         for key, segments in self._segments.items():

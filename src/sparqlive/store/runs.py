@@ -89,11 +89,11 @@ def _one(column: Any) -> Any:
 
 
 def check_file(path: Path, rows: int, size: int) -> None:
-    """Raises if a file is not there, has not the size it was written with, or not the rows."""
+    """Reads a file, and raises if it is not there, or has not the size or the rows it was written with."""
     with _Told(path):
         if path.stat().st_size != size:
             raise OSError(f"it has {path.stat().st_size} bytes and was written with {size}")
-        if rows != (found := pq.read_metadata(path).num_rows):
+        if rows != (found := len(pq.read_table(path, page_checksum_verification=True))):
             raise OSError(f"it has {found} rows and was written with {rows}")
 
 

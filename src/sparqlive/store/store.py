@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ import pyarrow as pa
 from sparqlive.errors import StoreFailed
 from sparqlive.store.catalog import Catalog, Durability, Rows, RunFile
 from sparqlive.store.compaction import QUADS, SMALL, Folded, Writer, fold, names_of, written_quads
-from sparqlive.store.locks import leased_epochs
+from sparqlive.store.locks import Lease, leased_epochs
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import (
     ROWS_A_FILE,
@@ -121,7 +121,10 @@ class Store:
         )
         self._attempts: set[Path] = set()
         self._made = 0
-        if not read_only:
+        self._lease: Lease | None = None
+        if read_only:
+            self._take_lease()
+        else:
             try:
                 self.remove_orphans()
             except BaseException:
@@ -129,7 +132,23 @@ class Store:
                 raise
 
     def close(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
         self.catalog.close()
+
+    # Reading beside the writer
+
+    def _take_lease(self) -> None:
+        """What the store has now stays until this reader goes on; not where it cannot leave a lease."""
+        with suppress(OSError):
+            self._lease = Lease(self.directory, 0)
+        self.catalog.renew()
+        self.read_until(self.catalog.epoch())
+
+    def read_until(self, epoch: int) -> None:
+        """Nothing before this epoch is read any more."""
+        if self._lease is not None:
+            self._lease.move(epoch)
 
     # Files
 
@@ -161,6 +180,7 @@ class Store:
     @contextmanager
     def attempt(self) -> Iterator[Path]:
         """A new directory for the files of one attempt at a commit; it is live inside the block."""
+        self.catalog.ensure_writable()
         self._made += 1
         path = self.directory / "runs" / f"{time.time_ns():x}-{os.getpid()}-{self._made}"
         self._attempts.add(path)
@@ -227,14 +247,14 @@ class Store:
         columns = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
         return Run(columns[:-1], columns[-1]), overlay
 
-    def check(self) -> list[DamagedRun]:
-        """The files that are not as they were written."""
-        found = []
+    def damaged(self) -> dict[str, DamagedRun]:
+        """The relations with a file that is not as it was written, and the error that names it."""
+        found = {}
         for run in self.catalog.runs():
             try:
                 check_file(self.directory / run.path, run.rows, run.bytes)
             except DamagedRun as error:
-                found.append(error)
+                found[run.relation] = error
         return found
 
     # Writing
