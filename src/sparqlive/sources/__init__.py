@@ -70,7 +70,9 @@ class Watcher(Protocol):
 
 # A kind is imported when it is used: what it needs need not be installed for the others.
 KINDS = {
+    "endpoint": "sparqlive.sources.endpoint:Endpoint",
     "file": "sparqlive.sources.file:File",
+    "ldes": "sparqlive.sources.ldes:EventStream",
     "web": "sparqlive.sources.web:Web",
 }
 
