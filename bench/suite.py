@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from bench import bsbm, closures, many_views, memory, parse, path3, pauses, star, window
+from bench import aggregates, bsbm, closures, many_views, memory, parse, path3, pauses, star, window
 from bench.measure import Report, duration, environment, figures_table, markdown_table, sizes_of, unjudged
 
 BENCHMARKS = {
@@ -26,6 +26,7 @@ BENCHMARKS = {
     "parse": parse,
     "window": window,
     "closures": closures,
+    "aggregates": aggregates,
 }
 RESULTS = Path(__file__).parent / "results" / "engine.md"
 

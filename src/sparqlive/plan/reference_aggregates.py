@@ -98,13 +98,13 @@ def _nearest_double(number: Fraction) -> float:
     try:
         return float(number) + 0.0
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 def _nearest_single(number: Fraction) -> float:
     """Of the singles around it the nearest one; of two, the one that ends in a zero bit."""
     if abs(number) >= Fraction(2) ** 128 - Fraction(2) ** 103:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
     size = abs(number)
     exponent = max(-149, size.numerator.bit_length() - size.denominator.bit_length() - 25)
     unit = Fraction(2) ** exponent

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import count
 
 from pyoxigraph import BlankNode, Literal, NamedNode
@@ -447,7 +448,18 @@ class _Translator:
         self, variable: Var, expression: al.Expression, source: op.Operator, scope: _Scope
     ) -> op.Operator:
         source, expression = self._marks(source, expression, scope)
-        return op.Extend(source, variable, expression)
+        if variable not in source.variables:
+            return op.Extend(source, variable, expression)
+        # Inside EXISTS, a variable that is passed in: the value must agree with the one around, if both are.
+        value, either = self._fresh("value"), self._fresh("either")
+        lacking = [al.Call("!", (al.Call("BOUND", (v,)),)) for v in (variable, value)]
+        agrees = reduce(
+            lambda left, right: al.Call("||", (left, right)), [*lacking, al.Call("SAMETERM", (variable, value))]
+        )
+        plan = op.Filter(agrees, op.Extend(source, value, expression))
+        plan = op.Extend(plan, either, al.Call("COALESCE", (value, variable)))
+        others = tuple(v for v in source.variables if v != variable)
+        return op.Extend(op.Project(plan, (*others, either)), variable, either)
 
     def _argument(
         self, aggregate: al.Aggregate, source: op.Operator, scope: _Scope
