@@ -454,9 +454,10 @@ class _Translator:
         value, either = self._fresh("value"), self._fresh("either")
         lacking = [al.Call("!", (al.Call("BOUND", (v,)),)) for v in (variable, value)]
         agrees = reduce(
-            lambda left, right: al.Call("||", (left, right)), [*lacking, al.Call("SAMETERM", (variable, value))]
+            lambda left, right: al.Call("||", (left, right)),
+            [*lacking, al.Call("SAMETERM", (variable, value))],
         )
-        plan = op.Filter(agrees, op.Extend(source, value, expression))
+        plan: op.Operator = op.Filter(agrees, op.Extend(source, value, expression))
         plan = op.Extend(plan, either, al.Call("COALESCE", (value, variable)))
         others = tuple(v for v in source.variables if v != variable)
         return op.Extend(op.Project(plan, (*others, either)), variable, either)
