@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyoxigraph import RdfFormat, Store
 from pyspark.sql import SparkSession
 
-from bench.measure import Report, Sizes, duration, number, run_alone, same, timed
+from bench.measure import Report, Sizes, duration, number, run_alone, same, timed, watched
 from sparqlive.spark.ingest import Ingested, ingest
 from sparqlive.spark.spark_session import start_session
 
@@ -208,7 +205,7 @@ def run(sizes: Sizes) -> Report:
         _, making = timed(lambda: write_triples(file, triples))
         spark, starting = timed(_session)
         try:
-            ingested, ours, memory = _watched(lambda: ingest(spark, file, None, folder / "runs"))
+            ingested, ours, memory = watched(lambda: ingest(spark, file, None, folder / "runs"))
         finally:
             spark.stop()
         peer, peer_quads = _peer(file, folder / "peer")
@@ -249,36 +246,6 @@ def _session() -> SparkSession:
 def _ready(number: int) -> int:
     """Run once by each worker, so that its start is not measured."""
     return number
-
-
-def _watched(action: Callable[[], Ingested]) -> tuple[Ingested, float, int]:
-    """The result, the seconds, and the most memory of this process and its children at one time."""
-    most = [0]
-    done = threading.Event()
-    process = psutil.Process()
-
-    def watch() -> None:
-        while not done.wait(0.2):
-            most[0] = max(
-                most[0], sum(_resident(found) for found in [process, *process.children(recursive=True)])
-            )
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        started = time.perf_counter()
-        result = action()
-        return result, time.perf_counter() - started, most[0]
-    finally:
-        done.set()
-        watcher.join()
-
-
-def _resident(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_info().rss)
-    except psutil.NoSuchProcess:
-        return 0
 
 
 def _peer(file: Path, folder: Path) -> tuple[float, int]:

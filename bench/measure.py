@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
+import psutil
 import pyoxigraph
 
 Sizes = Mapping[str, int]
@@ -84,6 +86,34 @@ def timed(action: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     result = action()
     return result, time.perf_counter() - start
+
+
+def watched(action: Callable[[], Any]) -> tuple[Any, float, int]:
+    """The result, the seconds, and the most memory of this process and its children at one time."""
+    most = [0]
+    done = threading.Event()
+    process = psutil.Process()
+
+    def watch() -> None:
+        while not done.wait(0.1):
+            family = [process, *process.children(recursive=True)]
+            most[0] = max(most[0], sum(map(_resident, family)))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        result, seconds = timed(action)
+        return result, seconds, most[0]
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def percentile(samples: Sequence[float], percent: float) -> float:

@@ -29,8 +29,8 @@ from sparqlive.store.compaction import QUADS
 from sparqlive.store.compactor import Compactor
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.store import TERMS, Commit, Sources, Store, TermRuns
-from sparqlive.zset.relation import Elsewhere, Row
-from sparqlive.zset.run import Column
+from sparqlive.zset.relation import Elsewhere, Relation, Row
+from sparqlive.zset.run import Column, Run
 
 if TYPE_CHECKING:
     from sparqlive.spark.ingest import Ingested
@@ -208,7 +208,7 @@ class Persistence:
     def _contents(self, content: Content, epoch: int, new: Set[str]) -> Iterator[Commit]:
         """What a content stores that is new, or not in the store, ready to be committed."""
         fresh = {
-            key: (width, dict(rows.items()))
+            key: (width, _whole(rows))
             for key, width, rows in content.relations()
             if key in new or self.store.catalog.base(key) is None
         }
@@ -430,6 +430,11 @@ def _of_failed(contents: Iterable[Content]) -> set[str]:
 
 def _changes(rows: Column) -> list[Change]:
     return [(s, p, o, g, w) for s, p, o, g, w in rows.tolist()]
+
+
+def _whole(rows: Any) -> dict[Row, int] | Run:
+    run = rows.whole() if isinstance(rows, Relation) else None
+    return dict(rows.items()) if run is None else run
 
 
 class Exported:

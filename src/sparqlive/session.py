@@ -806,6 +806,8 @@ class Session:
             with deferred.carried(self.epoch, failed.__setitem__) as changed:
                 if self._persistence is not None:
                     self._persistence.refresh(view.name, deferred, self.epoch, failed)
+            for choice in deferred.strategies.choices.values():
+                view.choice = (self.epoch, choice)
             rows = changed.get(view.content)
             delta = view.record(self.epoch, rows) if rows else view.no_change(self.epoch)
             self._mark_failed(failed, self.epoch)
@@ -871,6 +873,8 @@ class Session:
         inserted = sum(change[4] > 0 for change in changes)
         deltas = Deltas(number, changed, self._views)
         strategy, choices = self._strategies.summary(), dict(self._choices())
+        for name, choice in choices.items():
+            self._views[name].choice = (number, choice)
         return Epoch(number, inserted, len(changes) - inserted, ignored, deltas, strategy, choices)
 
     def _choices(self) -> Iterator[tuple[str, Choice]]:

@@ -15,8 +15,8 @@ from sparqlive.errors import SparkFailed
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Inputs, Maintained
 from sparqlive.live.quads import Change
-from sparqlive.zset.relation import Row
-from sparqlive.zset.zset import difference
+from sparqlive.zset.relation import Row, change_between
+from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
     from sparqlive.spark.carry import Carrier
@@ -25,11 +25,36 @@ Strategy = Literal["auto", "live", "spark", "rebuild"]
 
 # Below so many changed quads a batch is carried live without estimating: it takes milliseconds.
 ALWAYS_LIVE = 256
-_LIVE_SECONDS_A_ROW = 2e-5
-_SPARK_START_SECONDS = 12.0
-_SPARK_SECONDS = 2.5
-_SPARK_SECONDS_A_ROW = 2e-6
 _SMOOTHING = 0.3
+_SPARK_START_SECONDS = 12.0
+_WAYS = {"live": ("live",), "spark": ("spark",), "rebuild": ("rebuild in process", "rebuild on Spark")}
+"""The ways to carry out each strategy: a plan is rebuilt where that is cheaper."""
+_ON_SPARK = ("spark", "rebuild on Spark")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the costs of a plan follow: the quads that its patterns match, its rows, its derivations."""
+
+    quads: int
+    rows: int
+    derivations: int
+
+    def live(self, changed: int) -> float:
+        """Lookups for each changed row, and what they lead to: what a quad leads to on average."""
+        return changed * (1e-5 + 1e-6 * self.derivations / max(1, self.quads))
+
+    def spark(self, changed: int) -> float:
+        """A query is planned and started; the files are scanned for the keys of the changes."""
+        return 1.5 + 5e-7 * self.quads + 1e-5 * changed
+
+    def rebuild(self) -> float:
+        """In process, each quad is looked up, and each derivation made, one by one."""
+        return 2e-6 * self.quads + 5e-7 * self.derivations
+
+    def spark_rebuild(self) -> float:
+        """On Spark, quads are joined by columns; the rows are taken in and compared with those there are."""
+        return 1.5 + 1e-6 * self.quads + 2e-6 * self.rows
 
 
 @dataclass(frozen=True)
@@ -43,12 +68,14 @@ class Choice:
 
 
 class _Speeds:
-    """Measured speeds of one plan on this machine."""
+    """How many times as long as estimated each strategy took, lately."""
 
-    def __init__(self) -> None:
-        self.live_a_row = _LIVE_SECONDS_A_ROW
-        self.rebuild: float | None = None
-        self.spark: float | None = None
+    def __init__(self, known: Mapping[str, float]) -> None:
+        self.factors = dict(known)
+
+    def learn(self, strategy: str, factor: float) -> None:
+        old = self.factors.get(strategy)
+        self.factors[strategy] = factor if old is None else old + _SMOOTHING * (factor - old)
 
 
 class Strategies:
@@ -57,6 +84,7 @@ class Strategies:
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
         self._speeds: dict[str, _Speeds] = {}
+        self._machine = _Speeds({})
         self.carrier: Callable[[], Carrier] | None = None
         self.spark_started = False
         self.choices: dict[Maintained, Choice] = {}
@@ -65,34 +93,59 @@ class Strategies:
         self, maintained: Maintained, inputs: Inputs, changes: Sequence[Change], wanted: Strategy
     ) -> dict[Row, int]:
         """The delta of a plan's result by the wanted or the cheapest strategy."""
-        if wanted == "live" or (wanted == "auto" and len(changes) <= ALWAYS_LIVE):
+        if len(changes) <= ALWAYS_LIVE and wanted in ("auto", "live"):
+            maintained.carried = "live"
             return maintained.delta(inputs)
-        speeds = self._speeds.setdefault(maintained.key, _Speeds())
+        if maintained.key not in self._speeds:
+            self._speeds[maintained.key] = _Speeds(self._machine.factors)
+        speeds = self._speeds[maintained.key]
         rows = sum(len(given) for given in inputs.values())
-        estimates = self._estimates(maintained, speeds, rows)
+        costs = self._costs(maintained, rows)
+        expected = {way: seconds * speeds.factors.get(way, 1.0) for way, seconds in costs.items()}
+        if not self.spark_started:
+            expected |= {way: expected[way] + _SPARK_START_SECONDS for way in expected if way in _ON_SPARK}
+        cheapest = {
+            name: min((way for way in ways if way in expected), key=expected.__getitem__)
+            for name, ways in _WAYS.items()
+            if any(way in expected for way in ways)
+        }
+        estimates = {name: expected[way] for name, way in cheapest.items()}
         strategy = min(estimates, key=estimates.__getitem__) if wanted == "auto" else wanted
+        way = cheapest.get(strategy, strategy)
         reason = _reason(strategy, wanted, estimates, rows)
+        was_started = self.spark_started
         start = time.perf_counter()
         try:
-            delta = self._by(strategy, maintained, inputs, changes)
+            delta = self._by(way, maintained, inputs, changes)
         except SparkFailed as error:
             if wanted != "auto":
                 raise
-            strategy, reason = "live", f"live, because {error}"
+            strategy, way, reason = "live", "live", f"live, because {error}"
             delta = maintained.delta(inputs)
         seconds = time.perf_counter() - start
-        self._learn(speeds, strategy, rows, seconds)
+        if was_started or way not in _ON_SPARK:
+            for learner in (speeds, self._machine):
+                learner.learn(way, seconds / costs[way])
+        maintained.carried = strategy
         self.choices[maintained] = Choice(strategy, estimates, seconds, reason)
         return delta
 
+    def _costs(self, maintained: Maintained, changed: int) -> dict[str, float]:
+        """Seconds of each way by the sizes of things, before what was measured."""
+        sizes = Sizes(maintained.matching_quads() + changed, *self._keeper.size_of(maintained))
+        found = {"live": sizes.live(changed), "rebuild in process": sizes.rebuild()}
+        if self.carrier is not None and (not self.spark_started or _on_spark(maintained)):
+            found |= {"spark": sizes.spark(changed), "rebuild on Spark": sizes.spark_rebuild()}
+        return found
+
     def _by(
-        self, strategy: str, maintained: Maintained, inputs: Inputs, changes: Sequence[Change]
+        self, way: str, maintained: Maintained, inputs: Inputs, changes: Sequence[Change]
     ) -> dict[Row, int]:
-        if strategy == "live":
+        if way == "live":
             return maintained.delta(inputs)
-        if strategy == "rebuild" and (self.carrier is None or not self.spark_started):
+        if way == "rebuild in process":
             return self._changed(maintained, maintained.rebuilt())
-        on_spark = self._spark if strategy == "spark" else self._spark_rebuild
+        on_spark = self._spark if way == "spark" else self._spark_rebuild
         try:
             return on_spark(maintained, changes)
         except SparkFailed:
@@ -104,28 +157,6 @@ class Strategies:
     def summary(self) -> str:
         """The strategies of the last epoch in a word."""
         return "+".join(sorted({choice.strategy for choice in self.choices.values()})) or "live"
-
-    def _estimates(self, maintained: Maintained, speeds: _Speeds, rows: int) -> dict[str, float]:
-        found = {"live": rows * speeds.live_a_row}
-        known = speeds.rebuild if speeds.rebuild is not None else maintained.seconds_to_compute
-        if known is not None:
-            found["rebuild"] = known
-        if self.carrier is not None:
-            base = speeds.spark if speeds.spark is not None else _SPARK_SECONDS
-            start = 0.0 if self.spark_started else _SPARK_START_SECONDS
-            found["spark"] = start + base + rows * _SPARK_SECONDS_A_ROW
-        return found
-
-    def _learn(self, speeds: _Speeds, strategy: str, rows: int, seconds: float) -> None:
-        def blended(old: float | None, new: float) -> float:
-            return new if old is None else old + _SMOOTHING * (new - old)
-
-        if strategy == "live":
-            speeds.live_a_row = blended(speeds.live_a_row, seconds / max(1, rows))
-        elif strategy == "rebuild":
-            speeds.rebuild = blended(speeds.rebuild, seconds)
-        else:
-            speeds.spark = blended(speeds.spark, seconds)
 
     def _spark(self, maintained: Maintained, changes: Sequence[Change]) -> dict[Row, int]:
         assert self.carrier is not None
@@ -142,13 +173,20 @@ class Strategies:
         result, *states = self.carrier().contents(plans, changes, maintained.parameter_rows())
         old = maintained.state_rows()
         maintained.take(
-            {number: difference(new, old[number]) for number, new in zip(old, states, strict=True)}
+            {number: change_between(old[number], new) for number, new in zip(old, states, strict=True)}
         )
         return self._changed(maintained, result)
 
-    def _changed(self, maintained: Maintained, result: dict[Row, int]) -> dict[Row, int]:
+    def _changed(self, maintained: Maintained, result: dict[Row, int] | Run) -> dict[Row, int]:
         """The delta of a result that was computed from scratch: the difference to what is there."""
-        return difference(result, self._keeper.rows_of(maintained))
+        return change_between(self._keeper.rows_of(maintained), result)
+
+
+def _on_spark(maintained: Maintained) -> bool:
+    """Whether Spark can evaluate a plan; asked only where Spark is running, and so imported already."""
+    from sparqlive.spark.evaluate import uncovered
+
+    return uncovered(maintained.plan) is None
 
 
 def _reason(strategy: str, wanted: Strategy, estimates: Mapping[str, float], rows: int) -> str:

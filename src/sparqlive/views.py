@@ -267,6 +267,7 @@ class View(Result):
         self._columns = _Columns(plan, session.terms)
         self.since = session.epoch
         self.failure: str | None = None
+        self.choice: tuple[int, Choice] | None = None
         self._session = session
         self._decode = partial(_decoded, session.dictionary)  # one object for all deltas
         self._history: deque[Delta] = deque()
@@ -377,7 +378,19 @@ class View(Result):
     def explain(self) -> str:
         """The plan, its delta rules, what is stored and how large it is."""
         with self._session.reading():
-            return explain(self.content.shown(), self.content.sizes(), self.text)
+            return explain(self.content.shown(), self.content.sizes(), self.text, self._choice_lines())
+
+    def _choice_lines(self) -> list[str]:
+        """The last epoch for which there was something to choose: how it was carried, and why."""
+        if self.choice is None:
+            return ["none yet: every epoch was small, and carried live"]
+        epoch, choice = self.choice
+        estimates = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in choice.estimates.items())
+        return [
+            f"epoch {epoch}: {choice.strategy}, in {choice.seconds:.3g} s",
+            f"estimates: {estimates}",
+            choice.reason,
+        ]
 
     def stats(self) -> dict[str, Any]:
         """Numbers about the view: rows, bytes of state, the last epoch that changed it."""
@@ -390,7 +403,7 @@ class View(Result):
                 "refresh": self.refresh_setting,
                 "unseen_changes": 0 if self.deferred is None else len(self.deferred.gathered),
                 "last_epoch": last,
-                "strategy": "live",
+                "strategy": "+".join(sorted({plan.carried for plan in self.content.carried_by()})),
                 "failure": self.failure,
             }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -56,6 +57,73 @@ def test_the_choice_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
         session.check()
 
 
+def test_explain_and_stats_tell_the_last_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "ALWAYS_LIVE", 5)
+    rng = random.Random(8)
+    with sparqlive.open() as session:
+        view = session.view("optional", query("optional"))
+        assert "none yet" in view.explain()
+        assert view.stats()["strategy"] == "live"
+        epoch = session.apply(insert=[quad(rng) for _ in range(60)], strategy="rebuild")
+        choice = epoch.choices["optional"]
+        assert view.stats()["strategy"] == "rebuild"
+        told = view.explain().partition("last choice of a strategy\n")[2]
+        assert f"epoch {epoch.number}: rebuild" in told
+        assert all(name in told for name in choice.estimates)
+        assert choice.reason in told
+        session.apply(insert="<urn:one> <urn:p> <urn:more> .")
+        assert f"epoch {epoch.number}: rebuild" in view.explain(), "a small batch leaves nothing to choose"
+        deferred = session.view("later", query("optional"), refresh="manual")
+        session.apply(insert=[quad(rng) for _ in range(60)])
+        deferred.refresh()
+        assert f"epoch {session.epoch}:" in deferred.explain()
+        session.check()
+
+
+def test_estimates_follow_sizes_and_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "ALWAYS_LIVE", 1)
+    rng = random.Random(9)
+    with sparqlive.open() as session:
+        session._strategies.carrier = None
+        session.view("distinct", query("distinct"))
+
+        def estimates(count: int, how: strategies.Strategy = "live") -> Mapping[str, float]:
+            epoch = session.apply(insert=[quad(rng) for _ in range(count)], strategy=how)
+            return epoch.choices["distinct"].estimates
+
+        first = estimates(20)
+        assert set(first) == {"live", "rebuild"}, "Spark is not there"
+        factors = dict(session._strategies._machine.factors)
+        assert set(factors) == {"live"}
+        estimates(20, "rebuild")
+        assert set(session._strategies._machine.factors) == {"live", "rebuild in process"}
+        sizes = strategies.Sizes(quads=1_000, rows=10, derivations=100_000)
+        assert sizes.live(2) == 2 * sizes.live(1)
+        assert sizes.live(1) > strategies.Sizes(1_000, 10, 1_000).live(1), "a larger fan-out costs more"
+        session.check()
+
+
+@pytest.mark.parametrize("few", [0, 10**6], ids=["joined", "broadcast"])
+def test_large_batches_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """Many changes are read from files, and joined without being broadcast: the deltas are the same."""
+    from sparqlive.spark import carry
+
+    monkeypatch.setattr(carry, "_MANY", 3)
+    monkeypatch.setattr(carry, "FEW_CHANGES", few)
+    rng = random.Random(10)
+    with sparqlive.open(spark=spark) as session:
+        data = {quad(rng) for _ in range(30)}
+        session.load(data)
+        for name in ("distinct", "optional", "stored"):
+            session.view(name, query(name))
+        for how in ("spark", "live", "spark", "rebuild"):
+            come = {quad(rng) for _ in range(10)} - data
+            gone = set(rng.sample(sorted(data, key=str), 6))
+            session.apply(insert=come, delete=gone, strategy=how)  # type: ignore[arg-type]
+            data = (data - gone) | come
+            session.check()
+
+
 def test_an_unknown_strategy_is_refused() -> None:
     with sparqlive.open() as session, pytest.raises(sparqlive.Error, match="strategy"):
         session.apply(insert=[quad(random.Random(1))], strategy="magic")  # type: ignore[arg-type]
@@ -88,7 +156,7 @@ def test_an_empty_store_is_loaded_by_spark(spark: SparkSession, tmp_path: Path) 
 
 def test_when_spark_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strategies, "ALWAYS_LIVE", 1)
-    monkeypatch.setattr(strategies, "_LIVE_SECONDS_A_ROW", 1e6)
+    monkeypatch.setattr(strategies.Sizes, "spark", lambda *_: 1e-9)
     rng = random.Random(7)
     with sparqlive.open() as session:
         view = session.view("distinct", query("distinct"))

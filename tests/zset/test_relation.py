@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sparqlive.zset import relation as relation_module
-from sparqlive.zset.relation import KeyedRelation, Relation, Row
+from sparqlive.zset.relation import KeyedRelation, Relation, Row, change_between, rows_of
 from sparqlive.zset.run import Run
 
 values = st.sampled_from((-(2**63), -1, 0, 1, 2, 2**63 - 1))
@@ -240,3 +240,23 @@ def test_an_empty_run_is_no_run() -> None:
     assert relation.after(1) is None
     assert list(relation.rows_before()) == []
     assert relation.fan_out == 1.0
+
+
+def test_the_change_between_two_contents() -> None:
+    old = {(1, 2): 1, (3, 4): 2, (5, 6): 3}
+    new = {(1, 2): 1, (3, 4): 5, (7, 8): 1}
+    expected = {(3, 4): 3, (5, 6): -3, (7, 8): 1}
+    runs = [Relation(2, content).whole() for content in (old, new)]
+    assert runs[0] is not None
+    assert runs[1] is not None
+    assert (
+        change_between(runs[0], runs[1])
+        == change_between(old, runs[1])
+        == change_between(old, new)
+        == expected
+    )
+    assert rows_of(runs[1]) == new
+    loaded = Relation(2, runs[1])
+    assert dict(loaded.items()) == new
+    assert loaded.size() == (3, 7)
+    assert Relation(2).whole() is None

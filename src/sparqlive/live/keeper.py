@@ -22,6 +22,7 @@ from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.shapes import shape_of
 from sparqlive.sparql.algebra import Var
 from sparqlive.zset.relation import Relation, Row
+from sparqlive.zset.run import Run
 from sparqlive.zset.zset import without_zeros
 
 # Below this number views of one shape are cheaper each on its own: constants are the best keys.
@@ -74,6 +75,12 @@ class Content:
             return len(self.rows)
         assert self.maintained is not None
         return int(self.maintained.top_state().row_count())
+
+    def size(self) -> tuple[int, int]:
+        """About how many rows are in memory, and the sum of their weights."""
+        assert self.maintained is not None
+        held = self.rows if self.rows is not None else self.maintained.top_state()
+        return held.size() if isinstance(held, Relation) else (held.row_count(), held.row_count())
 
     def sizes(self) -> dict[int, tuple[int, int]]:
         """Rows and bytes of what is stored, by the number of the operator; the result under -1."""
@@ -358,13 +365,19 @@ class Keeper:
                     changed[whole] = whole.expand(changed)
         return changed
 
-    def rows_of(self, maintained: Maintained) -> dict[Row, int]:
+    def rows_of(self, maintained: Maintained) -> dict[Row, int] | Run:
         """The rows of a maintained plan before the epoch, with the parameters of a family's members."""
         single = self._single.get(maintained)
         if single is not None:
-            return dict(single.items())
+            run = single.rows.whole() if single.rows is not None else None
+            return dict(single.items()) if run is None else run
         members = self._family_of[maintained].members
         return {(*key, *row): weight for key, content in members.items() for row, weight in content.items()}
+
+    def size_of(self, maintained: Maintained) -> tuple[int, int]:
+        """About how many rows a maintained plan has, and the sum of their weights; of what is in memory."""
+        sizes = [content.size() for content in self._contents_of(maintained)]
+        return sum(rows for rows, _ in sizes), sum(weight for _, weight in sizes)
 
     def _contents_of(self, maintained: Maintained) -> list[Content]:
         single = self._single.get(maintained)

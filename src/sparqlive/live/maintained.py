@@ -6,7 +6,6 @@ Invariant: until `commit`, nothing of the state before the epoch is changed.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,10 +15,12 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import hash_of
-from sparqlive.zset.relation import Elsewhere, Relation, Row
+from sparqlive.sparql.algebra import Var
+from sparqlive.zset.relation import Elsewhere, Relation, Row, rows_of
+from sparqlive.zset.run import Run
 from sparqlive.zset.zset import difference, without_zeros
 
-Saved = Callable[[str, op.Operator], dict[Row, int] | Elsewhere | None]
+Saved = Callable[[str, op.Operator], dict[Row, int] | Run | Elsewhere | None]
 """Gives the content of a named relation, that of the operator, if it was saved or computed elsewhere."""
 
 Inputs = dict[int, Any]
@@ -45,7 +46,8 @@ class Maintained:
             functions.append((segment.source.number, segment.function))
         self._schedule = [gathering[number] for number in sorted(gathering)]
         self._member: Callable[..., None] | None = None
-        self.seconds_to_compute: float | None = None
+        self.carried = "live"
+        """How the last epoch that concerned the plan was carried to it."""
         self._elsewhere: dict[int, Elsewhere] = {}
         self._load_states(saved)
 
@@ -66,6 +68,8 @@ class Maintained:
                 self._fetch()
                 content = {}
                 self._compiler.content(source)(content)
+            if isinstance(content, Run) and not isinstance(state, Relation):
+                content = rows_of(content)
             state.load(content)
 
     def _fetch(self) -> None:
@@ -77,10 +81,8 @@ class Maintained:
     def compute(self) -> dict[Row, int]:
         """The whole result, from the quads as they are."""
         self._fetch()
-        start = time.perf_counter()
         result: dict[Row, int] = {}
         self._compiler.content(self._compiler.root)(result)
-        self.seconds_to_compute = time.perf_counter() - start
         return result
 
     def top_state(self) -> Any:
@@ -166,6 +168,15 @@ class Maintained:
         for node in self._compiler.nodes:
             if isinstance(node.operator, op.Scan | op.Names | op.Nodes):
                 yield node.number, node.operator
+
+    def matching_quads(self) -> int:
+        """About how many quads the patterns match, counted for each of them."""
+        nothing: frozenset[Var] = frozenset()
+        sizes = (
+            self._compiler.fan_out(leaf, nothing) if isinstance(leaf, op.Scan) else None
+            for _, leaf in self.leaves()
+        )
+        return sum(self._compiler.quads.size if size is None else int(size) for size in sizes)
 
     @property
     def compiler(self) -> Compiler:

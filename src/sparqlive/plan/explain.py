@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from sparqlive.plan import operators as op
@@ -40,20 +40,26 @@ _WIDTH = 100
 _INDEXES = "nothing but the quads' indexes"
 
 
-def explain(plan: op.Operator, sizes: Mapping[int, tuple[int, int]], text: str) -> str:
+def explain(
+    plan: op.Operator, sizes: Mapping[int, tuple[int, int]], text: str, choice: Sequence[str] = ()
+) -> str:
     """The query, its plan, its delta rules, what is stored, and the forms of its graph patterns.
+
+    `choice` are lines on how the view was carried, shown last.
 
     `sizes` gives rows and bytes by the operator's number (its place in post-order), the result under -1. A
     result that is kept as a product has its i-th part under -i; then the plan is shown as that product.
     """
     explanation = _Explanation(plan, sizes)
-    sections = {
+    sections: dict[str, Iterable[str]] = {
         "query": inspect.cleandoc(text).splitlines(),
         "plan": explanation.plan(),
         "delta rules": explanation.rules(),
         "stored": explanation.stored(),
         "graph patterns": explanation.graph_patterns(),
     }
+    if choice:
+        sections["last choice of a strategy"] = list(choice)
     blocks = [
         "\n".join([title, *(f"  {line}".rstrip() for line in lines)]) for title, lines in sections.items()
     ]

@@ -46,17 +46,19 @@ def delta(
     concerns: Callable[[op.Operator], bool] = lambda leaf: True,
     parameters: Sequence[Sequence[int]] = (),
     exceptions: Mapping[str, int] | None = None,
+    few: bool = True,
 ) -> Result:
     """The change of a plan's content.
 
     changes: s, p, o, g and w, +1 or -1, only what really changes. terms: of the quads before and after.
     `concerns` may tell that no change matches a leaf; the terms of the rules that start there are left out.
-    The others are as in `evaluate`.
+    The others are as in `evaluate`. few: the changes can be broadcast, and so can what they change.
     """
     check_covered(plan)
     with Views(quads_before.sparkSession) as views:
         before = views.frame(quads_before, scan.QUAD)
-        states = scan.Quads(before, views.frame(changes, (*scan.QUAD, WEIGHT)), id_of)
+        changed_quads = views.frame(changes, (*scan.QUAD, WEIGHT))
+        states = scan.Quads(before, changed_quads, id_of, few_changes=few)
         evaluation = Evaluation(views, states, Terms(views, terms, plan, id_of, exceptions or {}), parameters)
         changed = _Deltas(evaluation, concerns).made(plan)
         if changed is None:
@@ -97,7 +99,7 @@ class _Deltas:
                 return self.of(operator)
             case rules.Plus(terms):
                 parts = [part for term in terms if (part := self._rule(term, plan)) is not None]
-                return _sum(parts, plan)
+                return _sum(parts, plan, evaluation.quads.few_changes)
             case rules.Times(
                 (_, rules.Plus((rules.Of(State.DELTA, right), rules.Flips(op.LeftJoin() as outer))))
             ):
@@ -154,9 +156,9 @@ class _Deltas:
         return mark.from_right(self._evaluation, operator, changed)
 
 
-def _sum(parts: Sequence[Solutions], plan: op.Operator) -> Solutions | None:
+def _sum(parts: Sequence[Solutions], plan: op.Operator, few: bool) -> Solutions | None:
     """What a rule adds up is the change of an operator: as small as changes are."""
-    return replace(united(parts, plan.variables), small=True) if parts else None
+    return replace(united(parts, plan.variables), small=few) if parts else None
 
 
 def _tested(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -44,6 +45,8 @@ from sparqlive.spark.solutions import (
 from sparqlive.spark.terms import Terms
 from sparqlive.sparql.algebra import Term, Var
 
+_BROADCAST_BYTES = 10 << 20
+"""Spark's own default bound."""
 _COVERED = (
     *(op.Scan, op.Names, op.Nodes, op.Table, op.Parameters, op.Join, op.Filter, op.Extend, op.Project),
     *(op.Template, op.Union, op.LeftJoin, op.Semi, op.Mark, op.Distinct, op.Stored, op.Numbered, op.Group),
@@ -94,10 +97,16 @@ def evaluate(
     """
     check_covered(plan)
     with Views(quads.sparkSession) as views:
-        states = scan.Quads(views.frame(quads, scan.QUAD), None, id_of)
+        states = scan.Quads(views.frame(quads, scan.QUAD), None, id_of, are_broadcast=_are_broadcast(quads))
         evaluation = Evaluation(views, states, Terms(views, terms, plan, id_of, exceptions or {}), parameters)
         content = evaluation.content(plan, State.NEW, frozenset(plan.variables), None)
         return result(plan, content, views.session)
+
+
+def _are_broadcast(quads: DataFrame) -> bool:
+    """Whether Spark expects so few bytes that it broadcasts them where they are joined."""
+    expected: Any = quads._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+    return int(expected) < _BROADCAST_BYTES
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,11 @@ class Frame:
         source = f"{self._operand()} AS l {keyword} {other._operand()} AS r {condition}"
         return Frame(source, columns, hints=hints, joined=True)
 
+    def distributed(self, by: str) -> Frame:
+        """The same rows, those with one value of a column in one partition."""
+        wanted = f"/*+ REPARTITION({by}) */ {', '.join(self.columns)}"
+        return Frame(f"({self._query(wanted)})", self.columns)
+
     def broadcast(self, small: bool = True) -> Frame:
         return replace(self, small=small)
 

@@ -50,6 +50,8 @@ def outward(
     """The product of `start` and the factors, joined from it (or from the keys) outward.
 
     Variables that nobody reads any more are summed away before the next join, unless few rows are expected.
+    Where everything else is broadcast, the rows are distributed once by a variable that is read at the end:
+    each of these sums finds what it sums in one partition.
     """
     remaining = list(factors)
     running = start
@@ -62,7 +64,13 @@ def outward(
         if running is not None and plan.children:
             running = evaluation.shared(running)
         part = _part(evaluation, running, plan, state, needed | others | before, keys)
-        running = part if running is None else join(running, part)
+        if running is None:
+            lasting = [v for v in part.variables if v in part.always and v in needed]
+            summing = not needed.issuperset((*part.variables, *others))
+            spread = keys is None and remaining and lasting and summing and evaluation.quads.are_broadcast
+            running = part.of(part.frame.distributed(column(lasting[0]))) if spread else part
+        else:
+            running = join(running, part)
         running = narrowed(running, needed | others, sums=bool(remaining) and not running.small)
     assert running is not None
     return running

@@ -62,7 +62,7 @@ def _occurrences(evaluation: Evaluation, leaf: Counted, state: State, keys: Keys
         leaf.variables,
         always=leaf.always,
         plain=leaf.always,
-        small=state is State.DELTA or reached or not leaf.variables,
+        small=(state is State.DELTA and quads.few_changes) or reached or not leaf.variables,
     )
 
 

@@ -24,13 +24,30 @@ QUAD = ("s", "p", "o", "g")
 
 
 class Quads:
-    """The quads before and after a change; without one, the two are the same."""
+    """The quads before and after a change; without one, the two are the same.
 
-    def __init__(self, before: Frame, changes: Frame | None, id_of: Callable[[Term], int]) -> None:
+    are_broadcast: they are few enough that a join with any part of them needs no shuffle. few_changes: the
+    changes are.
+    """
+
+    def __init__(
+        self,
+        before: Frame,
+        changes: Frame | None,
+        id_of: Callable[[Term], int],
+        *,
+        are_broadcast: bool = False,
+        few_changes: bool = True,
+    ) -> None:
         self.id_of = id_of
+        self.few_changes = few_changes
+        self.are_broadcast = are_broadcast
         self.changes = changes
         old = before.select(*QUAD)
-        self._states = {State.OLD: old, State.NEW: old if changes is None else _changed(old, changes)}
+        self._states = {
+            State.OLD: old,
+            State.NEW: old if changes is None else _changed(old, changes, few_changes),
+        }
 
     def of(self, state: State) -> Frame:
         """The quads of a state, each with weight one; the changes with theirs."""
@@ -40,8 +57,8 @@ class Quads:
         return self._states[state].select(*QUAD, f"1L AS {WEIGHT}")
 
 
-def _changed(old: Frame, changes: Frame) -> Frame:
-    deleted = changes.where(f"{WEIGHT} < 0").select(*QUAD).broadcast()
+def _changed(old: Frame, changes: Frame, few: bool) -> Frame:
+    deleted = changes.where(f"{WEIGHT} < 0").select(*QUAD).broadcast(few)
     inserted = changes.where(f"{WEIGHT} > 0").select(*QUAD)
     return old.join(deleted, QUAD, "ANTI").union(inserted)
 
@@ -107,7 +124,7 @@ def _matches(evaluation: Evaluation, scan: op.Scan, state: State, keys: Keys | N
         scan.variables,
         always=scan.always,
         plain=scan.always,
-        small=state is State.DELTA or _is_reached(scan, keys),
+        small=(state is State.DELTA and quads.few_changes) or _is_reached(scan, keys),
     )
 
 

@@ -19,6 +19,8 @@ from sparqlive.spark.java import use_java
 QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 """The option of a driver's Java that leaves out of its log what nobody acts on."""
 _SETTINGS = {
+    # Weights are summed in many groups, for which the small map in front of the large one only costs time.
+    "spark.sql.codegen.aggregate.map.twolevel.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",

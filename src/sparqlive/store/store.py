@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ from sparqlive.store.runs import (
     sync,
     write_terms,
 )
-from sparqlive.zset.relation import Elsewhere
+from sparqlive.zset.relation import Elsewhere, Relation, rows_of
 from sparqlive.zset.run import Column, Run
 
 TERMS = "terms"
@@ -77,7 +78,7 @@ class TermRuns:
     def __init__(self, paths: Iterable[Path], known: TermRuns | None = None) -> None:
         """`known` has read some of the files already."""
         read = known._runs if known is not None else {}
-        self._runs: dict[Path, tuple[Column, Any] | None] = {path: read.get(path) for path in paths}
+        self._runs: dict[Path, tuple[Any, int, int, Any] | None] = {path: read.get(path) for path in paths}
 
     @property
     def is_read(self) -> bool:
@@ -88,19 +89,25 @@ class TermRuns:
         """Reads all files now."""
         for path, run in self._runs.items():
             if run is None:
-                self._runs[path] = read_terms(path)
+                self._runs[path] = self._read(path)
 
     def __call__(self, number: int) -> str | None:
         """The text of an id, if it is there."""
         for path, run in self._runs.items():
             if run is None:
-                run = self._runs[path] = read_terms(path)
-            ids, texts = run
-            place = int(np.searchsorted(ids, number))
-            if place < len(ids) and ids[place] == number:
-                text: str = texts[place].as_py()
-                return text
+                run = self._runs[path] = self._read(path)
+            ids, first, last, texts = run
+            if first <= number <= last:
+                place = bisect_left(ids, number)
+                if ids[place] == number:
+                    text: str = texts[place].as_py()
+                    return text
         return None
+
+    def _read(self, path: Path) -> tuple[Any, int, int, Any]:
+        """Ids, which a memoryview gives quickly one by one; the first and the last; the texts."""
+        ids, texts = read_terms(path)
+        return (ids.data, int(ids[0]), int(ids[-1]), texts) if len(ids) else (ids.data, 1, 0, texts)
 
 
 class Store:
@@ -317,19 +324,26 @@ class Store:
 
     @contextmanager
     def contents(
-        self, contents: Mapping[str, tuple[int, Rows]]
+        self, contents: Mapping[str, tuple[int, Rows | Run]]
     ) -> Iterator[tuple[list[RunFile], dict[str, tuple[int, Rows | None]]]]:
         """First contents as runs and bases: large ones are written as files, small ones are the catalog's."""
-        large = {name: given for name, given in contents.items() if given[0] and len(given[1]) > SMALL}
-        bases: dict[str, tuple[int, Rows | None]] = {**contents}
+        large: dict[str, tuple[int, Run]] = {}
+        bases: dict[str, tuple[int, Rows | None]] = {}
+        for name, (width, rows) in contents.items():
+            if isinstance(rows, Run):
+                run: Run | None = rows
+            else:
+                run = Relation(width, rows).whole() if width and len(rows) > SMALL else None
+            if run is not None and run.length > SMALL:
+                large[name] = (width, run)
+            else:
+                bases[name] = (width, rows_of(rows))
         if not large:
             yield [], bases
             return
         runs: list[RunFile] = []
         with self.attempt() as directory:
-            for name, (width, rows) in large.items():
-                columns = [np.fromiter(column, np.int64, len(rows)) for column in zip(*rows, strict=True)]
-                run = Run.sort(columns, np.fromiter(rows.values(), np.int64, len(rows)))
+            for name, (width, run) in large.items():
                 assert run.weights is not None
                 writer = Writer(self.directory, lambda: directory, name, width)
                 writer.add([*run.columns, run.weights])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sparqlive.zset.run import Column, Run
-from sparqlive.zset.zset import add_into
+from sparqlive.zset.zset import add_into, difference
 
 Row = tuple[int, ...]
 Layer = dict[Any, dict[Any, int]]
@@ -306,19 +306,22 @@ class Relation:
 
     __slots__ = ("_elsewhere", "arity", "overlay", "pending", "run")
 
-    def __init__(self, arity: int, weights: Mapping[Row, int] | Elsewhere | None = None) -> None:
+    def __init__(self, arity: int, weights: Mapping[Row, int] | Run | Elsewhere | None = None) -> None:
         self.arity = arity
         self.run: Run | None = None
         self.overlay: dict[Row, int] = {}
         self.pending: Mapping[Row, int] = {}
         self._elsewhere: Elsewhere | None = None
-        if weights:
+        if weights is not None:
             self.load(weights)
 
-    def load(self, weights: Mapping[Row, int] | Elsewhere) -> None:
+    def load(self, weights: Mapping[Row, int] | Run | Elsewhere) -> None:
         """Fills the relation, which is empty."""
         if isinstance(weights, Elsewhere):
             self._elsewhere = weights
+            return
+        if isinstance(weights, Run):
+            self.run = weights if weights.length else None
             return
         self.overlay = dict(weights)
         if _merge_is_due(len(self.overlay), None):
@@ -328,6 +331,13 @@ class Relation:
         assert self._elsewhere is not None
         self.run, self.overlay = self._elsewhere.fetch()
         self._elsewhere = None
+
+    def whole(self) -> Run | None:
+        """All rows as one run; a relation that is empty or without columns has none."""
+        if self._elsewhere is not None:
+            self._fetch()
+        self.merge()
+        return self.run
 
     @property
     def is_here(self) -> bool:
@@ -343,6 +353,13 @@ class Relation:
             if found:
                 weight += int(self.run.weights[position])
         return weight
+
+    def size(self) -> tuple[int, int]:
+        """About how many rows are in memory, and the sum of their weights."""
+        rows, weight = len(self.overlay), sum(self.overlay.values())
+        if self.run is not None and self.run.weights is not None:
+            rows, weight = rows + self.run.length, weight + int(self.run.weights.sum())
+        return rows, weight
 
     def stage(self, delta: Mapping[Row, int]) -> None:
         self.pending = delta
@@ -403,6 +420,20 @@ class Relation:
         """Memory in bytes: exact for the run, about 100 + 32 a column for a row of the overlay."""
         run = self.run.nbytes if self.run is not None else 0
         return run + (100 + 32 * self.arity) * len(self.overlay)
+
+
+def rows_of(content: Mapping[Row, int] | Run) -> dict[Row, int]:
+    """The rows of a run with their weights, one by one."""
+    return dict(Relation(0, content).items()) if isinstance(content, Run) else dict(content)
+
+
+def change_between(old: Mapping[Row, int] | Run, new: Mapping[Row, int] | Run) -> dict[Row, int]:
+    """What takes one content to another; of runs, the rows that stay are only compared."""
+    if not isinstance(new, Run) or not isinstance(old, Run):
+        return difference(rows_of(new), rows_of(old))
+    assert new.weights is not None and old.weights is not None
+    columns = [np.concatenate(pair) for pair in zip(new.columns, old.columns, strict=True)]
+    return rows_of(Run.sort(columns, np.concatenate((new.weights, -old.weights))))
 
 
 def _columns(rows: Sequence[Row], arity: int) -> list[Column]:

@@ -17,6 +17,7 @@ Column = npt.NDArray[np.int64]
 
 _ROWS_A_BUCKET = 4
 _HALF = 1 << 63
+_MANY = 10_000
 
 
 class Run:
@@ -114,8 +115,11 @@ class Run:
     def with_changes(self, rows: Sequence[Sequence[int]], changes: Sequence[int]) -> Run:
         """The run after adding `changes[i]` to the weight of `rows[i]`; rows are distinct.
 
-        Linear in the run for the copy, logarithmic a changed row: no sorting of what is sorted.
+        Linear in the run for the copy, logarithmic a changed row: no sorting of what is sorted. Many changes
+        are sorted together with the rows, by columns.
         """
+        if len(rows) > _MANY and len(rows) > self.length // 64:
+            return self._with_many_changes(rows, changes)
         order = sorted(range(len(rows)), key=lambda index: tuple(rows[index]))
         inserted_at: list[int] = []
         inserted: list[int] = []
@@ -152,6 +156,16 @@ class Run:
         else:
             assert all(changes[index] == 1 for index in inserted), "a set holds each row once"
         return Run(columns, weights)
+
+    def _with_many_changes(self, rows: Sequence[Sequence[int]], changes: Sequence[int]) -> Run:
+        added = np.array(rows, dtype=np.int64)
+        columns = [np.concatenate((own, added[:, i])) for i, own in enumerate(self.columns)]
+        weights = self.weights if self.weights is not None else np.ones(self.length, dtype=np.int64)
+        changed = Run.sort(columns, np.concatenate((weights, np.array(changes, dtype=np.int64))))
+        if self.weights is not None:
+            return changed
+        assert changed.weights is not None and (changed.weights == 1).all(), "a set holds each row once"
+        return Run(changed.columns)
 
     @property
     def nbytes(self) -> int:
