@@ -49,6 +49,13 @@ class Assertions:
     def count(self, source: str) -> int:
         return len(self._of[source])
 
+    def count_after(self, source: str, wanted: Mapping[Quad, int]) -> int:
+        """How many quads a source asserts when its wishes are fulfilled."""
+        own = self._of[source]
+        return len(own) + sum(
+            weight for quad, weight in wanted.items() if (own.weight_before(quad) > 0) != (weight > 0)
+        )
+
     # Epochs
 
     def resolve(

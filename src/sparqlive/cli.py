@@ -6,10 +6,12 @@ exit code 1. `docs/CLI.md` is written from the commands themselves (`python -m s
 
 from __future__ import annotations
 
+import json as json_module  # several commands have an option of that name
 import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
@@ -21,7 +23,7 @@ from rich.table import Table
 import sparqlive
 from sparqlive.pipeline import run_pipeline
 from sparqlive.pipeline_file import read_pipeline
-from sparqlive.progress import Progress
+from sparqlive.progress import Progress, duration
 from sparqlive.rdf.changes import Batch, parse_changes, read_changes
 from sparqlive.sparql.results import json_delta, tsv_term
 from sparqlive.views import GRAPH_FORMS, Answer, Delta, Epoch, View
@@ -285,13 +287,87 @@ def watch(
                 _print_delta(watched, epoch.number, changed.weights(), False, json)
 
 
+sources = typer.Typer(
+    help="Add, list and remove sources, which are watched while a pipeline runs on the store.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(sources, name="source")
+
+
+@sources.command("add")
+def add_source(
+    store: Store,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="Such as file, web, endpoint, ldes.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="A path, or an address on the Web.")],
+    name: Annotated[str | None, typer.Option(help="Its name; else the address.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="An option of the kind, see docs/SOURCES.md; values as JSON."
+        ),
+    ] = None,
+    default_graph: Default = None,
+) -> None:
+    """Add a source."""
+    options = dict(_source_option(given) for given in option or ())
+    with _open(store, default_graph) as session:
+        session.source(kind, address, name=name, **options)
+
+
+@sources.command("list")
+def list_sources(store: Store) -> None:
+    """List the sources: kind, number of quads, how long ago each was seen, version, and what went wrong.
+
+    Also while another process runs on the store.
+    """
+    with sparqlive.open(store, read_only=True) as session:
+        for source in session.sources.values():
+            status = source.status()
+            lag = status["lag_seconds"]
+            seen = "not seen yet" if lag is None else f"seen {duration(lag)} ago"
+            version = json_module.dumps(status["version"]) if status["version"] else "no version"
+            words = [source.name, source.kind, f"{status['quads']:,} quads", seen, version]
+            if status["error"] is not None:
+                since = datetime.fromtimestamp(status["stale_since"]).astimezone().isoformat(" ", "seconds")
+                words.append(f"stale since {since}: {status['error']}")
+            print("\t".join(words))
+
+
+@sources.command("remove")
+def remove_source(
+    store: Store, name: Annotated[str, typer.Argument(help="The source.")], default_graph: Default = None
+) -> None:
+    """Remove a source; what no other source asserts leaves with it."""
+    with _open(store, default_graph) as session:
+        source = session.sources.get(name)
+        if source is None:
+            known = ", ".join(session.sources) or "none"
+            raise sparqlive.Error(f"There is no source {name!r}. The sources are: {known}.")
+        source.remove()
+
+
 # What the commands share
 
 
 def _open(store: Path, default_graph: DefaultGraph | None) -> sparqlive.Session:
-    if default_graph is None:
-        return sparqlive.open(store)
-    return sparqlive.open(store, default_graph=default_graph.value)
+    """A session for one command: the store's sources are watched by `run` and `serve`."""
+    return sparqlive.open(
+        store, default_graph=None if default_graph is None else default_graph.value, watch=False
+    )
+
+
+def _source_option(given: str) -> tuple[str, Any]:
+    """NAME=VALUE: a value of JSON, or text as it is; a query may stand in a file."""
+    name, sign, value = given.partition("=")
+    if not sign:
+        raise sparqlive.Error(f"An option is NAME=VALUE, not {given!r}.")
+    if name == "query":
+        return name, _query_text(value)
+    try:
+        return name, json_module.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _lag(refresh: str) -> str | float:
@@ -395,6 +471,9 @@ def reference() -> str:
     context = command.make_context("sparqlive", [], resilient_parsing=True)
     for name, sub in cast("Any", command).commands.items():
         parts.append(f"## sparqlive {name}\n\n" + _help(sub, name, context))
+        inner = sub.make_context(name, [], parent=context, resilient_parsing=True)
+        for below, command_below in getattr(sub, "commands", {}).items():
+            parts.append(f"## sparqlive {name} {below}\n\n" + _help(command_below, below, inner))
     return "\n".join(parts)
 
 

@@ -19,18 +19,23 @@ from typing import TYPE_CHECKING, Any
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from sparqlive.errors import Error
-from sparqlive.sources import Changes, Content, Failed, Outcome, Unchanged, Version, Watcher
+from sparqlive.sources import Changes, Content, Failed, Outcome, Version, Watcher
 from sparqlive.sources.polling import retry_seconds, wait
 
 if TYPE_CHECKING:
-    from sparqlive.views import View
+    from sparqlive.views import Epoch, View
 
 _REFRESH_SECONDS = 60.0
+# When a source was last seen is written into the store at most so often, unless something else is written.
+_REMEMBER_SECONDS = 30.0
 _THREADS = 16  # for what sources do beside waiting: resolving names, parsing, committing
 
 
 class _Refused(Exception):  # noqa: N818 - noted already, as a failure of the source
     """What was reported could not be committed: the source begins again from its last version."""
+
+
+_STATE = ("quads", "version", "last_seen", "stale_since", "error")
 
 
 class Source:
@@ -45,11 +50,13 @@ class Source:
             self.graph = NamedNode(name if ":" in name else f"source:{name}")
         except ValueError as error:
             raise Error(f"The source cannot be named {name!r}, which makes no IRI: {error}.") from error
+        self.quads = 0
         self.version: Version | None = None
         self.last_seen: float | None = None
         self.stale_since: float | None = None
         self.error: str | None = None
         self.removed = False
+        self.remembered: float | None = None
         self._feeds = feeds
         self._asked = self._answered = 0
 
@@ -58,13 +65,20 @@ class Source:
         """A source as a store remembers it."""
         noted = json.loads(note)
         made = cls(feeds, noted["name"], noted["kind"], noted["address"], noted["options"])
-        made.version = noted["version"]
+        for state in _STATE:
+            setattr(made, state, noted.get(state, getattr(made, state)))
         return made
 
-    def note(self, version: Version | None = None) -> str:
-        """What a store remembers of a source."""
+    def note(self, **later: Any) -> str:
+        """What a store remembers of a source; `later` is what is true once it is written."""
         settings = {"name": self.name, "kind": self.kind, "address": self.address, "options": self.options}
-        return json.dumps({**settings, "version": version})
+        return json.dumps({**settings, **{state: getattr(self, state) for state in _STATE}, **later})
+
+    def seen(self, state: Mapping[str, Any]) -> None:
+        """The source is as its note says."""
+        for name in _STATE:
+            setattr(self, name, state[name])
+        self.remembered = state["last_seen"]
 
     def settings(self) -> tuple[str, str, dict[str, Any]]:
         return self.kind, self.address, self.options
@@ -92,7 +106,7 @@ class Source:
             "name": self.name,
             "kind": self.kind,
             "address": self.address,
-            "quads": self._feeds.count(self),
+            "quads": self.quads,
             "version": None if self.version is None else dict(self.version),
             "last_seen": self.last_seen,
             "lag_seconds": None if self.last_seen is None else max(0.0, time.time() - self.last_seen),
@@ -109,13 +123,16 @@ class Feeds:
 
     def __init__(
         self,
-        commit: Callable[[Source, Content | Changes], None],
+        commit: Callable[[Source, Content | Changes], Epoch | None],
         forget: Callable[[Source], None],
-        count: Callable[[Source], int],
+        remember: Callable[[Source], None],
     ) -> None:
         self._commit = commit
         self._forget = forget
-        self.count = count
+        self._remember = remember
+        self.watching = True
+        self.observer: Callable[[Source, Epoch, float], None] | None = None
+        """Hears of each epoch that a source made, and how many seconds it took."""
         self.by_name: dict[str, Source] = {}
         self._tasks: dict[Source, asyncio.Task[None]] = {}
         self._wakes: dict[Source, asyncio.Event] = {}
@@ -129,12 +146,16 @@ class Feeds:
 
     def start(self, source: Source, watcher: Watcher) -> None:
         self.by_name[source.name] = source
+        if not self.watching:
+            return
         loop = self._running()
         asyncio.run_coroutine_threadsafe(self._begin(source, watcher), loop).result()
 
     def refresh(self, source: Source, timeout_seconds: float) -> None:
         if self.by_name.get(source.name) is not source:
             raise Error(f"The source {source.name!r} has been removed.")
+        if not self.watching:
+            raise Error(f"The source {source.name!r} is not watched: open the session with watch=True.")
         asked = asyncio.run_coroutine_threadsafe(self._ask(source), self._running()).result()
         with self._answers:
             if not self._answers.wait_for(
@@ -148,7 +169,8 @@ class Feeds:
         if self.by_name.pop(source.name, None) is not source:
             raise Error(f"The source {source.name!r} has been removed already.")
         source.removed = True
-        asyncio.run_coroutine_threadsafe(self._end(source), self._running()).result()
+        if self.watching:
+            asyncio.run_coroutine_threadsafe(self._end(source), self._running()).result()
         self._forget(source)
         with self._answers:
             self._answers.notify_all()
@@ -164,6 +186,8 @@ class Feeds:
             self._thread.join()
             self._loop.close()
             self._loop = None
+            for source in self.by_name.values():
+                self._remember(source)
 
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
@@ -233,18 +257,29 @@ class Feeds:
     def _take(self, source: Source, outcome: Outcome) -> bool:
         """Commits what was reported, and notes how it went; False for what failed."""
         if isinstance(outcome, Content | Changes):
+            start = time.perf_counter()
             try:
-                self._commit(source, outcome)
+                epoch = self._commit(source, outcome)
             except Error as error:  # what the session refuses is the source's fault, and changes nothing
                 outcome = Failed(str(error))
+            else:
+                if epoch is not None and self.observer is not None:
+                    self.observer(source, epoch, time.perf_counter() - start)
+                return True
+        now = time.time()
         if isinstance(outcome, Failed):
+            known = source.error == outcome.reason
             source.error = outcome.reason
-            source.stale_since = source.stale_since or source.last_seen or time.time()
-            return False
-        if not isinstance(outcome, Unchanged) or outcome.version is not None:
-            source.version = outcome.version
-        source.last_seen, source.stale_since, source.error = time.time(), None, None
-        return True
+            source.stale_since = source.stale_since or source.last_seen or now
+        else:
+            known = source.error is None and outcome.version in (None, source.version)
+            known = known and now - (source.remembered or 0) < _REMEMBER_SECONDS
+            source.version = source.version if outcome.version is None else outcome.version
+            source.last_seen, source.stale_since, source.error = now, None, None
+        if not known:
+            source.remembered = now
+            self._remember(source)
+        return not isinstance(outcome, Failed)
 
 
 class Linked:

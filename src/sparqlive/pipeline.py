@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sparqlive.errors import Error, ViewExists
+from sparqlive.feeds import Source
 from sparqlive.pipeline_file import ChangesSource, Pipeline
 from sparqlive.progress import Progress, changed_views
 from sparqlive.rdf.changes import Batch, parse_changes
@@ -50,6 +51,7 @@ class Job:
         self._sinks: list[tuple[Sink, View, str]] = []
         self._failed: set[str] = set()
         self._stopping = threading.Event()
+        self._failure: Exception | None = None
         self._spark: Any = None
         self._exit = ExitStack()
 
@@ -104,11 +106,17 @@ class Job:
 
         An interrupt (Ctrl-C, SIGTERM) ends it after the batch under way; the next run goes on from there.
         """
-        from sparqlive.spark.stream import follow_files
-
         running: list[Following] = []
+        self.session.observe_sources(self._reported)
+        with self._lock:  # what sources brought before anybody observed them
+            for sink, view, name in self._sinks:
+                catch_up(sink, view, name)
         try:
+            if once:
+                self._refresh_sources()
             for source in self.pipeline.sources:
+                from sparqlive.spark.stream import follow_files
+
                 checkpoint = self.pipeline.store / "streams" / source.name
                 running.append(
                     follow_files(
@@ -122,21 +130,36 @@ class Job:
                     )
                 )
             with _interrupts_set(self._stopping):
-                self._wait_for(running)
+                self._wait_for(running, watching=not once and bool(self.session.sources))
         finally:
             interrupted = self._stopping.is_set()
             self._stopping.set()
             for following in running:
                 following.stop()
             self._finish()
+        if self._failure is not None:
+            raise self._failure
         if interrupted:
             self._progress.line(f"stopped at epoch {self.session.epoch}; another run goes on from there")
 
-    def _wait_for(self, running: Sequence[Following]) -> None:
-        """Until all have ended; an interrupt, or the first failure of one, ends the waiting."""
+    def _refresh_sources(self) -> None:
+        """Each of the store's sources is looked at once; one that fails is named, and keeps what it had."""
+        for source in list(self.session.sources.values()):
+            try:
+                source.refresh()
+            except Error as error:
+                self._progress.line(str(error))
+
+    def _wait_for(self, running: Sequence[Following], watching: bool) -> None:
+        """Until all have ended; an interrupt, or the first failure of one, ends the waiting.
+
+        The sources of the store are watched until there is an interrupt.
+        """
         waiting = list(running)
         try:
-            while waiting and not self._stopping.is_set():
+            while (waiting or watching) and not self._stopping.is_set():
+                if not waiting:
+                    self._stopping.wait(_LOOK_SECONDS)
                 waiting = [following for following in waiting if not following.wait(_LOOK_SECONDS)]
         except _Stopped:
             pass
@@ -155,18 +178,34 @@ class Job:
             start = time.perf_counter()
             epoch = self.session.apply(insert=batch.insert, delete=batch.delete, batch=(source, number))
             seconds = time.perf_counter() - start
-            if not epoch.inserted and not epoch.deleted:
-                return
-            changed = changed_views(epoch)
-            for sink, view, name in self._sinks:
-                if view.name in changed:
-                    sink.write(epoch.number, epoch.deltas[view.name].weights(), reset=False)
-                elif view.refresh_setting != "immediate":
-                    catch_up(sink, view, name)
-            self._progress.epoch(epoch, source, seconds)
-            self._report_failures()
-            if self._observer is not None:
-                self._observer(epoch)
+            if epoch.inserted or epoch.deleted:
+                self._hand_on(epoch, source, seconds)
+
+    def _reported(self, source: Source, epoch: Epoch, seconds: float) -> None:
+        try:
+            with self._lock:
+                self._hand_on(epoch, source.name, seconds)
+        except Exception as error:  # of a sink: the source did nothing wrong, and the job ends
+            self._failure = error
+            self._stopping.set()
+
+    def _hand_on(self, epoch: Epoch, source: str, seconds: float) -> None:
+        """An epoch goes to the sinks and to whoever looks on.
+
+        Where sources of the store make epochs too, one may come here before an earlier one does: a sink then
+        takes all that it misses.
+        """
+        changed = changed_views(epoch)
+        several = bool(self.session.sources)
+        for sink, view, name in self._sinks:
+            if view.name in changed and not several:
+                sink.write(epoch.number, epoch.deltas[view.name].weights(), reset=False)
+            elif several or view.refresh_setting != "immediate":
+                catch_up(sink, view, name)
+        self._progress.epoch(epoch, source, seconds)
+        self._report_failures()
+        if self._observer is not None:
+            self._observer(epoch)
 
     def _report_failures(self) -> None:
         for name, view in self.session.views.items():
@@ -190,7 +229,7 @@ def run_pipeline(
     """Runs a pipeline until it is interrupted, or with `once` until what is there has been applied."""
     with Job(pipeline, progress, observer) as job:
         job.prepare()
-        if pipeline.sources:
+        if pipeline.sources or job.session.sources:
             job.follow(once)
 
 

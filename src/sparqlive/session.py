@@ -10,7 +10,8 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -81,6 +82,7 @@ def open(  # noqa: A001 - always used as sparqlive.open
     history_epochs: int = HISTORY_EPOCHS,
     history_seconds: float | None = HISTORY_SECONDS,
     read_only: bool = False,
+    watch: bool = True,
 ) -> Session:
     """Opens a session: on the store in a directory, which is made if it is not there; or in memory.
 
@@ -92,6 +94,7 @@ def open(  # noqa: A001 - always used as sparqlive.open
     `retain="relevant"`: of a store's quads, those that views read are held in memory; "all": all.
     Deltas are kept for the last `history_epochs` epochs, and no longer than `history_seconds`.
     `read_only=True`: follows the epochs of the process that writes the store, and changes nothing.
+    `watch=False`: sources are listed, added and removed, but not looked at.
     """
     return Session(
         path,
@@ -103,6 +106,7 @@ def open(  # noqa: A001 - always used as sparqlive.open
         history_epochs=history_epochs,
         history_seconds=history_seconds,
         read_only=read_only,
+        watch=watch,
     )
 
 
@@ -121,6 +125,7 @@ class Session:
         history_epochs: int = HISTORY_EPOCHS,
         history_seconds: float | None = HISTORY_SECONDS,
         read_only: bool = False,
+        watch: bool = True,
     ) -> None:
         if default_graph not in (None, "strict", "union"):
             raise Error(f'default_graph is "strict" or "union", not {default_graph!r}.')
@@ -142,7 +147,8 @@ class Session:
         self._readers: dict[Content, list[View]] = {}
         self._later: dict[View, Deferred] = {}
         self._assertions = Assertions()
-        self._feeds = Feeds(self._reported, self._removed, lambda source: self._assertions.count(source.name))
+        self._feeds = Feeds(self._reported, self._removed, self._remember)
+        self._feeds.watching = watch
         self._linked: list[Linked] = []
         self._lock = threading.RLock()
         self._advanced = threading.Condition(self._lock)
@@ -338,7 +344,10 @@ class Session:
 
     @property
     def sources(self) -> Mapping[str, Source]:
-        """The sources by name."""
+        """The sources by name; read only, as the process that writes the store last noted them."""
+        if self.read_only and self._persistence is not None:
+            noted = [Source.from_note(self._feeds, note) for note in self._persistence.sources_noted()]
+            return {source.name: source for source in noted}
         return self._feeds.by_name
 
     def source(self, kind: str, address: str, *, name: str | None = None, **options: Any) -> Source:
@@ -380,11 +389,15 @@ class Session:
         self._linked.append(linked)
         return linked
 
-    def _reported(self, source: Source, outcome: SourceContent | SourceChanges) -> None:
+    def observe_sources(self, observer: Callable[[Source, Epoch, float], None]) -> None:
+        """From now on an observer hears of each epoch that a source made, and how many seconds it took."""
+        self._feeds.observer = observer
+
+    def _reported(self, source: Source, outcome: SourceContent | SourceChanges) -> Epoch | None:
         """A report of a source becomes an epoch; what it has already is no change."""
         with self._lock:
             if self._closed or source.removed:
-                return
+                return None
             wanted: dict[QuadIds, int] = {}
             if isinstance(outcome, SourceContent):
                 old = set(self._decoded(self._assertions.quads(source.name)))
@@ -393,8 +406,22 @@ class Session:
             else:
                 given = self._want(wanted, source.placed(outcome.delete), -1)
                 given += self._want(wanted, source.placed(outcome.insert), 1)
-            notes = {f"source/{source.name}": source.note(outcome.version)}
-            self._commit(wanted, given, "auto", source=source, notes=notes)
+            state = {
+                "quads": self._assertions.count_after(source.name, wanted),
+                "version": outcome.version,
+                "last_seen": time.time(),
+                "stale_since": None,
+                "error": None,
+            }
+            notes = {f"source/{source.name}": source.note(**state)}
+            epoch = self._commit(wanted, given, "auto", source=source, notes=notes)
+            source.seen(state)
+            return epoch if epoch.inserted or epoch.deleted else None
+
+    def _remember(self, source: Source) -> None:
+        with self._lock:
+            if not self._closed and not source.removed:
+                self._record(None, {f"source/{source.name}": source.note()})
 
     def _removed(self, source: Source) -> None:
         """All that a source asserts leaves in one epoch."""

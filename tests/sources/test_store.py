@@ -1,0 +1,144 @@
+"""The sources of a store: on the command line, beside another process, and while a pipeline runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sparqlive
+from sparqlive import cli
+from sparqlive.pipeline import Job
+from sparqlive.pipeline_file import read_pipeline
+from sparqlive.progress import Progress
+from tests.sources.server import Page, Site
+from tests.sources.test_file import wait_until
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        cli.main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert ended.value.code == code, err
+    return out if code == 0 else err
+
+
+def test_the_command_line(tmp_path: Path, site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "s"
+    site.pages["/"] = Page("<a:s> <a:p> 1, 2 .")
+    add = ["source", "add", "--store", store, "web", site.address + "/", "--name", "page"]
+    options = ["--option", "allow_private=true", "--option", "poll_interval_seconds=null"]
+    command(capsys, *add, *options, "--option", 'headers={"Authorization": "Bearer secret"}')
+    assert (
+        command(capsys, "source", "list", "--store", store)
+        == "page\tweb\t0 quads\tnot seen yet\tno version\n"
+    )
+    command(capsys, "query", "--store", store, "SELECT * { ?s ?p ?o }")
+    assert not site.asked, "commands do not watch"
+    with sparqlive.open(store) as session:
+        session.sources["page"].refresh()
+        assert site.asked[-1].headers["Authorization"] == "Bearer secret"
+    line = command(capsys, "source", "list", "--store", store)
+    assert re.match(r"page\tweb\t2 quads\tseen [0-9.]+ (ms|s) ago\t\{.*\"etag\"", line), line
+    assert "secret" not in line
+    assert "no source 'pages'" in command(capsys, "source", "remove", "--store", store, "pages", code=1)
+    command(capsys, "source", "remove", "--store", store, "page")
+    assert command(capsys, "source", "list", "--store", store) == ""
+    with sparqlive.open(store) as session:
+        assert len(session) == 0
+
+
+def test_wrong_options_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add = ["source", "add", "--store", tmp_path / "s"]
+    assert "NAME=VALUE" in command(capsys, *add, "web", "http://x/", "--option", "x", code=1)
+    assert "does not take" in command(capsys, *add, "web", "http://x/", "--option", "x=1", code=1)
+    assert "no kind of source" in command(capsys, *add, "pigeon", "http://x/", code=1)
+    assert "no address on the Web" in command(capsys, *add, "web", "x", code=1)
+    assert command(capsys, "source", "list", "--store", tmp_path / "s") == ""
+
+
+def test_another_process_sees_how_a_source_is(tmp_path: Path, site: Site) -> None:
+    def noted() -> dict[str, Any]:
+        with sparqlive.open(tmp_path / "s", read_only=True) as reader:
+            return reader.sources["page"].status()
+
+    site.pages["/"] = Page("<a:s> <a:p> 1, 2 .")
+    options = {"poll_interval_seconds": None, "allow_private": True, "name": "page"}
+    with sparqlive.open(tmp_path / "s") as session:
+        source = session.source("web", site.address + "/", **options)
+        source.refresh()
+        seen = noted()
+        assert (seen["quads"], seen["error"]) == (2, None)
+        assert source.last_seen is not None
+        assert source.last_seen - 30 < seen["last_seen"] <= source.last_seen
+        site.pages["/"] = lambda handler: handler.send(500)
+        with pytest.raises(sparqlive.Error, match="the server failed"):
+            source.refresh()
+        failed = noted()
+        assert "the server failed" in failed["error"]
+        assert (failed["quads"], failed["stale_since"]) == (2, source.last_seen)
+        site.pages["/"] = Page("<a:s> <a:p> 3 .")
+        source.refresh()
+        assert (noted()["error"], noted()["quads"]) == (None, 1)
+        with sparqlive.open(tmp_path / "s", read_only=True) as reader:
+            with pytest.raises(sparqlive.Error, match="read"):
+                reader.source("web", site.address + "/", name="other")
+            assert list(reader.sources) == ["page"]
+
+
+def test_state_survives(tmp_path: Path, site: Site) -> None:
+    options = {"poll_interval_seconds": None, "allow_private": True, "name": "page"}
+    with sparqlive.open(tmp_path / "s") as session, pytest.raises(sparqlive.Error, match="nothing there"):
+        session.source("web", site.address + "/", **options).refresh()
+    with sparqlive.open(tmp_path / "s", watch=False) as session:
+        source = session.sources["page"]
+        assert "nothing there" in (source.error or "")
+        with pytest.raises(sparqlive.Error, match="not watched"):
+            source.refresh()
+        source.remove()
+    with sparqlive.open(tmp_path / "s") as session:
+        assert not session.sources
+
+
+def pipeline(tmp_path: Path) -> Any:
+    (tmp_path / "all.rq").write_text("SELECT ?s ?o { ?s <a:p> ?o }")
+    text = 'store = "s"\n[views.all]\nquery = "all.rq"\n'
+    text += '[sinks.all]\nview = "all"\nkind = "json-lines"\npath = "out.jsonl"\n'
+    (tmp_path / "pipeline.toml").write_text(text)
+    return read_pipeline(tmp_path / "pipeline.toml")
+
+
+def rows(tmp_path: Path) -> int:
+    """How many rows the deltas in the sink come to."""
+    total = 0
+    for line in (tmp_path / "out.jsonl").read_text().splitlines():
+        delta = json.loads(line)
+        total = sum(change["weight"] for change in delta["changes"]) + (0 if delta["reset"] else total)
+    return total
+
+
+def test_a_pipeline_watches_the_sources_of_its_store(
+    tmp_path: Path, site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read = pipeline(tmp_path)
+    page = site.pages["/"] = Page("<a:s> <a:p> 1 .")
+    options = ["--option", "allow_private=true", "--option", "poll_interval_seconds=0.05"]
+    add = ["source", "add", "--store", tmp_path / "s", "--default-graph", "union", "web", site.address + "/"]
+    command(capsys, *add, *options)
+    command(capsys, "run", tmp_path / "pipeline.toml", "--once")
+    assert rows(tmp_path) == 1
+    epochs: list[int] = []
+    with Job(read, Progress(), lambda epoch: epochs.append(epoch.number)) as job:
+        job.prepare()
+        running = threading.Thread(target=job.follow, args=(False,))
+        running.start()
+        page.body = "<a:s> <a:p> 1, 2 ."
+        wait_until(lambda: len(epochs) == 1 and rows(tmp_path) == 2)
+        assert running.is_alive()
+        job._stopping.set()
+        running.join()
