@@ -13,6 +13,7 @@ Not to be trusted, and how the tests live with it:
   constant end that the graph does not hold: it gives nothing instead of the constant.
 - Negated property sets when both ends are bound already: it counts one where each triple counts (§18.4).
 - `<` and `>` between IRIs, which are errors (§17.3): it answers them.
+- COUNT(DISTINCT *) over a path: it counts the nodes between as if they were variables of the solution.
 - `*` with constant ends over empty data, GROUP_CONCAT of tagged strings, COUNT of errors, sums beyond
   64 bits.
 """
