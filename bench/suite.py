@@ -20,7 +20,7 @@ from bench.measure import Report, duration, environment, figures_table, markdown
 
 IN_PROCESS = (
     *("path3", "star", "bsbm", "many_views", "memory", "pauses", "parse", "window"),
-    *("closures", "aggregates"),
+    *("closures", "aggregates", "durability"),
 )
 ON_SPARK = ("spark_path3", "ingest", "choice", "growth")
 BENCHMARKS = (*IN_PROCESS, *ON_SPARK)
