@@ -179,23 +179,3 @@ def test_memory_is_columns_weights_and_a_small_directory() -> None:
     bag = Run.sort(columns(rows, 2), np.ones(4096, dtype=np.int64))
     assert 2 * 8 * 4096 <= run.nbytes <= 2 * 8 * 4096 + 4 * 4096 + 64
     assert bag.nbytes == run.nbytes + 8 * 4096
-
-
-@pytest.mark.parametrize("weighted", [False, True], ids=["set", "bag"])
-def test_many_changes_give_the_same_run_as_few(monkeypatch: pytest.MonkeyPatch, weighted: bool) -> None:
-    chance = np.random.default_rng(3)
-    rows = {(int(a), int(b)) for a, b in chance.integers(-50, 50, (400, 2))}
-    there = sorted(rows)[::2]
-    columns = [np.array(column, dtype=np.int64) for column in zip(*there, strict=True)]
-    run = Run.sort(columns, np.full(len(there), 2, dtype=np.int64) if weighted else None)
-    changed = sorted(rows)[::3]
-    changes = [(-2 if weighted else -1) if row in there else 1 for row in changed]
-    one_by_one = run.with_changes(changed, changes)
-    monkeypatch.setattr("sparqlive.zset.run._MANY", 0)
-    together = run.with_changes(changed, changes)
-    assert [column.tolist() for column in together.columns] == [c.tolist() for c in one_by_one.columns]
-    assert (together.weights is None) == (not weighted)
-    if weighted:
-        assert together.weights is not None
-        assert one_by_one.weights is not None
-        assert together.weights.tolist() == one_by_one.weights.tolist()

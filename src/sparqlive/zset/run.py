@@ -17,7 +17,6 @@ Column = npt.NDArray[np.int64]
 
 _ROWS_A_BUCKET = 4
 _HALF = 1 << 63
-_MANY = 10_000
 
 
 class Run:
@@ -115,59 +114,62 @@ class Run:
     def with_changes(self, rows: Sequence[Sequence[int]], changes: Sequence[int]) -> Run:
         """The run after adding `changes[i]` to the weight of `rows[i]`; rows are distinct.
 
-        Linear in the run for the copy, logarithmic a changed row: no sorting of what is sorted. Many changes
-        are sorted together with the rows, by columns.
+        Linear in the run for the copy, logarithmic a changed row, all in array operations: whoever looks on
+        waits for it.
         """
-        if len(rows) > _MANY and len(rows) > self.length // 64:
-            return self._with_many_changes(rows, changes)
-        order = sorted(range(len(rows)), key=lambda index: tuple(rows[index]))
-        inserted_at: list[int] = []
-        inserted: list[int] = []
-        removed: list[int] = []
-        weights = self.weights
-        if weights is not None:
-            weights = weights.copy()
-        firsts = np.array([rows[index][0] for index in order], dtype=np.int64)
-        lows = np.searchsorted(self.columns[0], firsts, side="left").tolist()
-        highs = np.searchsorted(self.columns[0], firsts, side="right").tolist()
-        for index, low, high in zip(order, lows, highs, strict=True):
-            position, found = (low, False) if low == high else self._within(rows[index], low, high)
-            if not found:
-                inserted_at.append(position)
-                inserted.append(index)
-            elif weights is None:
-                assert changes[index] == -1, "a set holds each row once"
-                removed.append(position)
-            else:
-                weights[position] += changes[index]
-                if weights[position] == 0:
-                    removed.append(position)
-        shift = np.searchsorted(np.array(removed, dtype=np.int64), np.array(inserted_at, dtype=np.int64))
-        places = np.array(inserted_at, dtype=np.int64) - shift
-        columns = []
-        for number, column in enumerate(self.columns):
-            kept = np.delete(column, removed) if removed else column
-            values = np.array([rows[index][number] for index in inserted], dtype=np.int64)
-            columns.append(np.insert(kept, places, values) if inserted else kept)
-        if weights is not None:
-            weights = np.delete(weights, removed) if removed else weights
-            added = np.array([changes[index] for index in inserted], dtype=np.int64)
-            weights = np.insert(weights, places, added) if inserted else weights
+        given = np.array(rows, dtype=np.int64).reshape(-1, len(self.columns))
+        order = np.lexsort(given.T[::-1])
+        given, weights = given[order], np.array(changes, dtype=np.int64)[order]
+        places, found = self._places(given)
+        if self.weights is None:
+            assert (weights == np.where(found, -1, 1)).all(), "a set holds each row once"
+            kept_weights, removed = None, places[found]
         else:
-            assert all(changes[index] == 1 for index in inserted), "a set holds each row once"
-        return Run(columns, weights)
+            kept_weights = self.weights.copy()
+            kept_weights[places[found]] += weights[found]
+            removed = places[found][kept_weights[places[found]] == 0]
+        inserted = ~found
+        at = places[inserted] - np.searchsorted(removed, places[inserted])
+        columns = [
+            _spliced(column, removed, at, given[inserted, number])
+            for number, column in enumerate(self.columns)
+        ]
+        if kept_weights is not None:
+            kept_weights = _spliced(kept_weights, removed, at, weights[inserted])
+        return Run(columns, kept_weights)
 
-    def _with_many_changes(self, rows: Sequence[Sequence[int]], changes: Sequence[int]) -> Run:
-        added = np.array(rows, dtype=np.int64)
-        columns = [np.concatenate((own, added[:, i])) for i, own in enumerate(self.columns)]
-        weights = self.weights if self.weights is not None else np.ones(self.length, dtype=np.int64)
-        changed = Run.sort(columns, np.concatenate((weights, np.array(changes, dtype=np.int64))))
-        if self.weights is not None:
-            return changed
-        assert changed.weights is not None and (changed.weights == 1).all(), "a set holds each row once"
-        return Run(changed.columns)
+    def _places(self, rows: Column) -> tuple[Column, npt.NDArray[np.bool_]]:
+        """Where each of some sorted rows is or would be inserted, and whether it is there."""
+        low = np.searchsorted(self.columns[0], rows[:, 0], side="left")
+        high = np.searchsorted(self.columns[0], rows[:, 0], side="right")
+        for number, column in enumerate(self.columns[1:], 1):
+            low, high = (
+                _search(column, rows[:, number], low, high, before=True),
+                _search(column, rows[:, number], low, high, before=False),
+            )
+        return low, low < high
 
     @property
     def nbytes(self) -> int:
         size = sum(column.nbytes for column in self.columns) + self._directory.nbytes
         return size + (self.weights.nbytes if self.weights is not None else 0)
+
+
+def _search(column: Column, values: Column, low: Column, high: Column, *, before: bool) -> Column:
+    """For each value: the first place of its own window where the column is not below it (or is above it)."""
+    low, high = low.copy(), high.copy()
+    open_ = np.flatnonzero(low < high)
+    while len(open_):
+        middle = (low[open_] + high[open_]) // 2
+        found, wanted = column[middle], values[open_]
+        right = found < wanted if before else found <= wanted
+        low[open_[right]] = middle[right] + 1
+        high[open_[~right]] = middle[~right]
+        open_ = open_[low[open_] < high[open_]]
+    return low
+
+
+def _spliced(column: Column, removed: Column, places: Column, values: Column) -> Column:
+    """A copy without some rows and with others, which are inserted where `places` says in what is left."""
+    kept = np.delete(column, removed) if len(removed) else column
+    return np.insert(kept, places, values) if len(places) else kept
