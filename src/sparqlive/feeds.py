@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
@@ -317,7 +318,8 @@ class Linked:
             for address in before - set(self._counts):
                 self.refused.pop(address, None)
                 if address in self._own:
-                    self._own.pop(address).remove()
+                    with suppress(Error):  # somebody else has removed it
+                        self._own.pop(address).remove()
             for address in set(self._counts) - before:
                 if self._known(address):
                     continue

@@ -195,6 +195,21 @@ def test_headers_of_a_source_go_to_its_origin_only(site: Site) -> None:
         assert other.asked[0].headers["X-Key"] is None
 
 
+def test_credentials_of_a_request_go_no_further(site: Site) -> None:
+    async def run() -> None:
+        async with Network(Reach(allow_private=True), site.address) as network:
+            await network.get(
+                site.address + "/", {"Authorization": "DPoP secret", "DPoP": "x", "Accept": "a/b"}
+            )
+
+    with serve() as other:
+        site.pages["/"] = redirect(other.address + "/")
+        asyncio.run(run())
+        assert site.asked[0].headers["DPoP"] == "x"
+        first = other.asked[0].headers
+        assert (first["Authorization"], first["DPoP"], first["Accept"]) == (None, None, "a/b")
+
+
 def test_https_does_not_become_http(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     command = [
@@ -352,6 +367,12 @@ def test_answers_that_are_not_whole_or_not_http(answer: bytes, site: Site) -> No
 
 
 def test_options_are_checked() -> None:
-    for wrong in ({"max_bytes": -1}, {"timeout_seconds": "x"}, {"allow_private": 1}, {"max_redirects": True}):
+    for wrong in (
+        {"max_bytes": -1},
+        {"timeout_seconds": "x"},
+        {"allow_private": 1},
+        {"max_redirects": True},
+        {"headers": {"A": 1}},
+    ):
         with pytest.raises(Error, match=next(iter(wrong))):
             Reach(**wrong)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpcore
 import httpx
@@ -27,10 +27,13 @@ import httpx
 from sparqlive.errors import Error
 
 _REDIRECTS = (301, 302, 303, 307, 308)
+_CREDENTIALS = ("authorization", "cookie", "dpop", "proxy-authorization")
 _PIECE_BYTES = 1 << 20
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _NAT64 = IPv6Network("64:ff9b::/96")
 _EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("2002::/16"), IPv6Network("2001::/32"))
+
+_Origin: TypeAlias = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,9 @@ class Reach:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
                 raise Error(f"{name} is a number that is not negative, not {value!r}.")
+        given = self.headers.items() if isinstance(self.headers, Mapping) else [(None, None)]
+        if not all(isinstance(name, str) and isinstance(value, str) for name, value in given):
+            raise Error("headers is a mapping of names to texts.")
         for name in ("allow_private", "remote_contexts"):
             if not isinstance(getattr(self, name), bool):
                 raise Error(f"{name} is true or false, not {getattr(self, name)!r}.")
@@ -115,7 +121,7 @@ class Network:
                 async with self._pool.stream(
                     method,
                     _core_url(target),
-                    headers=list(self._headers(target, headers).items()),
+                    headers=list(self._headers(target, headers or {}, _origin(checked_url(url))).items()),
                     content=content,
                 ) as answer:
                     found = _headers_of(answer)
@@ -133,9 +139,15 @@ class Network:
             target = self._redirected(target, found["location"])
             where = str(target)
 
-    def _headers(self, target: httpx.URL, headers: Mapping[str, str] | None) -> dict[str, str]:
-        given = {"User-Agent": "sparqlive", "Accept-Encoding": "gzip, deflate", **(headers or {})}
-        return {**given, **self.reach.headers} if _origin(target) == self._origin else given
+    def _headers(self, target: httpx.URL, headers: Mapping[str, str], asked: _Origin) -> dict[str, str]:
+        """What goes to a target: credentials of a request to the origin it was made for, and no other."""
+        found = {"user-agent": "sparqlive", "accept-encoding": "gzip, deflate"}
+        found.update((name.lower(), value) for name, value in headers.items())
+        if _origin(target) != asked:
+            found = {name: value for name, value in found.items() if name not in _CREDENTIALS}
+        if _origin(target) == self._origin:
+            found.update((name.lower(), value) for name, value in self.reach.headers.items())
+        return found
 
     def _redirected(self, target: httpx.URL, location: str) -> httpx.URL:
         self._budget.redirects -= 1
@@ -242,7 +254,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+def _origin(url: httpx.URL) -> _Origin:
     return url.scheme, url.host, url.port
 
 

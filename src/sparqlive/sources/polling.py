@@ -20,7 +20,7 @@ from sparqlive.sources import Content, Failed, Outcome, Report, Unchanged, Versi
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 300.0
 # How long a source may ask not to be looked at.
 _LONGEST_REST_SECONDS = 3600.0
-_MOST_LOOKS = 32
+_MOST_LOOKS = 128
 
 _places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
