@@ -50,6 +50,7 @@ _BROADCAST_BYTES = 10 << 20
 _COVERED = (
     *(op.Scan, op.Names, op.Nodes, op.Table, op.Parameters, op.Join, op.Filter, op.Extend, op.Project),
     *(op.Template, op.Union, op.LeftJoin, op.Semi, op.Mark, op.Distinct, op.Stored, op.Numbered, op.Group),
+    *(op.Window, op.Closure),
 )
 
 

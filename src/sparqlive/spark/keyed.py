@@ -21,7 +21,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import UNDEF
-from sparqlive.spark import group
+from sparqlive.spark import closure, group, window
 from sparqlive.spark.definition import Definition, Made, Row
 from sparqlive.spark.extend import with_terms
 from sparqlive.spark.solutions import WEIGHT, Solutions, arranged, column, keys_of, semi, text, united
@@ -33,10 +33,14 @@ if TYPE_CHECKING:
     from sparqlive.spark.evaluate import Evaluation
 
 
-def _definition(operator: op.Keyed) -> Definition:
+def _definition(evaluation: Evaluation, operator: op.Keyed) -> Definition:
     match operator:
         case op.Group():
             return group.definition(operator)
+        case op.Window():
+            return window.definition(operator)
+        case op.Closure():
+            return closure.definition(operator, evaluation.quads.id_of)
     raise AssertionError(type(operator).__name__)
 
 
@@ -56,7 +60,7 @@ def delta(evaluation: Evaluation, operator: op.Keyed, changed: Solutions) -> Sol
 
 def _redone(evaluation: Evaluation, operator: op.Keyed, old: Solutions | None, added: Solutions) -> Solutions:
     """The operator's rows over old + added, minus those over old."""
-    definition = _definition(operator)
+    definition = _definition(evaluation, operator)
     source = _before_and_after(operator.source.variables, old, added)
     frame = with_terms(evaluation, source, definition.read)
     texts = {v: text(v) for v in source.texts} | {v: f"a_{n}" for n, v in enumerate(definition.read)}
