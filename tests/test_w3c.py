@@ -9,6 +9,7 @@ refused is skipped with the refusal's sentence; the summary at the end of the ru
 from __future__ import annotations
 
 import random
+import re
 
 import pyoxigraph as ox
 import pytest
@@ -146,8 +147,9 @@ def strangers(quads: list[ox.Quad], rng: random.Random) -> list[ox.Quad]:
 def compare(test: EvaluationTest, view: sparqlive.View | sparqlive.Answer, way: str) -> None:
     actual = view.weights()
     expected = test.expected(view.variables)
-    if expected is None:
-        pytest.skip("expected results in CSV and TSV lose the types of terms")
+    if expected is None:  # CSV: what is written is compared
+        assert lines_of(view.serialize("csv")) == lines_of(test.expected_text()), f"{test.name}, {way}"
+        return
     if not same_solutions(actual, expected, lax=test.lax):
         raise AssertionError(
             f"{test.name}, {way}\n{test.query}\n  actual:   {show(actual)}\n  expected: {show(expected)}"
@@ -156,6 +158,15 @@ def compare(test: EvaluationTest, view: sparqlive.View | sparqlive.Answer, way: 
     if in_order is not None:
         listed = [tuple(solution.get(name) for name in view.variables) for solution in view.solutions()]
         assert same_order(listed, in_order), f"{test.name}, {way}: the order is {listed}, not {in_order}"
+
+
+def lines_of(text: str) -> tuple[str, list[str]]:
+    """The head and the rows in any order; the tests have no two blank nodes, so that a label is a label."""
+    head, *lines = BLANK_LABEL.sub("_:", text).splitlines()
+    return head, sorted(lines)
+
+
+BLANK_LABEL = re.compile(r"_:\w+")
 
 
 # The comparison itself

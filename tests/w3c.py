@@ -36,7 +36,11 @@ MANIFESTS = (
 UPDATE_MANIFEST = "sparql11/manifest-sparql11-update.ttl"
 FROM = re.compile(r"\bFROM\s+(?:NAMED\s+)?<([^<>]*)>", re.IGNORECASE)
 SYNTAX = {".ttl": ox.RdfFormat.TURTLE, ".rdf": ox.RdfFormat.RDF_XML, ".nt": ox.RdfFormat.N_TRIPLES}
-RESULTS = {".srx": ox.QueryResultsFormat.XML, ".srj": ox.QueryResultsFormat.JSON}
+RESULTS = {
+    ".srx": ox.QueryResultsFormat.XML,
+    ".srj": ox.QueryResultsFormat.JSON,
+    ".tsv": ox.QueryResultsFormat.TSV,
+}
 FLOATING = {XSD + "decimal", XSD + "double", XSD + "float"}
 
 
@@ -104,8 +108,11 @@ class EvaluationTest:
         document = Graph(self.root / name, BASE + name, fresh_blank_nodes=fresh)
         return [ox.Quad(*triple, graph) for triple in document.triples]
 
+    def expected_text(self) -> str:
+        return (self.root / self.result_file).read_text(encoding="utf-8")
+
     def expected(self, variables: Iterable[str]) -> Weights | None:
-        """The expected weights in the order of the given variables; None for CSV and TSV (no types)."""
+        """The expected weights in the order of the given variables; None for CSV, which has no types."""
         path = self.root / self.result_file
         if path.suffix in RESULTS:
             return from_results(path, RESULTS[path.suffix], tuple(variables))
@@ -135,8 +142,9 @@ def read_tests(root: Path) -> list[EvaluationTest]:
 
 
 def read_manifest(root: Path, name: str) -> Iterator[EvaluationTest]:
-    for manifest, graph, entry in entries(root, name, "QueryEvaluationTest"):
-        yield read_entry(root, manifest, graph, entry)
+    for kind in ("QueryEvaluationTest", "CSVResultFormatTest"):
+        for manifest, graph, entry in entries(root, name, kind):
+            yield read_entry(root, manifest, graph, entry)
 
 
 def entries(root: Path, name: str, kind: str) -> Iterator[tuple[str, Graph, Term]]:
