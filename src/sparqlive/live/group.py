@@ -42,7 +42,7 @@ class Groups:
             None if operator.member is None else columns.index(operator.member),
             terms.value,
         )
-        self._id_of = terms.dictionary.id_of
+        self._id_of = terms.id_of
         self._rows = Relation(len(columns))
         self._groups: dict[Row, _Known] = {}
         self.pending: Mapping[Row, int] = {}
@@ -72,7 +72,7 @@ class Groups:
         if not group.weight:
             return None
         id_of = self._id_of
-        return (*key, *[UNDEF if value is None else id_of(value.term) for value in group.results()])
+        return (*key, *[UNDEF if value is None else id_of(value) for value in group.results()])
 
     def _known(self, key: Row) -> _Known:
         """A group before it is touched."""

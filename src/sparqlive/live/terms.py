@@ -15,7 +15,7 @@ from sparqlive.rdf.dictionary import UNDEF, Dictionary, term_of
 from sparqlive.sparql.algebra import Constant, Expression, Var
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
 from sparqlive.sparql.ordering import blank_bytes, iri_bytes, order_bytes, string_bytes
-from sparqlive.sparql.values import Value, value_of
+from sparqlive.sparql.values import INTEGER, XSD, Value, value_of
 
 _CACHED_VALUES = 10_000
 
@@ -37,6 +37,12 @@ class Terms:
             self._values.clear()
         known = self._values[number] = value_of(term_of(self.dictionary.text(number)))
         return known
+
+    def id_of(self, value: Value) -> int:
+        """The id of a value's term. Of a computed integer no term is made: its text is known."""
+        if value.kind == INTEGER and value.is_computed:
+            return self.dictionary.enter(f'"{value.value}"^^<{XSD}integer>')
+        return self.dictionary.id_of(value.term)
 
     def order(self, number: int) -> tuple[bytes, bytes]:
         """The place of an id's term in the order of terms: its rank, and what follows among equals."""
@@ -77,11 +83,11 @@ class Terms:
             number = self.dictionary.id_of(expression.term)
             return lambda *_: number
         evaluate = compile_expression(expression, variables)
-        value, id_of = self.value, self.dictionary.id_of
+        value, id_of = self.value, self.id_of
 
         def bind(*ids: Any) -> int:
             try:
-                return id_of(evaluate([value(number) for number in ids]).term)
+                return id_of(evaluate([value(number) for number in ids]))
             except ExpressionError:
                 return UNDEF
 

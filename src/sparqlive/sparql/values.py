@@ -99,6 +99,11 @@ class Value:
         return term
 
     @property
+    def is_computed(self) -> bool:
+        """Whether no term has been made of the value yet: it will have the canonical form."""
+        return self._term is None
+
+    @property
     def lexical(self) -> str:
         """What STR answers: the IRI, the lexical form, or a blank node's label."""
         return self.term.value
