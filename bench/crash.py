@@ -254,7 +254,7 @@ class _Steps:
             (os, "fsync"),
             (os, "mkdir"),
             (Path, "unlink"),
-            (store.shutil, "rmtree"),  # type: ignore[attr-defined]
+            (shutil, "rmtree"),
         ):
             self._watch(owner, name)
 

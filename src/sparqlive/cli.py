@@ -101,10 +101,14 @@ def load(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="RDF documents, folders and globs.")],
     graph: Annotated[str | None, typer.Option(metavar="IRI", help="The graph that triples go into.")] = None,
     default_graph: Default = None,
+    runs: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="Where a new store has its runs, if not in its directory."),
+    ] = None,
 ) -> None:
     """Load RDF documents, plain or compressed, as one epoch."""
     progress = Progress()
-    with _open(store, default_graph) as session, progress.step("loading") as step:
+    with _open(store, default_graph, runs) as session, progress.step("loading") as step:
         epoch = session.load(files, graph=graph)
         step.result = f"epoch {epoch.number}, {epoch.inserted:,} new quads, {len(session):,} in all"
 
@@ -350,10 +354,10 @@ def remove_source(
 # What the commands share
 
 
-def _open(store: Path, default_graph: DefaultGraph | None) -> sparqlive.Session:
+def _open(store: Path, default_graph: DefaultGraph | None, runs: str | None = None) -> sparqlive.Session:
     """A session for one command: the store's sources are watched by `run` and `serve`."""
     return sparqlive.open(
-        store, default_graph=None if default_graph is None else default_graph.value, watch=False
+        store, default_graph=None if default_graph is None else default_graph.value, watch=False, runs=runs
     )
 
 

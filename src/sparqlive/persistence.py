@@ -7,6 +7,7 @@ result to anybody.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections import Counter
@@ -55,9 +56,14 @@ class Persistence:
         durability: Durability = "epoch",
         sync_milliseconds: int = 100,
         read_only: bool = False,
+        runs: str | os.PathLike[str] | None = None,
     ) -> None:
         self.store = Store(
-            directory, read_only=read_only, durability=durability, sync_milliseconds=sync_milliseconds
+            directory,
+            read_only=read_only,
+            durability=durability,
+            sync_milliseconds=sync_milliseconds,
+            runs=runs,
         )
         self._retention = retention
         self._quads = quads
@@ -275,7 +281,7 @@ class Persistence:
             for _, rows in catalog.changes(self._at):
                 self._quads.add(_changes(rows))
             if self._runs is None or self._runs.paths() != {run.path for run in runs}:
-                self._runs = QuadRuns(self.store.directory, runs, self._runs)
+                self._runs = QuadRuns(self.store.place, runs, self._runs)
                 log = catalog.changes(self.store.quads_epoch())
                 self._quads.move(self._runs, [change for _, rows in log for change in _changes(rows)])
         self._terms = self.store.terms(self._terms)
@@ -337,15 +343,17 @@ class Persistence:
 
         with self.store.attempt() as attempt:
             exceptions = dict(self._dictionary.exceptions)
-            directory = attempt / "ingest"
-            made = ingest(spark, paths, graph, directory, on_error=on_error, exceptions=exceptions)  # type: ignore[arg-type]
-            taken = self._taken(made)
+            folder = f"{attempt}/ingest"
+            target = self.store.place.text(folder)
+            made = ingest(spark, paths, graph, target, on_error=on_error, exceptions=exceptions)  # type: ignore[arg-type]
+            taken = self._taken(made, folder)
             if taken:  # a term of the dictionary has the id of another one in the files: that one gives way
-                directory = attempt / "again"
+                folder = f"{attempt}/again"
+                target = self.store.place.text(folder)
                 made = ingest(
-                    spark, paths, graph, directory, on_error=on_error, exceptions=exceptions | taken  # type: ignore[arg-type]
+                    spark, paths, graph, target, on_error=on_error, exceptions=exceptions | taken  # type: ignore[arg-type]
                 )  # fmt: skip
-            runs = self.store.written(directory, made.quad_files, made.term_files)
+            runs = self.store.written(folder, made.quad_files, made.term_files)
             self._dictionary.exceptions.update(made.exceptions)
             terms, known = self._new_terms()
             note = {"rejected": made.rejected, "seconds": dict(made.seconds)}
@@ -366,9 +374,9 @@ class Persistence:
         self._terms = self._dictionary.older = self.store.terms()
         return made
 
-    def _taken(self, made: Ingested) -> dict[str, int]:
+    def _taken(self, made: Ingested, folder: str) -> dict[str, int]:
         """New ids for terms of the files whose id stands for another term of the dictionary."""
-        files = TermRuns([Path(made.target) / file.path for file in made.term_files])
+        files = TermRuns(self.store.place, [f"{folder}/{file.path}" for file in made.term_files])
         taken = {}
         for number, text in self._dictionary.entries():
             other = files(number)

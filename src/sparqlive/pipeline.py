@@ -60,7 +60,10 @@ class Job:
             self._spark = start_spark(self.pipeline.master or "local[*]", self._progress)
         self.session: Session = self._exit.enter_context(
             open_session(
-                self.pipeline.store, spark=self._spark or self.pipeline.master, default_graph="union"
+                self.pipeline.store,
+                spark=self._spark or self.pipeline.master,
+                default_graph="union",
+                runs=self.pipeline.runs,
             )
         )
         return self

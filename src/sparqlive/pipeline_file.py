@@ -73,6 +73,8 @@ class SinkEntry:
 class Pipeline:
     file: Path
     store: Path
+    runs: str | None
+    """None: in the store's directory, or where the store was made to have them."""
     master: str | None
     """None: a local Spark, started only when there is need of it."""
     loads: tuple[Load, ...]
@@ -91,12 +93,21 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Error(f"{path}: this is not TOML: {error}.") from error
     reader = _Reader(str(path), file.parent)
-    known = {"store": str, "master": str, "load": dict, "sources": dict, "views": dict, "sinks": dict}
+    known = {
+        "store": str,
+        "runs": str,
+        "master": str,
+        "load": dict,
+        "sources": dict,
+        "views": dict,
+        "sinks": dict,
+    }
     top = reader.table("", text, known, required=("store",))
     views = tuple(reader.view(*entry) for entry in top.get("views", {}).items())
     return Pipeline(
         file,
         reader.place(top["store"]),
+        reader.path(top["runs"]) if "runs" in top else None,
         top.get("master"),
         tuple(reader.load(*entry) for entry in top.get("load", {}).items()),
         tuple(reader.source(*entry) for entry in top.get("sources", {}).items()),

@@ -83,6 +83,7 @@ def open(  # noqa: A001 - always used as sparqlive.open
     history_seconds: float | None = HISTORY_SECONDS,
     read_only: bool = False,
     watch: bool = True,
+    runs: str | os.PathLike[str] | None = None,
 ) -> Session:
     """Opens a session: on the store in a directory, which is made if it is not there; or in memory.
 
@@ -95,6 +96,8 @@ def open(  # noqa: A001 - always used as sparqlive.open
     Deltas are kept for the last `history_epochs` epochs, and no longer than `history_seconds`.
     `read_only=True`: follows the epochs of the process that writes the store, and changes nothing.
     `watch=False`: sources are listed, added and removed, but not looked at.
+    `runs`: a directory or URI (file, hdfs, s3a) for a new store's runs, which the workers of a cluster reach;
+    the catalog stays in the store's directory. A store keeps to what it was made with.
     """
     return Session(
         path,
@@ -107,6 +110,7 @@ def open(  # noqa: A001 - always used as sparqlive.open
         history_seconds=history_seconds,
         read_only=read_only,
         watch=watch,
+        runs=runs,
     )
 
 
@@ -126,6 +130,7 @@ class Session:
         history_seconds: float | None = HISTORY_SECONDS,
         read_only: bool = False,
         watch: bool = True,
+        runs: str | os.PathLike[str] | None = None,
     ) -> None:
         if default_graph not in (None, "strict", "union"):
             raise Error(f'default_graph is "strict" or "union", not {default_graph!r}.')
@@ -135,6 +140,8 @@ class Session:
             raise Error(f'retain is "relevant" or "all", not {retain!r}.')
         if read_only and path is None:
             raise Error("Only a store can be opened read-only: a session in memory would stay empty.")
+        if runs is not None and path is None:
+            raise Error("Only a store has runs: give its directory, too.")
         self.default_graph: DefaultGraphs = default_graph or "strict"
         self.epoch = 0
         self.dictionary = Dictionary()
@@ -175,6 +182,7 @@ class Session:
                 durability,
                 sync_milliseconds,
                 read_only,
+                runs,
             )
             try:
                 self._open_store(store, default_graph, retain)
@@ -1000,7 +1008,7 @@ def _local(path: str | os.PathLike[str]) -> Path:
         return Path(url2pathname(rest))
     raise Unsupported(
         f"A store cannot be at {text}: its catalog needs a local disk. "
-        f"Give a local directory; docs/CLUSTER.md says how workers reach its runs."
+        f"Give a local directory, and this address as runs=: docs/CLUSTER.md says more."
     )
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import sparqlive
 from sparqlive import strategies
+from sparqlive.store import place, store
 from tests.store.test_store import quad, query
 
 pytestmark = pytest.mark.spark
@@ -175,6 +176,32 @@ def test_when_spark_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) ->
         carried = session.apply(insert=[quad(rng) for _ in range(20)])
         assert carried.strategy == "live"
         assert "the cluster is gone" in carried.choices["distinct"].reason
+        session.check()
+
+
+@pytest.mark.parametrize("kind", [place.LocalPlace, place.RemotePlace])
+def test_runs_are_elsewhere(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type
+) -> None:
+    """Loaded, read and carried by Spark where the store was told to have its runs."""
+    if kind is place.RemotePlace:
+        monkeypatch.setattr(store, "place_at", kind)
+    rng = random.Random(12)
+    data = {quad(rng) for _ in range(15)}
+    (tmp_path / "data.nq").write_text("".join(f"{one} .\n" for one in data))
+    with sparqlive.open(tmp_path / "store", spark=spark, runs=(tmp_path / "far").as_uri()) as session:
+        assert session.load(str(tmp_path / "data.nq")).strategy == "spark"
+        assert {file.parent.name for file in (tmp_path / "far").rglob("*.parquet")} == {"quads", "terms"}
+        session.view("distinct", query("distinct"), strategy="spark")
+        come = {quad(rng) for _ in range(8)} - data
+        assert session.apply(insert=come, strategy="spark").strategy == "spark"
+        session.check()
+        session.compact()
+        session.apply(delete=come, strategy="rebuild")
+        session.check()
+    assert not (tmp_path / "store" / "runs").exists()
+    with sparqlive.open(tmp_path / "store") as session:
+        assert set(session.quads()) == data
         session.check()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from sparqlive.sparql.arrow import table
-from sparqlive.store.runs import sync
+from sparqlive.store.place import sync
 from sparqlive.views import TermRow
 
 

@@ -16,7 +16,7 @@ from pyoxigraph import Quad
 
 from sparqlive.errors import Error
 from sparqlive.rdf.changes import Batch, write_patch
-from sparqlive.store.runs import sync
+from sparqlive.store.place import sync
 from sparqlive.views import TermRow
 
 _END = re.compile(rb"\nTC \.\n# epoch (\d+)\n")  # a term's line ends are escaped: this stands in no literal

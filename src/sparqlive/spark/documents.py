@@ -20,6 +20,7 @@ from pyarrow import fs
 from pyoxigraph import RdfFormat
 
 from sparqlive.errors import Error
+from sparqlive.store.place import file_system
 
 PIECE_BYTES = 64 << 20
 _BLOCK_BYTES = 8 << 20
@@ -148,18 +149,6 @@ def _blocks_until(stream: Any, pending: bytes, limit: int | None) -> Iterator[by
 
 
 # Finding documents
-
-
-def file_system(name: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URI, and the path on it."""
-    scheme = _SCHEME.match(name)
-    if scheme is None:
-        return fs.LocalFileSystem(), name
-    try:
-        # Hadoop's name of the S3 protocol
-        return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", name)))
-    except (OSError, ValueError, NotImplementedError) as error:
-        raise Error(f"{name}: there is no file system for this address here: {error}.") from error
 
 
 def absolute(path: str) -> str:

@@ -38,7 +38,7 @@ from pyoxigraph import NamedNode, Quad, parse
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of
-from sparqlive.spark.documents import Document, Piece, absolute, file_system, find_documents, tasks_of
+from sparqlive.spark.documents import Document, Piece, absolute, find_documents, tasks_of
 from sparqlive.spark.ingest_parts import (
     Part,
     PartWriter,
@@ -61,6 +61,7 @@ from sparqlive.spark.ntriples import (
     numbered_labels,
     reason_of,
 )
+from sparqlive.store.place import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

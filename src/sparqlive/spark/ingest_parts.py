@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
-from sparqlive.spark.documents import PIECE_BYTES, file_system
+from sparqlive.spark.documents import PIECE_BYTES
 from sparqlive.spark.ntriples import Encoded, Ids, together
+from sparqlive.store.place import file_system
 
 ROWS_A_FILE = 1 << 20
 _SMALL_GROUP_ROWS = ROWS_A_FILE // 8

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from sparqlive.spark.documents import file_system
+from sparqlive.store.place import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

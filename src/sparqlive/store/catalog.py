@@ -86,7 +86,9 @@ class Catalog:
         read_only: bool = False,
         durability: Durability = "epoch",
         sync_milliseconds: int = 100,
+        first_meta: Mapping[str, str] | None = None,
     ) -> None:
+        """`first_meta` is recorded if the store is made now."""
         self.directory = directory
         self.read_only = read_only
         self._lock = None if read_only else WriterLock(directory)
@@ -99,7 +101,7 @@ class Catalog:
                     self._database.execute(
                         f"PRAGMA synchronous={'FULL' if durability == 'epoch' else 'NORMAL'}"
                     )
-                self._check_format()
+                self._check_format(first_meta or {})
             if durability == "relaxed" and not read_only:
                 self._syncer = _Syncer(self._path.with_name("catalog.sqlite-wal"), sync_milliseconds / 1000)
         except BaseException:
@@ -118,7 +120,7 @@ class Catalog:
             raise StoreFailed(f"There is no store at {self.directory}: only a writer makes one.")
         return _read_connection(self._path)
 
-    def _check_format(self) -> None:
+    def _check_format(self, first_meta: Mapping[str, str]) -> None:
         there = self._database.execute("SELECT name FROM sqlite_master WHERE name = 'meta'").fetchone()
         if there is None and not self.read_only:
             with self.transaction():
@@ -126,6 +128,8 @@ class Catalog:
                     if statement.strip():
                         self._database.execute(statement)
                 self.set_meta("format", str(FORMAT))
+                for key, value in first_meta.items():
+                    self.set_meta(key, value)
                 self.set_base("quads", 0, 4, None)
             return
         found = int((there and self.meta("format")) or 0)

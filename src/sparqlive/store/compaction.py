@@ -8,14 +8,14 @@ what is still as it was when the folding began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
 from sparqlive.store.catalog import Catalog, RunFile
+from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Segment, segments_of
 from sparqlive.store.runs import ROWS_A_FILE, read_columns, write_rows
 from sparqlive.zset.run import Column, Run
@@ -45,9 +45,9 @@ class Folded:
 class Writer:
     """Gathers sorted rows and writes them as files of a relation."""
 
-    def __init__(self, root: Path, directory: Callable[[], Path], relation: str, width: int) -> None:
-        self._root = root
-        self._directory = directory
+    def __init__(self, place: Place, folder: str, relation: str, width: int) -> None:
+        self._place = place
+        self._folder = folder
         self._relation = relation
         self._names = names_of(relation, width)
         self._waiting: list[Sequence[Column]] = []
@@ -71,9 +71,9 @@ class Writer:
         named = dict(zip(self._names, columns, strict=True))
         first = tuple(int(column[0]) for name, column in named.items() if name != "w")
         stem = self._relation.replace("/", "-")
-        path = self._directory() / f"{stem}-{len(self.runs):05d}.parquet"
-        size = write_rows(path, {name: named[name] for name in _file_order(self._names)})
-        self.runs.append(RunFile(str(path.relative_to(self._root)), self._relation, self._size, size, first))
+        path = f"{self._folder}/{stem}-{len(self.runs):05d}.parquet"
+        size = write_rows(self._place, path, {name: named[name] for name in _file_order(self._names)})
+        self.runs.append(RunFile(path, self._relation, self._size, size, first))
         self._waiting, self._size = [], 0
 
 
@@ -88,9 +88,7 @@ def _file_order(names: Sequence[str]) -> Sequence[str]:
     return ("s", "p", "o", "g") if names[0] == "p" else names
 
 
-def fold(
-    root: Path, directory: Callable[[], Path], catalog: Catalog, relation: str, epoch: int
-) -> Folded | None:
+def fold(place: Place, folder: str, catalog: Catalog, relation: str, epoch: int) -> Folded | None:
     """Folds the changes of a relation up to an epoch into its content; None if the relation is not there."""
     base = catalog.base(relation)
     if base is None:
@@ -98,7 +96,7 @@ def fold(
     runs = catalog.runs(relation)
     folded = Folded(relation, base.width, epoch, base.epoch, [run.path for run in runs])
     changes, folded.epoch = _changes(catalog, relation, base.epoch, epoch, base.width)
-    writer = Writer(root, directory, relation, base.width)
+    writer = Writer(place, folder, relation, base.width)
     if base.rows is not None:
         changes = _summed([base.rows, changes], base.width)
     if not runs:
@@ -109,7 +107,7 @@ def fold(
         writer.flush()
         folded.runs = writer.runs
         return folded
-    _fold_files(root, relation, base.width, runs, changes, writer, folded)
+    _fold_files(place, relation, base.width, runs, changes, writer, folded)
     folded.runs = writer.runs
     return folded
 
@@ -144,7 +142,7 @@ def _write(writer: Writer, relation: str, rows: Column) -> None:
 
 
 def _fold_files(
-    root: Path,
+    place: Place,
     relation: str,
     width: int,
     runs: Sequence[RunFile],
@@ -154,7 +152,7 @@ def _fold_files(
 ) -> None:
     """Goes over the segments in order. A file that a change falls into is written anew, whole."""
     if relation == QUADS:
-        segments: Sequence[Segment] = segments_of(root, runs)
+        segments: Sequence[Segment] = segments_of(place, runs)
     else:
         segments = [Segment(run.path, 0, run.rows, run.first) for run in runs]  # type: ignore[arg-type]
     bounds = [0, *(_rows_before(changes, segment.first) for segment in segments[1:]), len(changes)]
@@ -166,7 +164,7 @@ def _fold_files(
             if last and (relation != QUADS or last[:2] == [*segment.first[:2]]):
                 writer.flush()  # a new file must not reach over rows that stay where they are
             continue
-        columns = read_columns(root / segment.path, names_of(relation, width), segment.start, segment.stop)
+        columns = read_columns(place, segment.path, names_of(relation, width), segment.start, segment.stop)
         rows = _merged(relation, width, columns, changes[start:stop])
         writer.add(rows)
         last = [int(column[-1]) for column in rows] if len(rows[0]) else last
@@ -224,10 +222,10 @@ def _rows_before(changes: Column, first: Sequence[int]) -> int:
 
 
 def written_quads(
-    root: Path, directory: Path, parts: Iterator[tuple[Column, Column, Column, Column]]
+    place: Place, folder: str, parts: Iterator[tuple[Column, Column, Column, Column]]
 ) -> list[RunFile]:
     """Quads given as columns s, p, o, g in order of p, g, s, o, as files."""
-    writer = Writer(root, lambda: directory, QUADS, 4)
+    writer = Writer(place, folder, QUADS, 4)
     for s, p, o, g in parts:
         writer.add((p, g, s, o))
     writer.flush()

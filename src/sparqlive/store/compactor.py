@@ -79,11 +79,11 @@ class Compactor:
 
     def run(self, everything: bool) -> None:
         """Folds what pays, or everything; the caller does not hold the session's lock."""
-        with self._one_at_a_time, self._store.attempt() as directory:
+        with self._one_at_a_time, self._store.attempt() as folder:
             with self._store.catalog.snapshot() as snapshot:
                 relations = [name for name in snapshot.bases() if everything or _pays(snapshot, name)]
-                terms = self._store.fold_terms(snapshot, directory)
-                folded = list(self._store.fold(snapshot, directory, relations))
+                terms = self._store.fold_terms(snapshot, folder)
+                folded = list(self._store.fold(snapshot, folder, relations))
                 runs = {run.path: run for run in snapshot.runs(QUADS)}
                 term_runs = {run.path: run for run in snapshot.runs(TERMS)}
             for one in folded:
@@ -93,9 +93,9 @@ class Compactor:
             made, replaced, _ = terms
             term_runs = {path: run for path, run in term_runs.items() if path not in replaced}
             term_runs |= {run.path: run for run in made}
-            root = self._store.directory
-            quads = QuadRuns(root, list(runs.values()), self._quads)
-            dictionary = TermRuns([root / path for path in term_runs], self._terms)
+            place = self._store.place
+            quads = QuadRuns(place, list(runs.values()), self._quads)
+            dictionary = TermRuns(place, term_runs, self._terms)
             if self._terms is not None and self._terms.is_read:
                 dictionary.read()
             with self._lock:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from sparqlive.store.catalog import RunFile
+from sparqlive.store.place import Place
 from sparqlive.store.runs import read_columns
 from sparqlive.zset.run import Run
 
@@ -38,14 +38,14 @@ class Segment:
         return self.first[1], self.first[0]
 
 
-def segments_of(directory: Path, runs: Iterable[RunFile]) -> list[Segment]:
+def segments_of(place: Place, runs: Iterable[RunFile]) -> list[Segment]:
     """The segments of all files, in order of predicate, graph, subject and object."""
-    found = [segment for run in runs for segment in _segments_of(directory, run)]
+    found = [segment for run in runs for segment in _segments_of(place, run)]
     return sorted(found, key=lambda segment: segment.first)
 
 
-def _segments_of(directory: Path, run: RunFile) -> Iterator[Segment]:
-    predicates, graphs = read_columns(directory / run.path, ("p", "g"))
+def _segments_of(place: Place, run: RunFile) -> Iterator[Segment]:
+    predicates, graphs = read_columns(place, run.path, ("p", "g"))
     edges = (np.flatnonzero((predicates[1:] != predicates[:-1]) | (graphs[1:] != graphs[:-1])) + 1).tolist()
     for start, stop in zip([0, *edges], [*edges, len(predicates)], strict=True):
         # Only at the start of a file a predicate and graph may go on from another file.
@@ -56,14 +56,14 @@ def _segments_of(directory: Path, run: RunFile) -> Iterator[Segment]:
 class QuadRuns:
     """The quads on disk as of one epoch."""
 
-    def __init__(self, directory: Path, runs: Sequence[RunFile], known: QuadRuns | None = None) -> None:
+    def __init__(self, place: Place, runs: Sequence[RunFile], known: QuadRuns | None = None) -> None:
         """`known` has looked into some of the files already."""
-        self._directory = directory
+        self._place = place
         self._files: dict[str, list[Segment]] = {}
         self._segments: dict[tuple[int, int], list[Segment]] = {}
         for run in runs:
             found = known._files.get(run.path) if known is not None else None
-            self._files[run.path] = found if found is not None else list(_segments_of(directory, run))
+            self._files[run.path] = found if found is not None else list(_segments_of(place, run))
         everything = [segment for segments in self._files.values() for segment in segments]
         for segment in sorted(everything, key=lambda segment: segment.first):
             self._segments.setdefault(segment.key, []).append(segment)
@@ -81,7 +81,7 @@ class QuadRuns:
     def read(self, key: tuple[int, int]) -> Run:
         """The pairs of subject and object of a graph and predicate."""
         parts = [
-            read_columns(self._directory / segment.path, ("s", "o"), segment.start, segment.stop)
+            read_columns(self._place, segment.path, ("s", "o"), segment.start, segment.stop)
             for segment in self._segments[key]
         ]
         return Run([np.ascontiguousarray(np.concatenate(columns)) for columns in zip(*parts, strict=True)])

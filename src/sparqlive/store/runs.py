@@ -7,9 +7,7 @@ given to anybody; pages carry checksums, so that damage is an error and never ot
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparqlive.errors import StoreFailed
+from sparqlive.store.place import Place
 from sparqlive.zset.run import Column
 
 ROWS_A_FILE = 1_000_000
@@ -24,37 +23,45 @@ ROWS_A_FILE = 1_000_000
 ROWS_A_GROUP = 131_072
 
 
-def write_rows(path: Path, columns: dict[str, Column]) -> int:
+def write_rows(place: Place, name: str, columns: dict[str, Column]) -> int:
     """Writes a sorted relation of integers; the bytes it takes."""
-    table = pa.table({name: pa.array(column, pa.int64()) for name, column in columns.items()})
-    return _write(path, table)
+    table = pa.table({title: pa.array(column, pa.int64()) for title, column in columns.items()})
+    return _write(place, name, table)
 
 
-def write_terms(path: Path, ids: Column, texts: Any) -> int:
+def write_terms(place: Place, name: str, ids: Column, texts: Any) -> int:
     """Writes terms sorted by id."""
     order = np.argsort(ids, kind="stable")
     table = pa.table({"id": pa.array(ids[order], pa.int64()), "term": texts.take(pa.array(order))})
-    return _write(path, table)
+    return _write(place, name, table)
 
 
-def _write(path: Path, table: pa.Table) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, compression="zstd", row_group_size=ROWS_A_GROUP, write_page_checksum=True)
-    sync(path)
-    return path.stat().st_size
+def _write(place: Place, name: str, table: pa.Table) -> int:
+    pq.write_table(
+        table,
+        place.path(name),
+        filesystem=place.files,
+        compression="zstd",
+        row_group_size=ROWS_A_GROUP,
+        write_page_checksum=True,
+    )
+    place.sync(name)
+    return place.size(name)
 
 
-def read_columns(path: Path, names: Sequence[str], start: int = 0, stop: int | None = None) -> list[Column]:
+def read_columns(
+    place: Place, name: str, names: Sequence[str], start: int = 0, stop: int | None = None
+) -> list[Column]:
     """The columns of a file as arrays, or a part of their rows."""
-    with _Told(path):
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+    with _Told(place, name):
+        file = pq.ParquetFile(place.path(name), filesystem=place.files, page_checksum_verification=True)
         try:
             if stop is None:
                 table = file.read(columns=list(names))
-                return [table.column(name).to_numpy() for name in names]
+                return [table.column(title).to_numpy() for title in names]
             groups, skipped = _groups(file, start, stop)
             table = file.read_row_groups(groups, columns=list(names)).slice(start - skipped, stop - start)
-            return [table.column(name).to_numpy() for name in names]
+            return [table.column(title).to_numpy() for title in names]
         finally:
             file.close()
 
@@ -72,10 +79,15 @@ def _groups(file: Any, start: int, stop: int) -> tuple[list[int], int]:
     return groups, skipped
 
 
-def read_terms(path: Path) -> tuple[Column, Any]:
+def read_terms(place: Place, name: str) -> tuple[Column, Any]:
     """The ids of a terms file, sorted, and the texts as an Arrow array."""
-    with _Told(path):
-        table = pq.read_table(path, columns=["id", "term"], page_checksum_verification=True)
+    with _Told(place, name):
+        table = pq.read_table(
+            place.path(name),
+            filesystem=place.files,
+            columns=["id", "term"],
+            page_checksum_verification=True,
+        )
         return table.column("id").to_numpy(), _one(table.column("term"))
 
 
@@ -88,19 +100,20 @@ def _one(column: Any) -> Any:
     )
 
 
-def check_file(path: Path, rows: int, size: int) -> None:
+def check_file(place: Place, name: str, rows: int, size: int) -> None:
     """Reads a file, and raises if it is not there, or has not the size or the rows it was written with."""
-    with _Told(path):
-        if path.stat().st_size != size:
-            raise OSError(f"it has {path.stat().st_size} bytes and was written with {size}")
-        if rows != (found := len(pq.read_table(path, page_checksum_verification=True))):
+    with _Told(place, name):
+        if size != (found := place.size(name)):
+            raise OSError(f"it has {found} bytes and was written with {size}")
+        table = pq.read_table(place.path(name), filesystem=place.files, page_checksum_verification=True)
+        if rows != (found := len(table)):
             raise OSError(f"it has {found} rows and was written with {rows}")
 
 
 class DamagedRun(StoreFailed):
     """A run is missing or damaged; `path` says which."""
 
-    def __init__(self, path: Path, error: Exception) -> None:
+    def __init__(self, path: str, error: Exception) -> None:
         super().__init__(
             f"The run {path} of the store is missing or damaged: {error}. `sparqlive check --repair` "
             f"computes views again from the quads; quads and terms must come from a copy of the store."
@@ -111,8 +124,8 @@ class DamagedRun(StoreFailed):
 class _Told:
     """Errors of reading a file name it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, place: Place, name: str) -> None:
+        self._path = place.text(name)
 
     def __enter__(self) -> None:
         pass
@@ -120,13 +133,3 @@ class _Told:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError | pa.ArrowException):
             raise DamagedRun(self._path, error) from error
-
-
-def sync(path: Path) -> None:
-    """Brings a file, and then the directory that names it, to the disk."""
-    for target in (path, path.parent):
-        descriptor = os.open(target, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -9,7 +9,6 @@ from is there when the store is opened again; what it did not return from is the
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from sparqlive.errors import StoreFailed
 from sparqlive.store.catalog import Catalog, Durability, Rows, RunFile
 from sparqlive.store.compaction import QUADS, SMALL, Folded, Writer, fold, names_of, written_quads
 from sparqlive.store.locks import Lease, leased_epochs
+from sparqlive.store.place import LocalPlace, Place, address_of, new_folder, place_at
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import (
     ROWS_A_FILE,
@@ -32,7 +32,6 @@ from sparqlive.store.runs import (
     check_file,
     read_columns,
     read_terms,
-    sync,
     write_terms,
 )
 from sparqlive.zset.relation import Elsewhere, Relation, rows_of
@@ -75,10 +74,11 @@ class Sources:
 class TermRuns:
     """Terms on disk: a file is read when an id is first looked for, and searched in memory."""
 
-    def __init__(self, paths: Iterable[Path], known: TermRuns | None = None) -> None:
+    def __init__(self, place: Place, paths: Iterable[str], known: TermRuns | None = None) -> None:
         """`known` has read some of the files already."""
+        self._place = place
         read = known._runs if known is not None else {}
-        self._runs: dict[Path, tuple[Any, int, int, Any] | None] = {path: read.get(path) for path in paths}
+        self._runs: dict[str, tuple[Any, int, int, Any] | None] = {path: read.get(path) for path in paths}
 
     @property
     def is_read(self) -> bool:
@@ -104,9 +104,9 @@ class TermRuns:
                     return text
         return None
 
-    def _read(self, path: Path) -> tuple[Any, int, int, Any]:
+    def _read(self, path: str) -> tuple[Any, int, int, Any]:
         """Ids, which a memoryview gives quickly one by one; the first and the last; the texts."""
-        ids, texts = read_terms(path)
+        ids, texts = read_terms(self._place, path)
         return (ids.data, int(ids[0]), int(ids[-1]), texts) if len(ids) else (ids.data, 1, 0, texts)
 
 
@@ -118,25 +118,46 @@ class Store:
         read_only: bool = False,
         durability: Durability = "epoch",
         sync_milliseconds: int = 100,
+        runs: str | os.PathLike[str] | None = None,
     ) -> None:
+        """`runs`: an address for the runs of a new store, in place of its directory."""
         self.directory = Path(directory)
+        address = None if runs is None else address_of(runs)
+        made_with = {} if address is None else {"runs": address, "runs_folder": new_folder()}
+        if address is not None:
+            place_at(address, "")  # refused before anything is made
         self.catalog = Catalog(
             self.directory,
             read_only=read_only,
             durability=durability,
             sync_milliseconds=sync_milliseconds,
+            first_meta=made_with,
         )
-        self._attempts: set[Path] = set()
+        self._attempts: set[str] = set()
         self._made = 0
         self._lease: Lease | None = None
-        if read_only:
-            self._take_lease()
-        else:
-            try:
+        try:
+            self.place = self._place(address)
+            if read_only:
+                self._take_lease()
+            else:
                 self.remove_orphans()
-            except BaseException:
-                self.catalog.close()
-                raise
+        except BaseException:
+            self.catalog.close()
+            raise
+
+    def _place(self, wanted: str | None) -> Place:
+        """Where the store was made to have its runs; another place has none of them."""
+        recorded = self.catalog.meta("runs")
+        if wanted is not None and wanted != recorded:
+            where = "in its directory" if recorded is None else f"at {recorded}"
+            raise StoreFailed(
+                f"The store {self.directory} was made with its runs {where}, "
+                f"not at {wanted}: open it without saying where, or make another store."
+            )
+        if recorded is None:
+            return LocalPlace(self.directory, "runs")
+        return place_at(recorded, self.catalog.meta("runs_folder") or "")
 
     def close(self) -> None:
         if self._lease is not None:
@@ -162,45 +183,49 @@ class Store:
     def remove_orphans(self) -> None:
         """Files that no transaction named, and replaced ones that nobody reads any more.
 
-        The directory of an attempt under way is left alone.
+        The folder of an attempt under way is left alone.
         """
         oldest = min(leased_epochs(self.directory), default=None)
         replaced = self.catalog.replaced()
         unused = {path for path, epoch in replaced.items() if oldest is None or epoch < oldest}
         named = {run.path for run in self.catalog.runs()} | (replaced.keys() - unused)
-        for attempt in (self.directory / "runs").glob("*"):
-            if attempt not in self._attempts:
-                self._remove_unnamed(attempt, named)
+        try:
+            for attempt in self.place.folders():
+                if attempt not in self._attempts:
+                    self._remove_unnamed(attempt, named)
+        except OSError as error:
+            raise StoreFailed(
+                f"Unused runs of the store {self.directory} could not be removed: {error}. "
+                f"Its last epoch is as it was."
+            ) from error
         if unused:
             with self.catalog.transaction():
                 self.catalog.forget_replaced(unused)
 
-    def _remove_unnamed(self, attempt: Path, named: set[str]) -> None:
-        files = [file for file in attempt.rglob("*") if file.is_file()]
-        kept = [file for file in files if str(file.relative_to(self.directory)) in named]
-        if not kept:
-            shutil.rmtree(attempt)
+    def _remove_unnamed(self, attempt: str, named: set[str]) -> None:
+        files = {*self.place.files_below(attempt)}
+        if files.isdisjoint(named):
+            self.place.remove_folder(attempt)
             return
-        for file in {*files} - {*kept}:
-            file.unlink()
+        for file in files - named:
+            self.place.remove(file)
 
     @contextmanager
-    def attempt(self) -> Iterator[Path]:
-        """A new directory for the files of one attempt at a commit; it is live inside the block."""
+    def attempt(self) -> Iterator[str]:
+        """A new folder for the files of one attempt at a commit; it is live inside the block."""
         self.catalog.ensure_writable()
         self._made += 1
-        path = self.directory / "runs" / f"{time.time_ns():x}-{os.getpid()}-{self._made}"
-        self._attempts.add(path)
+        folder = f"{self.place.folder}/{time.time_ns():x}-{os.getpid()}-{self._made}"
+        self._attempts.add(folder)
         try:
-            path.mkdir(parents=True)
-            sync(path.parent)
-            yield path
+            self.place.make(folder)
+            yield folder
         except OSError as error:
             raise StoreFailed(
                 f"The store {self.directory} could not be written: {error}. Its last epoch is as it was."
             ) from error
         finally:
-            self._attempts.discard(path)
+            self._attempts.discard(folder)
 
     # Reading
 
@@ -211,20 +236,20 @@ class Store:
 
     def quads(self) -> tuple[QuadRuns, list[Column]]:
         """The runs of quads, and the changes after them."""
-        runs = QuadRuns(self.directory, self.catalog.runs(QUADS))
+        runs = QuadRuns(self.place, self.catalog.runs(QUADS))
         return runs, [rows for _, rows in self.catalog.changes(self.quads_epoch())]
 
     def terms(self, known: TermRuns | None = None) -> TermRuns:
         """The runs of terms. The terms after them are in the catalog."""
-        return TermRuns([self.directory / run.path for run in self.catalog.runs(TERMS)], known)
+        return TermRuns(self.place, self._paths(TERMS), known)
 
     def sources(self, more_terms: Iterable[tuple[int, str]]) -> Sources:
         """The files of quads and terms, and what is not in them yet; for readers outside this process."""
         log = [rows for _, rows in self.catalog.changes(self.quads_epoch())]
         return Sources(
-            [(self.directory / run.path).absolute().as_uri() for run in self.catalog.runs(QUADS)],
+            [self.place.uri(path) for path in self._paths(QUADS)],
             np.concatenate(log) if log else np.empty((0, 5), dtype=np.int64),
-            [(self.directory / run.path).absolute().as_uri() for run in self.catalog.runs(TERMS)],
+            [self.place.uri(path) for path in self._paths(TERMS)],
             [*self.catalog.terms(), *more_terms],
         )
 
@@ -248,7 +273,7 @@ class Store:
                 else:
                     del overlay[key]
         names = names_of(name, base.width)
-        parts = [read_columns(self.directory / run.path, names) for run in self.catalog.runs(name)]
+        parts = [read_columns(self.place, run.path, names) for run in self.catalog.runs(name)]
         if not parts:
             return None, overlay
         columns = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
@@ -259,7 +284,7 @@ class Store:
         found = {}
         for run in self.catalog.runs():
             try:
-                check_file(self.directory / run.path, run.rows, run.bytes)
+                check_file(self.place, run.path, run.rows, run.bytes)
             except DamagedRun as error:
                 found[run.relation] = error
         return found
@@ -342,33 +367,32 @@ class Store:
             yield [], bases
             return
         runs: list[RunFile] = []
-        with self.attempt() as directory:
+        with self.attempt() as folder:
             for name, (width, run) in large.items():
                 assert run.weights is not None
-                writer = Writer(self.directory, lambda: directory, name, width)
+                writer = Writer(self.place, folder, name, width)
                 writer.add([*run.columns, run.weights])
                 writer.flush()
                 runs += writer.runs
                 bases[name] = (width, None)
             yield runs, bases
 
-    def written(self, directory: Path, quad_files: Iterable[Any], term_files: Iterable[Any]) -> list[RunFile]:
-        """Files that others wrote below a directory of an attempt, synced and ready to be named."""
+    def written(self, folder: str, quad_files: Iterable[Any], term_files: Iterable[Any]) -> list[RunFile]:
+        """Files that others wrote below a folder of an attempt, synced and ready to be named."""
         runs = []
         for relation, files in ((QUADS, quad_files), (TERMS, term_files)):
             for file in files:
-                path = directory / file.path
-                sync(path)
+                path = f"{folder}/{file.path}"
+                self.place.sync(path)
                 names = ("p", "g", "s", "o") if relation == QUADS else ("id",)
-                first = tuple(int(column[0]) for column in read_columns(path, names, 0, 1))
-                size = path.stat().st_size
-                runs.append(RunFile(str(path.relative_to(self.directory)), relation, file.rows, size, first))
+                first = tuple(int(column[0]) for column in read_columns(self.place, path, names, 0, 1))
+                runs.append(RunFile(path, relation, file.rows, self.place.size(path), first))
         return runs
 
     def write_quads(self, parts: Iterator[tuple[Column, Column, Column, Column]], epoch: int) -> None:
         """Quads in order of p, g, s, o as the runs of an epoch, where there were none."""
-        with self.attempt() as directory:
-            runs = written_quads(self.directory, directory, parts)
+        with self.attempt() as folder:
+            runs = written_quads(self.place, folder, parts)
             with self.catalog.transaction():
                 self.catalog.set_base(QUADS, epoch, 4, None)
                 for run in runs:
@@ -377,41 +401,39 @@ class Store:
     def write_terms(self, terms: Sequence[tuple[int, str]]) -> None:
         """Terms as one run."""
         if terms:
-            with self.attempt() as directory:
-                run = self._term_run(directory, terms, [])
+            with self.attempt() as folder:
+                run = self._term_run(folder, terms, [])
                 with self.catalog.transaction():
                     self.catalog.add_run(run)
 
-    def _term_run(
-        self, directory: Path, terms: Sequence[tuple[int, str]], more: Iterable[RunFile]
-    ) -> RunFile:
+    def _term_run(self, folder: str, terms: Sequence[tuple[int, str]], more: Iterable[RunFile]) -> RunFile:
         """A run of given terms and those of other runs."""
         ids = [np.fromiter((number for number, _ in terms), np.int64, len(terms))]
         texts = [pa.array([text for _, text in terms], pa.large_string())]
         for run in more:
-            numbers, found = read_terms(self.directory / run.path)
+            numbers, found = read_terms(self.place, run.path)
             ids.append(numbers)
             texts.append(found.cast(pa.large_string()))
-        path = directory / "terms-00000.parquet"
+        path = f"{folder}/terms-00000.parquet"
         numbers = np.concatenate(ids)
-        size = write_terms(path, numbers, pa.concat_arrays(texts))
+        size = write_terms(self.place, path, numbers, pa.concat_arrays(texts))
         first = (int(numbers.min()),)
-        return RunFile(str(path.relative_to(self.directory)), TERMS, len(numbers), size, first)
+        return RunFile(path, TERMS, len(numbers), size, first)
 
     # Compaction
 
     def _paths(self, relation: str) -> list[str]:
         return [run.path for run in self.catalog.runs(relation)]
 
-    def fold(self, snapshot: Catalog, directory: Path, relations: Iterable[str]) -> Iterator[Folded]:
+    def fold(self, snapshot: Catalog, folder: str, relations: Iterable[str]) -> Iterator[Folded]:
         """Folds relations as of a snapshot, one after the other."""
         epoch = snapshot.epoch()
         for relation in relations:
-            folded = fold(self.directory, lambda: directory, snapshot, relation, epoch)
+            folded = fold(self.place, folder, snapshot, relation, epoch)
             if folded is not None:
                 yield folded
 
-    def fold_terms(self, snapshot: Catalog, directory: Path) -> tuple[list[RunFile], list[str], int]:
+    def fold_terms(self, snapshot: Catalog, folder: str) -> tuple[list[RunFile], list[str], int]:
         """The terms of the catalog as one more run; many small runs as one.
 
         Gives the new runs, the files they replace, and the last term of the catalog that is in them.
@@ -421,7 +443,7 @@ class Store:
         small = [run for run in known if run.rows < ROWS_A_FILE // 2] if len(known) >= _TERM_RUNS else []
         if not pairs and len(small) < 2:
             return [], [], last
-        return [self._term_run(directory, pairs, small)], [run.path for run in small], last
+        return [self._term_run(folder, pairs, small)], [run.path for run in small], last
 
     def waiting_rows(self) -> int:
         """How many changed quads wait to be folded."""

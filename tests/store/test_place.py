@@ -1,0 +1,176 @@
+"""Runs that are elsewhere: in another directory, and on a file system of pyarrow's; the catalog stays."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+
+import sparqlive
+from sparqlive.pipeline import Job
+from sparqlive.pipeline_file import read_pipeline
+from sparqlive.progress import Progress
+from sparqlive.store import compaction, place
+from sparqlive.store import store as store_module
+from tests.oracle import Oracle
+from tests.store.test_failures import damage
+from tests.store.test_history import contents
+from tests.store.test_readers import same_epoch, until
+from tests.store.test_store import QUERIES, quad, query
+
+
+@pytest.fixture(params=["local", "remote"])
+def runs(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An address; the code for other file systems works on pyarrow's local one here."""
+    monkeypatch.setattr(compaction, "SMALL", 2)
+    monkeypatch.setattr(store_module, "SMALL", 2)
+    if request.param == "remote":
+        monkeypatch.setattr(store_module, "place_at", place.RemotePlace)
+        monkeypatch.setattr(place, "sync", None)
+        monkeypatch.setattr(place.LocalPlace, "path", None)
+    return (tmp_path / "far away").as_uri()
+
+
+def files(tmp_path: Path, pattern: str = "*.parquet") -> list[Path]:
+    return sorted((tmp_path / "far away").rglob(pattern))
+
+
+def test_everything_is_there_again(tmp_path: Path, runs: str) -> None:
+    rng = random.Random(11)
+    data: set[ox.Quad] = set()
+    for round_ in range(6):
+        # Only the first says where the runs are, and the last says it again.
+        with sparqlive.open(tmp_path / "store", runs=None if 0 < round_ < 5 else runs) as session:
+            assert set(session.quads()) == data
+            session.check()
+            for name in list(QUERIES)[: round_ + 1]:
+                session.view(name, query(name))
+            for _ in range(3):
+                come = {quad(rng) for _ in range(6)} - data
+                gone = set(rng.sample(sorted(data, key=str), min(3, len(data))))
+                session.apply(insert=come, delete=gone)
+                data = (data - gone) | come
+            for name, view in session.views.items():
+                assert view.weights() == Oracle(data).weights(query(name), view.variables)
+            if round_ % 2:
+                session.compact()
+                session.check()
+    assert files(tmp_path, "quads*.parquet")
+    assert files(tmp_path, "*-rows-*.parquet")
+    assert not (tmp_path / "store" / "runs").exists()
+
+
+def test_replaced_and_unnamed_files_are_removed(tmp_path: Path, runs: str) -> None:
+    """Those of this store: another one may have its runs at the same address."""
+    with sparqlive.open(tmp_path / "other", runs=runs) as other:
+        other.load([quad(random.Random(1)) for _ in range(5)])
+        other.compact()
+        others = files(tmp_path)
+        with sparqlive.open(tmp_path / "store", runs=runs) as session:
+            session.load([quad(random.Random(seed)) for seed in range(5)])
+            session.compact()
+            first = set(files(tmp_path)) - {*others}
+            session.apply(insert=[quad(random.Random(seed)) for seed in range(5, 20)])
+            session.compact()
+            assert not any(file.exists() for file in first if "quads" in file.name)
+            attempt = next(file for file in files(tmp_path) if file not in others).parent
+        for orphan in (attempt.parent / "attempt" / "ingest" / "x.parquet", attempt / "x.parquet"):
+            orphan.parent.mkdir(parents=True, exist_ok=True)
+            orphan.write_bytes(b"half written")
+        with sparqlive.open(tmp_path / "store") as session:
+            assert not files(tmp_path, "x.parquet")
+            assert not (attempt.parent / "attempt").exists()
+            session.check()
+        assert all(file.exists() for file in others)
+    with sparqlive.open(tmp_path / "other") as other:
+        other.check()
+
+
+def test_a_reader_follows(tmp_path: Path, runs: str) -> None:
+    rng = random.Random(4)
+    with sparqlive.open(tmp_path / "store", runs=runs) as session:
+        session.load([quad(rng) for _ in range(20)])
+        session.view("distinct", query("distinct"))
+        session.compact()
+        with sparqlive.open(tmp_path / "store", read_only=True) as reader:
+            assert contents(reader) == contents(session)
+            session.apply(insert=[quad(rng) for _ in range(10)])
+            session.compact()
+            until(same_epoch(reader, session))
+            assert contents(reader) == contents(session)
+            assert set(reader.quads()) == set(session.quads())
+            reader.check()
+
+
+@pytest.mark.parametrize("harm", [damage, Path.unlink, lambda file: file.write_bytes(b"PAR1")])
+def test_a_damaged_run_is_named_and_repaired(tmp_path: Path, runs: str, harm: object) -> None:
+    with sparqlive.open(tmp_path / "store", runs=runs) as session:
+        session.load([quad(random.Random(seed)) for seed in range(30)])
+        session.view("optional", query("optional"))
+        session.compact()
+        expected = contents(session)
+    for file in files(tmp_path, "*-rows-*.parquet"):
+        harm(file)  # type: ignore[operator]
+    with sparqlive.open(tmp_path / "store") as session:
+        with pytest.raises(sparqlive.StoreFailed, match=r"far.*away/sparqlive-.*-rows-00000") as told:
+            session.check()
+        assert "--repair" in str(told.value)
+    with sparqlive.open(tmp_path / "store") as session:
+        assert session.repair()
+        assert contents(session) == expected
+        session.check()
+    files(tmp_path, "quads*.parquet")[0].unlink()
+    with pytest.raises(sparqlive.StoreFailed, match=r"quads-00000\.parquet"):
+        sparqlive.open(tmp_path / "store")
+
+
+def test_a_store_keeps_to_where_its_runs_are(tmp_path: Path) -> None:
+    sparqlive.open(tmp_path / "store", runs=tmp_path / "one").close()
+    sparqlive.open(tmp_path / "store", runs=f"{(tmp_path / 'one').as_uri()}/").close()
+    for read_only in (False, True):
+        with pytest.raises(sparqlive.StoreFailed, match=r"its runs at file://.*/one, not at file://.*/two"):
+            sparqlive.open(tmp_path / "store", runs=tmp_path / "two", read_only=read_only)
+    sparqlive.open(tmp_path / "plain").close()
+    with pytest.raises(sparqlive.StoreFailed, match="its runs in its directory, not at"):
+        sparqlive.open(tmp_path / "plain", runs=tmp_path / "one")
+    sparqlive.open(tmp_path / "plain").close()
+
+
+def test_what_is_no_place_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(sparqlive.Error, match="no file system for this address"):
+        sparqlive.open(tmp_path / "store", runs="nowhere://host/runs")
+    with pytest.raises(sparqlive.Error, match="followed by an absolute path"):
+        sparqlive.open(tmp_path / "store", runs="file://runs")
+    with pytest.raises(sparqlive.Error, match="Only a store has runs"):
+        sparqlive.open(runs=tmp_path / "runs")
+    with pytest.raises(sparqlive.Unsupported, match=r"local disk.*as runs="):
+        sparqlive.open("s3a://bucket/store")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_address_is_s3a_for_spark_and_s3_for_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a bucket: what is asked for is seen, and what Spark would be told."""
+    asked: list[str] = []
+
+    def from_uri(uri: str) -> tuple[object, str]:
+        asked.append(uri)
+        return place.fs.LocalFileSystem(), "bucket/shop"
+
+    monkeypatch.setattr(place.fs, "FileSystem", type("FileSystem", (), {"from_uri": staticmethod(from_uri)}))
+    there = place.place_at(place.address_of("s3a://bucket/shop/"), "f")
+    assert asked == ["s3://bucket/shop"]
+    assert there.uri("f/a/quads-0.parquet") == "s3a://bucket/shop/f/a/quads-0.parquet"
+    assert there.path("f/a/quads-0.parquet") == "bucket/shop/f/a/quads-0.parquet"
+
+
+def test_a_pipeline_says_where_the_runs_are(tmp_path: Path) -> None:
+    (tmp_path / "data.nt").write_text("<urn:a> <urn:p> <urn:b> .\n")
+    (tmp_path / "pipeline.toml").write_text('store = "store"\nruns = "far"\n[load]\ndata = "data.nt"\n')
+    with Job(read_pipeline(tmp_path / "pipeline.toml"), Progress(StringIO())) as job:
+        job.prepare()
+        job.session.compact()
+    assert list((tmp_path / "far").rglob("quads*.parquet"))
