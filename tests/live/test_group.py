@@ -1,0 +1,114 @@
+"""The state of groups over a relation that is large enough for a run: groups are made when they are touched."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+
+import sparqlive
+from sparqlive.live.group import Groups
+from sparqlive.live.terms import Terms
+from sparqlive.plan import operators as op
+from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sparql.algebra import Aggregate, Var
+from sparqlive.zset.zset import add_into
+
+G, X = Var("g"), Var("x")
+SOURCE = op.Scan(op.OneGraph(None), G, ox.NamedNode("http://example.org/p"), X)
+AGGREGATES = tuple((Var(name), Aggregate(name, X)) for name in ("SUM", "MAX", "MIN"))
+MANY = 20_000  # more than an overlay holds
+
+Row = tuple[int, ...]
+
+
+@pytest.fixture
+def terms() -> Terms:
+    return Terms(Dictionary())
+
+
+def state(terms: Terms) -> Groups:
+    return Groups(op.Group(SOURCE, (G,), AGGREGATES), terms)
+
+
+def rows_of(terms: Terms, groups: int) -> dict[Row, int]:
+    ids = [terms.dictionary.id_of(ox.Literal(number)) for number in range(MANY // groups)]
+    names = [terms.dictionary.id_of(ox.NamedNode(f"http://example.org/{number}")) for number in range(groups)]
+    return {(name, number): 1 for name in names for number in ids}
+
+
+@pytest.mark.parametrize("groups", [200, 10_000])
+def test_changes_of_a_large_state_equal_evaluation(terms: Terms, groups: int) -> None:
+    """Groups shrink, vanish and come back, in the run, in the overlay, and across a merge."""
+    chance = random.Random(groups)
+    rows = rows_of(terms, groups)
+    kept = state(terms)
+    kept.load(dict(rows))
+    content = dict(kept.evaluate(rows.items()))
+    names = sorted({row[0] for row in rows})[:20]
+    for step in range(40):
+        group = chance.choice(names)
+        delta = {row: -weight for row, weight in rows.items() if row[0] == group and step % 3 == 0}
+        for _ in range(3):
+            row = (group, terms.dictionary.id_of(ox.Literal(chance.randrange(5))))
+            delta[row] = 1 - rows.get(row, 0) if row in delta else 1
+        delta = {row: weight for row, weight in delta.items() if weight}
+        change = dict(kept.carry(delta))
+        if step % 10 == 4:
+            kept.rollback()
+            assert dict(kept.content()) == content, "a rollback leaves no trace"
+            assert dict(kept.carry(delta)) == change
+        kept.commit()
+        add_into(rows, delta)
+        add_into(content, change)
+        if step == 20:
+            kept._rows.merge()
+    assert content == dict(kept.evaluate(rows.items()))
+    assert dict(kept.content()) == content
+    assert dict(kept.items()) == rows
+
+
+def test_a_delta_that_was_computed_elsewhere(terms: Terms) -> None:
+    """What Spark carried is staged and committed: the next change must see it."""
+    rows = rows_of(terms, 200)
+    kept = state(terms)
+    kept.load(dict(rows))
+    row = next(iter(rows))
+    kept.stage({row: -1})
+    kept.commit()
+    del rows[row]
+    assert dict(kept.content()) == dict(kept.evaluate(rows.items()))
+
+
+def test_a_group_that_is_gone_leaves_nothing(terms: Terms) -> None:
+    kept = state(terms)
+    kept.load({})
+    row = next(iter(rows_of(terms, 200)))
+    kept.carry({row: 1})
+    kept.commit()
+    kept.carry({row: -1})
+    kept.commit()
+    assert len(kept) == 0
+    assert not kept._groups
+
+
+def test_a_store_with_many_groups_is_opened_and_changed(tmp_path: Path) -> None:
+    query = "SELECT ?g (SUM(?x) AS ?s) (MAX(?x) AS ?m) { ?g <http://example.org/p> ?x } GROUP BY ?g"
+    predicate = ox.NamedNode("http://example.org/p")
+
+    def quad(group: int, number: int) -> ox.Quad:
+        return ox.Quad(ox.NamedNode(f"http://example.org/{group}"), predicate, ox.Literal(number))
+
+    with sparqlive.open(tmp_path / "store") as session:
+        session.load([quad(group, number) for group in range(200) for number in range(100)])
+        session.view("view", query)
+    with sparqlive.open(tmp_path / "store") as session:
+        delta = session.apply(delete=[quad(7, 99)]).deltas["view"].weights()
+        assert sorted(delta.values()) == [-1, 1]
+        session.apply(delete=[quad(8, number) for number in range(100)])
+        session.check()
+    with sparqlive.open(tmp_path / "store") as session:
+        session.apply(insert=[quad(8, 5), quad(7, 99), quad(9, 1000)])
+        session.check()
