@@ -37,7 +37,7 @@ def covered(test: EvaluationTest) -> Operator | None:
 
 
 PLANS = {test.name: plan for test in TESTS if (plan := covered(test)) is not None and test.name not in KNOWN}
-CHOSEN = representative(list(PLANS), 40)
+CHOSEN = representative(list(PLANS), 32)
 
 
 def test_most_of_the_suites_is_covered() -> None:
