@@ -1,4 +1,4 @@
-"""The state of groups over a relation that is large enough for a run: groups are made when they are touched."""
+"""The state of groups over a relation that is large enough for a run: groups are made when touched."""
 
 from __future__ import annotations
 
