@@ -1,8 +1,8 @@
 """The sources of a session while it runs: each is watched, and what it reports becomes epochs.
 
 Owns the thread in which sources are watched, and the state of each: what was last seen, and what went wrong.
-Reports of all sources are handed to the session one at a time, and a source waits until its report is
-committed. Invariant: a report that failed changes the state of its source and nothing else.
+Reports of all sources become epochs one at a time, and a source waits until its report is committed.
+Invariant: a report that failed changes the state of its source and nothing else.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
+from sparqlive.epochs import Epochs
 from sparqlive.errors import Error
+from sparqlive.live.quads import Quad as QuadIds
+from sparqlive.rdf.compare import matched
 from sparqlive.sources import Changes, Content, Failed, Outcome, Version, Watcher
 from sparqlive.sources.polling import retry_seconds, wait
-
-if TYPE_CHECKING:
-    from sparqlive.views import Epoch, View
+from sparqlive.views import Epoch, View
 
 _REFRESH_SECONDS = 60.0
 # When a source was last seen is written into the store at most so often, unless something else is written.
@@ -81,6 +82,11 @@ class Source:
             setattr(self, name, state[name])
         self.remembered = state["last_seen"]
 
+    @property
+    def key(self) -> str:
+        """The name of what a store keeps of the source: its note, and its quads."""
+        return f"source/{self.name}"
+
     def settings(self) -> tuple[str, str, dict[str, Any]]:
         return self.kind, self.address, self.options
 
@@ -122,16 +128,9 @@ class Source:
 class Feeds:
     """Watches the sources of one session, in a thread of its own."""
 
-    def __init__(
-        self,
-        commit: Callable[[Source, Content | Changes], Epoch | None],
-        forget: Callable[[Source], None],
-        remember: Callable[[Source], None],
-    ) -> None:
-        self._commit = commit
-        self._forget = forget
-        self._remember = remember
-        self.watching = True
+    def __init__(self, epochs: Epochs, watching: bool) -> None:
+        self._epochs = epochs
+        self.watching = watching
         self.observer: Callable[[Source, Epoch, float], None] | None = None
         """Hears of each epoch that a source made, and how many seconds it took."""
         self.by_name: dict[str, Source] = {}
@@ -144,6 +143,20 @@ class Feeds:
         self._stopped = False
 
     # From any thread
+
+    def add(self, source: Source, watcher: Watcher) -> Source:
+        """Notes a source and watches it from now on; the same source again gives the one that is there."""
+        with self._epochs.lock:
+            self._epochs.ensure_open()
+            known = self.by_name.get(source.name)
+            if known is not None and known.settings() == source.settings():
+                return known
+            if known is not None:
+                raise Error(f"A source named {source.name!r} is there with other settings: remove it first.")
+            self._epochs.assertions.add(source.name, {})
+            self._epochs.commit({}, 0, "auto", notes={source.key: source.note()})
+            self.start(source, watcher)
+        return source
 
     def start(self, source: Source, watcher: Watcher) -> None:
         self.by_name[source.name] = source
@@ -199,6 +212,47 @@ class Feeds:
             )
             self._thread.start()
         return self._loop
+
+    # Epochs
+
+    def _commit(self, source: Source, outcome: Content | Changes) -> Epoch | None:
+        """A report of a source becomes an epoch; what it has already is no change."""
+        epochs = self._epochs
+        with epochs.lock:
+            if epochs.closed or source.removed:
+                return None
+            wanted: dict[QuadIds, int] = {}
+            if isinstance(outcome, Content):
+                old = set(epochs.terms.dictionary.quads(epochs.assertions.quads(source.name)))
+                new = set(matched(old, source.placed(outcome.quads)))
+                given = epochs.want(wanted, old - new, -1) + epochs.want(wanted, new - old, 1)
+            else:
+                given = epochs.want(wanted, source.placed(outcome.delete), -1)
+                given += epochs.want(wanted, source.placed(outcome.insert), 1)
+            state = {
+                "quads": epochs.assertions.count_after(source.name, wanted),
+                "version": outcome.version,
+                "last_seen": time.time(),
+                "stale_since": None,
+                "error": None,
+            }
+            notes = {source.key: source.note(**state)}
+            epoch = epochs.commit(wanted, given, "auto", source=source.name, notes=notes)
+            source.seen(state)
+            return epoch if epoch.inserted or epoch.deleted else None
+
+    def _remember(self, source: Source) -> None:
+        with self._epochs.lock:
+            if not self._epochs.closed and not source.removed:
+                self._epochs.record(None, {source.key: source.note()})
+
+    def _forget(self, source: Source) -> None:
+        """All that a source asserts leaves in one epoch."""
+        epochs = self._epochs
+        with epochs.lock:
+            wanted = dict.fromkeys(epochs.assertions.quads(source.name), -1)
+            epochs.commit(wanted, len(wanted), "auto", source=source.name, notes={source.key: ""})
+            epochs.assertions.forget(source.name)
 
     # In the thread of the sources
 

@@ -8,16 +8,13 @@ result to anybody.
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from sparqlive.deferred import Deferred, Refresh, gathered_name
 from sparqlive.errors import StoreFailed
@@ -443,27 +440,3 @@ def _changes(rows: Column) -> list[Change]:
 def _whole(rows: Any) -> dict[Row, int] | Run:
     run = rows.whole() if isinstance(rows, Relation) else None
     return dict(rows.items()) if run is None else run
-
-
-class Exported:
-    """The quads and terms of a session in memory, written where Spark can read them, and what came after."""
-
-    def __init__(self, quads: Quads, dictionary: Dictionary) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="sparqlive-")
-        self._store = Store(self._directory.name)
-        self._dictionary = dictionary
-        self._store.write_quads(quads.columns(), 0)
-        self._store.write_terms(list(dictionary.entries()))
-        dictionary.journal = []
-        self._log: list[Change] = []
-
-    def add(self, changes: Sequence[Change]) -> None:
-        self._log.extend(changes)
-
-    def sources(self) -> Sources:
-        found = self._store.sources(self._dictionary.journal or ())
-        return replace(found, log=np.array(self._log, dtype=np.int64).reshape(-1, 5))
-
-    def close(self) -> None:
-        self._store.close()
-        self._directory.cleanup()

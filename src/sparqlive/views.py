@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyoxigraph import Quad
 
 from sparqlive.deferred import Deferred, Refresh
-from sparqlive.errors import Error, HistoryGone, UnknownView, ViewFailed
+from sparqlive.errors import Error, HistoryGone, ViewFailed
 from sparqlive.live.keeper import Content
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order
@@ -30,7 +30,7 @@ from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into, without_zeros
 
 if TYPE_CHECKING:
-    from sparqlive.session import Session
+    from sparqlive.epochs import Epochs
 
 TermRow: TypeAlias = tuple[Term | None, ...]
 Solution: TypeAlias = dict[str, Term]
@@ -248,7 +248,7 @@ class View(Result):
 
     def __init__(
         self,
-        session: Session,
+        epochs: Epochs,
         name: str,
         text: str,
         query: Query,
@@ -264,12 +264,12 @@ class View(Result):
         self.plan = plan
         self.content = content
         self.deferred = deferred
-        self._columns = _Columns(plan, session.terms)
-        self.since = session.epoch
+        self._columns = _Columns(plan, epochs.terms)
+        self.since = epochs.epoch
         self.failure: str | None = None
         self.choice: tuple[int, Choice] | None = None
-        self._session = session
-        self._decode = partial(_decoded, session.dictionary)  # one object for all deltas
+        self._epochs = epochs
+        self._decode = partial(_decoded, epochs.terms.dictionary)  # one object for all deltas
         self._history: deque[Delta] = deque()
         self._history_rows = 0
         self._retained_from = self.epoch
@@ -277,7 +277,7 @@ class View(Result):
     @property
     def epoch(self) -> int:
         """The epoch that the view stands for: the current one, unless it is refreshed later."""
-        return self._session.epoch if self.deferred is None else self.deferred.epoch
+        return self._epochs.epoch if self.deferred is None else self.deferred.epoch
 
     @property
     def refresh_setting(self) -> Refresh:
@@ -289,7 +289,7 @@ class View(Result):
         Changes that nothing is left of are never carried. A view that follows every epoch has no change.
         """
         self._ensure_alive()
-        return self._session.refresh(self)
+        return self._epochs.refresh(self)
 
     # Reading
 
@@ -298,7 +298,7 @@ class View(Result):
 
         `at`: as it stood at an earlier epoch, as far back as deltas are kept.
         """
-        with self._session.reading():
+        with self._epochs.reading():
             self._ensure_alive()
             if at is None or at == self.epoch:
                 return self._decode(self._rows().items())
@@ -325,13 +325,13 @@ class View(Result):
         return self._columns.shown(dict(self.content.items()))
 
     def solutions(self) -> list[Solution]:
-        with self._session.reading():
+        with self._epochs.reading():
             self._ensure_alive()
             return self._columns.listed(self.variables, self.content.items())
 
     def __len__(self) -> int:
         """The number of solutions, counted with their multiplicity."""
-        with self._session.reading():
+        with self._epochs.reading():
             self._ensure_alive()
             return sum(weight for _, weight in self.content.items())
 
@@ -341,18 +341,18 @@ class View(Result):
         Where they are no longer kept, or the view is younger, the content as a delta marked `reset` comes
         first. `follow` goes on with each new epoch until the session is closed.
         """
-        if since > self._session.epoch:
-            raise HistoryGone(f"Epoch {since} is yet to come: the session is at epoch {self._session.epoch}.")
+        if since > self._epochs.epoch:
+            raise HistoryGone(f"Epoch {since} is yet to come: the session is at epoch {self._epochs.epoch}.")
         seen = min(since, self.epoch)  # a view that is refreshed later may yet come to `since`
         while True:
             deltas, seen = self._since(seen)
             yield from deltas
-            if not follow or not self._session.wait_beyond(self, seen):
+            if not follow or not self._epochs.wait_beyond(self, seen):
                 return
 
     def _since(self, since: int) -> tuple[list[Delta], int]:
         """The deltas after an epoch, and the epoch to which they lead."""
-        with self._session.reading():
+        with self._epochs.reading():
             self._ensure_alive()
             deltas = self._after(since)
             if deltas is None:
@@ -365,19 +365,19 @@ class View(Result):
             return None
         older = (
             Delta(number, shown, self._decode)
-            for number, rows in self._session.history(self.content, epoch, self._retained_from)
+            for number, rows in self._epochs.history(self.content, epoch, self._retained_from)
             if (shown := self._columns.shown(rows))
         )
         return [*older, *(delta for delta in self._history if delta.epoch > epoch)]
 
     def _history_start(self) -> int:
         """Deltas after this epoch are kept."""
-        start = self._session.history_start()
+        start = self._epochs.history_start()
         return self._retained_from if start is None else min(self._retained_from, max(self.since, start))
 
     def explain(self) -> str:
         """The plan, its delta rules, what is stored and how large it is."""
-        with self._session.reading():
+        with self._epochs.reading():
             return explain(self.content.shown(), self.content.sizes(), self.text, self._choice_lines())
 
     def _choice_lines(self) -> list[str]:
@@ -394,7 +394,7 @@ class View(Result):
 
     def stats(self) -> dict[str, Any]:
         """Numbers about the view: rows, bytes of state, the last epoch that changed it."""
-        with self._session.reading():
+        with self._epochs.reading():
             last = self._history[-1].epoch if self._history else self.since
             return {
                 "rows": self.content.row_count(),
@@ -408,7 +408,7 @@ class View(Result):
             }
 
     def _ensure_alive(self) -> None:
-        self._session.ensure_open()
+        self._epochs.ensure_open()
         if self.failure is not None:
             raise ViewFailed(self.failure)
 
@@ -438,23 +438,3 @@ class View(Result):
 
     def __repr__(self) -> str:
         return f"View({self.name!r}, variables={self.variables})"
-
-
-class Views(Mapping[str, View]):
-    """The views of a session by name."""
-
-    def __init__(self) -> None:
-        self.by_name: dict[str, View] = {}
-
-    def __getitem__(self, name: str) -> View:
-        try:
-            return self.by_name[name]
-        except KeyError:
-            known = ", ".join(sorted(self.by_name)) or "none"
-            raise UnknownView(f"There is no view named {name!r}. Registered views: {known}.") from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self.by_name))
-
-    def __len__(self) -> int:
-        return len(self.by_name)

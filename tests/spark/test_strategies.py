@@ -85,7 +85,7 @@ def test_estimates_follow_sizes_and_measurements(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(strategies, "ALWAYS_LIVE", 1)
     rng = random.Random(9)
     with sparqlive.open() as session:
-        session._strategies.carrier = None
+        session._epochs.strategies.carrier = None
         session.view("distinct", query("distinct"))
 
         def estimates(count: int, how: strategies.Strategy = "live") -> Mapping[str, float]:
@@ -94,10 +94,10 @@ def test_estimates_follow_sizes_and_measurements(monkeypatch: pytest.MonkeyPatch
 
         first = estimates(20)
         assert set(first) == {"live", "rebuild"}, "Spark is not there"
-        factors = dict(session._strategies._machine.factors)
+        factors = dict(session._epochs.strategies._machine.factors)
         assert set(factors) == {"live"}
         estimates(20, "rebuild")
-        assert set(session._strategies._machine.factors) == {"live", "rebuild in process"}
+        assert set(session._epochs.strategies._machine.factors) == {"live", "rebuild in process"}
         sizes = strategies.Sizes(quads=1_000, rows=10, derivations=100_000)
         assert sizes.live(2) == 2 * sizes.live(1)
         assert sizes.live(1) > strategies.Sizes(1_000, 10, 1_000).live(1), "a larger fan-out costs more"
@@ -167,8 +167,8 @@ def test_when_spark_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) ->
         def gone() -> None:
             raise ConnectionError("the cluster is gone")
 
-        session._strategies.carrier = gone  # type: ignore[assignment]
-        session._strategies.spark_started = True
+        session._epochs.strategies.carrier = gone  # type: ignore[assignment]
+        session._epochs.strategies.spark_started = True
         with pytest.raises(sparqlive.SparkFailed, match="the cluster is gone"):
             session.apply(insert=[quad(rng) for _ in range(20)], strategy="spark")
         assert (view.weights(), session.epoch) == (rows, epoch)

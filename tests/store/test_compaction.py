@@ -112,7 +112,7 @@ def test_a_relation_that_is_dropped_meanwhile_stays_dropped(
         session.load({quad(rng) for _ in range(20)})
         session.view("optional", query("optional"))
         session.apply(insert={quad(rng) for _ in range(10)})
-        install = session._persistence.store.install  # type: ignore[union-attr]
+        install = session._epochs.persistence.store.install  # type: ignore[union-attr]
 
         def late(*given: object) -> None:
             session.drop("optional")
@@ -121,7 +121,7 @@ def test_a_relation_that_is_dropped_meanwhile_stays_dropped(
             session.view("optional", query("optional"))
             install(*given)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(session._persistence.store, "install", late)  # type: ignore[union-attr]
+        monkeypatch.setattr(session._epochs.persistence.store, "install", late)  # type: ignore[union-attr]
         session.compact()
         session.check()
     with sparqlive.open(tmp_path / "store") as session:

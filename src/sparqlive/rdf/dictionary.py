@@ -10,10 +10,10 @@ Terms are held as text: strings are cheaper than objects, and the garbage collec
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import xxhash
-from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode
+from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode, Quad
 
 Term = NamedNode | BlankNode | Literal
 
@@ -136,6 +136,13 @@ class Dictionary:
             self._terms = {}
         known = self._terms[number] = term_of(self.text(number))
         return known
+
+    def quads(self, numbers: Iterable[tuple[int, int, int, int]]) -> Iterator[Quad]:
+        """Quads that are given by the ids of subject, predicate, object and graph."""
+        term = self.term
+        for subject, predicate, object_, graph in numbers:
+            name = DefaultGraph() if graph == DEFAULT_GRAPH else term(graph)
+            yield Quad(term(subject), term(predicate), term(object_), name)  # type: ignore[arg-type]
 
     def load(self, entries: Iterable[tuple[int, str]]) -> None:
         """Takes in entries that were made before."""

@@ -1,0 +1,336 @@
+"""The writer: from quads that are wanted to a committed epoch.
+
+Owns the current epoch and the lock under which it changes. A batch is staged, carried to the views that it
+concerns, and committed; or nothing has happened. Invariant: between calls, every view equals its query
+evaluated on the current quads, and belongs to the current epoch, unless it is refreshed later.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyoxigraph import Quad, Triple
+
+from sparqlive.assertions import Assertions
+from sparqlive.collector import Settled, collector_paused
+from sparqlive.errors import Closed
+from sparqlive.live.keeper import Content, Keeper
+from sparqlive.live.quads import Change, Quads
+from sparqlive.live.quads import Quad as QuadIds
+from sparqlive.live.terms import Terms
+from sparqlive.rdf.read import check_quad
+from sparqlive.registry import Views
+from sparqlive.spark_access import SparkAccess
+from sparqlive.strategies import Choice, Strategies, Strategy
+from sparqlive.views import Delta, Deltas, Epoch, View
+from sparqlive.zset.relation import Row
+
+if TYPE_CHECKING:
+    from sparqlive.persistence import Persistence
+
+Batch = tuple[str, int]
+"""A batch of a stream: its source and number."""
+_NO_NOTES: Mapping[str, str] = {}
+
+
+class Epochs:
+    def __init__(self, terms: Terms, spark: Any, read_only: bool) -> None:
+        self.epoch = 0
+        self.lock = threading.RLock()
+        self.closed = False
+        self.read_only = read_only
+        self.terms = terms
+        self.quads = Quads()
+        # A reader evaluates no delta rules: its contents come from the store, and need no quads in memory.
+        self.carried_quads = Quads() if read_only else self.quads
+        self._keeper = Keeper(self.carried_quads, terms)
+        self.views = Views(self._keeper)
+        self.assertions = Assertions()
+        self.strategies = Strategies(self._keeper)
+        self.spark = SparkAccess(spark, self.quads, terms.dictionary, self.strategies)
+        self.persistence: Persistence | None = None
+        self._advanced = threading.Condition(self.lock)
+        self._batches: set[Batch] = set()
+        self._settled = Settled()
+
+    def attach(self, persistence: Persistence) -> None:
+        """From now on epochs are written into a store."""
+        self.persistence = persistence
+        self.spark.stored = persistence.sources
+
+    # Writing
+
+    def apply(
+        self, deletes: Iterable[Any], inserts: Iterable[Any], strategy: Strategy, batch: Batch | None
+    ) -> Epoch:
+        """An epoch of quads: deletes first, then inserts."""
+        with self.lock:
+            self.ensure_open()
+            if batch is not None and self.knows(batch):
+                return self.unchanged()
+            wanted: dict[QuadIds, int] = {}
+            given = self.want(wanted, deletes, -1) + self.want(wanted, inserts, 1)
+            return self.commit(wanted, given, strategy, batch)
+
+    def want(self, wanted: dict[QuadIds, int], quads: Iterable[Any], weight: int) -> int:
+        """Encodes quads; how many there were."""
+        dictionary = self.terms.dictionary
+        ids, id_of = dictionary.ids, dictionary.id_of
+        given = 0
+        for quad in quads:
+            given += 1
+            if type(quad) is Quad:
+                subject, predicate, object_, graph = quad
+                try:
+                    wanted[ids[subject], ids[predicate], ids[object_], ids[graph]] = weight
+                    continue
+                except KeyError:  # a term that is new, or out of the cache
+                    pass
+            if type(quad) is not Quad or type(quad.object) is Triple:
+                subject, predicate, object_, graph = check_quad(quad, None)
+            wanted[id_of(subject), id_of(predicate), id_of(object_), id_of(graph)] = weight
+            ids = dictionary.ids
+        return given
+
+    def commit(
+        self,
+        wanted: Mapping[QuadIds, int],
+        given: int,
+        strategy: Strategy,
+        batch: Batch | None = None,
+        source: str | None = None,
+        notes: Mapping[str, str] = _NO_NOTES,
+    ) -> Epoch:
+        """An epoch of what changes something: the last word on a quad wins, the graph is a set.
+
+        With a source, `wanted` is what it asserts from now on (+1) and no longer (-1). `notes` are kept with
+        the epoch.
+        """
+        if source is not None or self.assertions:
+            wanted = self.assertions.resolve(source, wanted, self.quads.has)
+        changes = self.quads.effective(wanted)
+        ignored = given - len(changes)
+        if not changes and not self.assertions.staged():
+            self.record(batch, notes)
+            return self.unchanged(ignored)
+        with collector_paused():
+            try:
+                return self._carry(changes, ignored, strategy, batch, notes)
+            except BaseException:
+                self.assertions.rollback()
+                raise
+
+    def unchanged(self, ignored: int = 0) -> Epoch:
+        return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self.views))
+
+    def knows(self, batch: Batch) -> bool:
+        """Whether a batch was committed before."""
+        if self.persistence is not None:
+            return self.persistence.batch_epoch(batch) is not None
+        return batch in self._batches
+
+    def record(self, batch: Batch | None, notes: Mapping[str, str]) -> None:
+        """What is to be remembered of a batch or a report that changed nothing."""
+        if self.persistence is not None and (batch is not None or notes):
+            self.persistence.record(batch, self.epoch, notes)
+        elif batch is not None:
+            self._batches.add(batch)
+
+    def _carry(
+        self,
+        changes: Sequence[Change],
+        ignored: int,
+        strategy: Strategy,
+        batch: Batch | None,
+        notes: Mapping[str, str],
+    ) -> Epoch:
+        number, readers = self.epoch + 1, self.views.readers
+        if not readers:
+            self._save(number, changes, batch, notes)
+            self.quads.add(changes)
+            return self._made(number, changes, ignored, {})
+        failed: dict[Content, Exception] = {}
+        self.strategies.choices = {}
+        self.quads.stage(changes)
+        try:
+            results = self._keeper.carry(
+                failed.__setitem__,
+                lambda maintained, inputs: self.strategies.carry(maintained, inputs, changes, strategy),
+            )
+            self._save(number, changes, batch, notes, failed)
+        except BaseException:
+            self._keeper.rollback()
+            self.quads.rollback()
+            raise
+        changed = {
+            view.name: delta
+            for content, rows in results.items()
+            if rows
+            for view in readers.get(content, ())
+            if (delta := view.record(number, rows))
+        }
+        self._keeper.commit()
+        self.quads.commit()
+        self._mark_failed(failed, number)
+        return self._made(number, changes, ignored, changed)
+
+    def _mark_failed(self, failed: Mapping[Content, Exception], epoch: int) -> None:
+        """A view that fails is marked, and does not block the epoch."""
+        for content, error in failed.items():
+            for view in list(self.views.readers.get(content, ())):
+                view.failure = (
+                    f"View {view.name!r} stopped at epoch {epoch}: {type(error).__name__}: {error}. "
+                    f"Register it again to compute it anew."
+                )
+                self.views.release(view)
+
+    def _save(
+        self,
+        number: int,
+        changes: Sequence[Change],
+        batch: Batch | None,
+        notes: Mapping[str, str],
+        failed: Iterable[Content] = (),
+    ) -> None:
+        """Makes the epoch under way durable, before anybody sees it."""
+        if self.persistence is not None:
+            note = {m.key: asdict(choice) for m, choice in self.strategies.choices.items()}
+            deltas = self._keeper.staged() if self.views.readers else {}
+            for deferred in self.views.later.values():
+                deltas[deferred.relation] = (4, {change[:4]: change[4] for change in changes})
+            deltas.update(self.assertions.staged())
+            strategy = self.strategies.summary()
+            self.persistence.commit(number, changes, deltas, strategy, note, batch, notes, failed)
+        elif batch is not None:
+            self._batches.add(batch)
+
+    def _made(
+        self, number: int, changes: Sequence[Change], ignored: int, changed: Mapping[str, Delta]
+    ) -> Epoch:
+        """The session is at the new epoch."""
+        self.moved_to(number)
+        self.assertions.commit()
+        self.spark.committed(changes)
+        for view, deferred in self.views.later.items():
+            deferred.gather(changes, number)
+            self.start_clock(view)
+        inserted = sum(change[4] > 0 for change in changes)
+        deltas = Deltas(number, changed, self.views)
+        strategy, choices = self.strategies.summary(), dict(self._choices())
+        for name, choice in choices.items():
+            self.views[name].choice = (number, choice)
+        return Epoch(number, inserted, len(changes) - inserted, ignored, deltas, strategy, choices)
+
+    def _choices(self) -> Iterator[tuple[str, Choice]]:
+        """How each view was carried, where there was something to choose."""
+        if self.strategies.choices:
+            for content, views in self.views.readers.items():
+                for maintained in content.carried_by():
+                    if maintained in self.strategies.choices:
+                        yield from ((view.name, self.strategies.choices[maintained]) for view in views)
+
+    def ingest(self, paths: Sequence[str], graph: str | None, on_error: str, batch: Batch | None) -> Epoch:
+        """Files straight into a store without quads and views, by Spark, as one epoch."""
+        with self.lock, collector_paused():
+            self.ensure_open()
+            assert self.persistence is not None
+            if batch is not None and self.knows(batch):
+                return self.unchanged()
+            number = self.epoch + 1
+            made = self.persistence.ingest(self.spark.session(), paths, graph, on_error, number, batch)
+            self.persistence.load_quads()
+            self.moved_to(number)
+            deltas = Deltas(number, {}, self.views)
+            return Epoch(number, made.quads, 0, 0, deltas, "spark", rejected=made.rejected)
+
+    def moved_to(self, epoch: int) -> None:
+        """This is the current epoch now; whoever waits for it goes on. The caller holds the lock."""
+        self.epoch = epoch
+        self._advanced.notify_all()
+
+    def settle(self) -> None:
+        """After a load or a new view: what is there stays, and need not be looked at for garbage."""
+        self._settled.settle(self.quads.size)
+
+    # Views that are refreshed later
+
+    def refresh(self, view: View) -> Delta:
+        """Brings a view that is refreshed later to the current epoch; see `View.refresh`."""
+        with self.lock, collector_paused():
+            deferred = view.deferred
+            if deferred is None or view.failure is not None or self.closed:
+                return view.no_change(view.epoch)
+            deferred.stop()
+            if not deferred.gathered:
+                return view.no_change(view.epoch)
+            deferred.strategies.spark_started = self.strategies.spark_started
+            failed: dict[Content, Exception] = {}
+            with deferred.carried(self.epoch, failed.__setitem__) as changed:
+                if self.persistence is not None:
+                    self.persistence.refresh(view.name, deferred, self.epoch, failed)
+            for choice in deferred.strategies.choices.values():
+                view.choice = (self.epoch, choice)
+            rows = changed.get(view.content)
+            delta = view.record(self.epoch, rows) if rows else view.no_change(self.epoch)
+            self._mark_failed(failed, self.epoch)
+            self._advanced.notify_all()
+            return delta
+
+    def start_clock(self, view: View) -> None:
+        """A view that is refreshed later is, when its seconds are over."""
+        if view.deferred is not None:
+            view.deferred.start(partial(self._refresh_due, view))
+
+    def _refresh_due(self, view: View) -> None:
+        """A view's seconds are over. What it could not be brought to now, it is later."""
+        try:
+            self.refresh(view)
+        except Exception:
+            if not self.closed:
+                self.start_clock(view)
+            raise
+
+    # Reading and closing
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Whatever is read inside belongs to one epoch."""
+        with self.lock:
+            yield
+
+    def history_start(self) -> int | None:
+        """The store keeps the deltas after this epoch; None without a store."""
+        return None if self.persistence is None else self.persistence.history_start()
+
+    def history(self, content: Content, since: int, until: int) -> Iterator[tuple[int, Mapping[Row, int]]]:
+        """The deltas of a content after an epoch and up to another, from the store."""
+        if self.persistence is not None and since < until:
+            yield from self.persistence.history(content, since, until)
+
+    def wait_beyond(self, view: View, epoch: int) -> bool:
+        """Waits until a view stands for a later epoch; False when the session is closed."""
+        with self._advanced:
+            self._advanced.wait_for(lambda: self.closed or view.epoch > epoch)
+            return not self.closed
+
+    def ensure_open(self) -> None:
+        if self.closed:
+            raise Closed("The session is closed: open a new one.")
+
+    def close(self) -> None:
+        """No epoch follows; closing twice is no error."""
+        with self._advanced:
+            for deferred in self.views.later.values():
+                deferred.stop()
+            self._settled.unsettle()
+            was_closed, self.closed = self.closed, True
+            self._advanced.notify_all()
+        if not was_closed:  # without the lock, which a compaction under way may need
+            if self.persistence is not None:
+                self.persistence.close()
+            self.spark.close()
