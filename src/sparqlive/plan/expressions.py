@@ -44,6 +44,14 @@ def _variables_in(item: Any) -> Iterator[Var]:
             yield from _variables_in(getattr(item, field.name))
 
 
+def all_variables(plan: op.Operator) -> dict[Var, None]:
+    """The variables of a plan and of all that is below it, in order."""
+    found = dict.fromkeys(plan.variables)
+    for child in plan.children:
+        found.update(all_variables(child))
+    return found
+
+
 def contains_exists(expression: al.Expression) -> bool:
     if isinstance(expression, al.Call):
         return any(contains_exists(argument) for argument in expression.arguments)

@@ -1,13 +1,13 @@
 """From the SPARQL algebra to a plan: graphs, paths and EXISTS are resolved into operators.
 
-Owns the meaning of GRAPH, FROM, property paths and EXISTS. Refuses, with a sentence, what no delta rule
+Owns the meaning of GRAPH, FROM, groups and EXISTS. Refuses, with a sentence, what no delta rule
 carries yet. Invariant: below `GRAPH ?g` every operator has the hidden graph variable and always binds it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import count
 
@@ -16,18 +16,20 @@ from pyoxigraph import BlankNode, Literal, NamedNode
 from sparqlive.errors import Unsupported
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import (
+    all_variables,
     conjuncts,
     contains_exists,
-    mentioned,
     rename,
     replace_exists,
     variables_in,
 )
 from sparqlive.plan.keys import pushable
+from sparqlive.plan.modifiers import Select, follows, modifiers, window
+from sparqlive.plan.paths import Paths
+from sparqlive.plan.scope import Scope
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
-from sparqlive.sparql.expressions import volatile_function
 
 TRIPLE = (Var("subject"), Var("predicate"), Var("object"))
 """The columns of a graph."""
@@ -38,47 +40,18 @@ def translate(query: al.Query, union_default: bool) -> op.Operator:
     return _Translator(query.dataset, union_default).query(query)
 
 
-@dataclass(frozen=True)
-class _Scope:
-    """Where a pattern is evaluated: the active graph, and inside EXISTS what is passed into its leaves.
-
-    `named`: inside GRAPH. `passed` are columns of `outer`, the solutions around the EXISTS.
-    """
-
-    graph: op.GraphChoice
-    named: bool = False
-    passed: tuple[Var, ...] = ()
-    outer: op.Operator = op.UNIT
-
-    @property
-    def hidden(self) -> tuple[Var, ...]:
-        return (self.graph.variable,) if isinstance(self.graph, op.NamedGraphs) else ()
-
-    def within(self, variables: tuple[Var, ...] | None) -> _Scope:
-        """Inside a SELECT of some variables (None: of all): what else is around it is not in scope there."""
-        if variables is None or not self.passed:
-            return self
-        passed: list[Var] = []
-        seen = False
-        for v in self.passed:
-            seen = seen if v.hidden else v in variables  # a variable's tags follow it
-            if seen:
-                passed.append(v)
-        around = tuple(v for v in self.outer.variables if v.hidden or v in variables)
-        return replace(self, passed=tuple(passed), outer=op.Project(self.outer, around))
-
-
 class _Translator:
     def __init__(self, dataset: al.Dataset | None, union_default: bool) -> None:
         self._dataset = dataset
         self._union_default = union_default
         self._numbers: Iterator[int] = count()
+        self._paths = Paths(self._fresh)
 
     def query(self, query: al.Query) -> op.Operator:
-        scope = _Scope(self._default_graph())
+        scope = Scope(self._default_graph())
         match query.form:
             case "SELECT":
-                plan, _, order = self._solutions(_modifiers(query.pattern), scope)
+                plan, _, order = self._solutions(modifiers(query.pattern), scope)
                 if order:
                     plan = op.Listing(plan, query.variables, order)
                 assert plan.variables == query.variables
@@ -122,7 +95,7 @@ class _Translator:
             triples = op.Filter(al.Call("BOUND", (object_,)), triples)
         return op.Distinct(triples)
 
-    def _describe(self, query: al.Query, scope: _Scope) -> op.Operator:
+    def _describe(self, query: al.Query, scope: Scope) -> op.Operator:
         """The concise bounded description of the resources that the solutions name: the triples of the
         default graph that have one of them as subject, or a blank node that such triples lead to.
 
@@ -166,7 +139,7 @@ class _Translator:
         names = tuple(dict.fromkeys(self._dataset.default))
         return op.OneGraph(names[0]) if len(names) == 1 else op.MergedGraphs(names)
 
-    def _pattern(self, pattern: al.Pattern, scope: _Scope) -> op.Operator:
+    def _pattern(self, pattern: al.Pattern, scope: Scope) -> op.Operator:
         match pattern:
             case al.BasicPattern(patterns):
                 return self._leaf(self._basic(patterns, scope), scope)
@@ -185,9 +158,9 @@ class _Translator:
             case al.Extend(source, variable, expression):
                 return self._bound_to(variable, expression, self._pattern(source, scope), scope)
             case al.Values(variables, rows):
-                return self._leaf(self._in_graph(op.Table(variables, rows), scope), scope)
+                return self._leaf(scope.in_graph(op.Table(variables, rows)), scope)
             case al.Graph(name, source):
-                return self._in_graph(self._graph(name, source, scope), scope)
+                return scope.in_graph(self._graph(name, source, scope))
             case al.Project() | al.Distinct() | al.Reduced() | al.Slice():
                 return self._sub_select(pattern, scope)
             case al.OrderBy(source):
@@ -199,7 +172,7 @@ class _Translator:
             case al.Group(source, keys, aggregates):
                 return self._group(self._pattern(source, scope), keys, aggregates, scope)
 
-    def _leaf(self, plan: op.Operator, scope: _Scope) -> op.Operator:
+    def _leaf(self, plan: op.Operator, scope: Scope) -> op.Operator:
         """Inside EXISTS: the leaf joined with the distinct bindings of what is passed into it."""
         if not scope.passed:
             return plan
@@ -210,19 +183,7 @@ class _Translator:
 
     # Graphs
 
-    def _in_graph(self, plan: op.Operator, scope: _Scope) -> op.Operator:
-        """What has no quad pattern of its own is there once a graph, and only if the graph exists."""
-        names = self._names(scope)
-        return plan if names is None else op.Join((names, plan))
-
-    def _names(self, scope: _Scope) -> op.Operator | None:
-        if not scope.named:
-            return None
-        if isinstance(scope.graph, op.MergedGraphs):  # a graph that the dataset does not have
-            return op.Table((), ())
-        return op.Names(scope.graph)
-
-    def _graph(self, name: Var | NamedNode, source: al.Pattern, scope: _Scope) -> op.Operator:
+    def _graph(self, name: Var | NamedNode, source: al.Pattern, scope: Scope) -> op.Operator:
         named = None if self._dataset is None else self._dataset.named
         if named is not None:
             named = tuple(dict.fromkeys(named))
@@ -240,92 +201,22 @@ class _Translator:
             inner = op.Project(inner, tuple(v for v in inner.variables if v != name))
         return op.Extend(inner, name, hidden)
 
-    # Basic patterns and paths
+    # Basic patterns
 
-    def _basic(self, patterns: tuple[al.Triple | al.PathPattern, ...], scope: _Scope) -> op.Operator:
+    def _basic(self, patterns: tuple[al.Triple | al.PathPattern, ...], scope: Scope) -> op.Operator:
         parts: list[op.Operator] = []
         for pattern in patterns:
             if isinstance(pattern, al.Triple):
                 parts.append(op.Scan(scope.graph, pattern.subject, pattern.predicate, pattern.object))
             else:
-                parts.append(self._path(pattern.subject, pattern.path, pattern.object, scope))
+                parts.append(self._paths.plan(pattern.subject, pattern.path, pattern.object, scope))
         if not parts:
-            return self._in_graph(op.UNIT, scope)
+            return scope.in_graph(op.UNIT)
         return parts[0] if len(parts) == 1 else op.Join(tuple(parts))
-
-    def _path(self, start: al.VarOrTerm, path: al.Path, end: al.VarOrTerm, scope: _Scope) -> op.Operator:
-        columns = op.ordered_union(tuple(v for v in (start, end) if isinstance(v, Var)), scope.hidden)
-        match path:
-            case NamedNode():
-                return op.Scan(scope.graph, start, path, end)
-            case al.Inverse(inner):
-                return self._path(end, inner, start, scope)
-            case al.Sequence(first, second):
-                middle = self._fresh("node")
-                both = (self._path(start, first, middle, scope), self._path(middle, second, end, scope))
-                return op.Project(op.Join(both), columns)
-            case al.Alternative(first, second):
-                return op.Union((self._path(start, first, end, scope), self._path(start, second, end, scope)))
-            case al.NegatedSet(forward, inverse):
-                branches = []
-                if forward or not inverse:
-                    branches.append(op.Scan(scope.graph, start, self._fresh("predicate"), end, forward))
-                if inverse:
-                    branches.append(op.Scan(scope.graph, end, self._fresh("predicate"), start, inverse))
-                plans = tuple(op.Project(branch, columns) for branch in branches)
-                return plans[0] if len(plans) == 1 else op.Union(plans)
-            case al.ZeroOrOne(inner):
-                once = op.Project(self._path(start, inner, end, scope), columns)
-                nothing = op.Project(self._zero_length(start, end, scope), columns)
-                return op.Distinct(op.Union((nothing, once)))
-            case al.ZeroOrMore(inner):
-                return self._closure(start, inner, end, columns, scope, from_zero=True)
-            case al.OneOrMore(inner):
-                return self._closure(start, inner, end, columns, scope, from_zero=_may_be_empty(inner))
-
-    def _closure(
-        self,
-        start: al.VarOrTerm,
-        step: al.Path,
-        end: al.VarOrTerm,
-        columns: tuple[Var, ...],
-        scope: _Scope,
-        from_zero: bool,
-    ) -> op.Operator:
-        """Any number of steps, at least one unless `from_zero`; no steps are steps from a node to itself."""
-        if start == end and isinstance(start, Var):
-            if from_zero:  # every node is joined with itself
-                return op.Nodes(scope.graph, start)
-            other = self._fresh("end")
-            pairs = self._closure(start, step, other, (start, other, *scope.hidden), scope, from_zero)
-            return op.Project(op.Filter(al.Call("SAMETERM", (start, other)), pairs), columns)
-        at, to = self._fresh("from"), self._fresh("to")
-        ends = (at, to, *scope.hidden)
-        steps = _with_columns(self._path(at, _single_step(step), to, scope), ends)
-        if from_zero:
-            terms = dict.fromkeys(term for term in (start, end) if not isinstance(term, Var))
-            if terms:
-                nowhere = self._in_graph(op.Table((at, to), tuple((term, term) for term in terms)), scope)
-            else:
-                nowhere = op.Extend(op.Nodes(scope.graph, at), to, at)
-            steps = op.Union((_with_columns(nowhere, ends), steps))
-        return op.Closure(steps, scope.hidden, start, end)
-
-    def _zero_length(self, start: al.VarOrTerm, end: al.VarOrTerm, scope: _Scope) -> op.Operator:
-        """§18.4: a term matches itself, also where the graph has no such node."""
-        if isinstance(start, Var) and isinstance(end, Var):
-            nodes = op.Nodes(scope.graph, start)
-            return nodes if start == end else op.Extend(nodes, end, start)
-        if isinstance(start, Var):
-            assert not isinstance(end, Var)
-            return self._in_graph(op.Table((start,), ((end,),)), scope)
-        if isinstance(end, Var):
-            return self._in_graph(op.Table((end,), ((start,),)), scope)
-        return self._in_graph(op.Table((), ((),) if start == end else ()), scope)
 
     # Filters, EXISTS, OPTIONAL, MINUS
 
-    def _filter(self, condition: al.Expression, source: op.Operator, scope: _Scope) -> op.Operator:
+    def _filter(self, condition: al.Expression, source: op.Operator, scope: Scope) -> op.Operator:
         plain: list[al.Expression] = []
         for part in conjuncts(condition):
             match part:
@@ -341,7 +232,7 @@ class _Translator:
         return source
 
     def _marks(
-        self, source: op.Operator, expression: al.Expression, scope: _Scope
+        self, source: op.Operator, expression: al.Expression, scope: Scope
     ) -> tuple[op.Operator, al.Expression]:
         """Each EXISTS inside an expression becomes a hidden boolean that a Mark computes."""
         marks: list[tuple[Var, al.Pattern]] = []
@@ -355,7 +246,7 @@ class _Translator:
             source = op.Mark(*self._exists(body, source, scope), variable)
         return source, expression
 
-    def _exists(self, body: al.Pattern, left: op.Operator, scope: _Scope) -> tuple[op.Operator, op.Operator]:
+    def _exists(self, body: al.Pattern, left: op.Operator, scope: Scope) -> tuple[op.Operator, op.Operator]:
         """The two sides of EXISTS; the right one reduced to what decides, the variables that are shared.
 
         §18.6 substitutes the left solution into the body. That is a join on the shared variables, unless the
@@ -389,7 +280,7 @@ class _Translator:
         return plan, tags
 
     def _left_join(
-        self, left: op.Operator, right: op.Operator, condition: al.Expression | None, scope: _Scope
+        self, left: op.Operator, right: op.Operator, condition: al.Expression | None, scope: Scope
     ) -> op.Operator:
         if condition is None or not contains_exists(condition):
             return op.LeftJoin(left, right, condition)
@@ -402,7 +293,7 @@ class _Translator:
         alone = op.Semi(left, op.Project(joined, keys), keep=False)
         return op.Union((op.Project(joined, columns), op.Project(alone, columns)))
 
-    def _minus(self, left: op.Operator, right: op.Operator, scope: _Scope) -> op.Operator:
+    def _minus(self, left: op.Operator, right: op.Operator, scope: Scope) -> op.Operator:
         # What is passed into EXISTS is a constant there, and the graph's name is no variable of the pattern.
         domain = tuple(v for v in op.shared(left, right) if v not in scope.hidden and v not in scope.passed)
         if not domain:
@@ -416,7 +307,7 @@ class _Translator:
         source: op.Operator,
         keys: tuple[tuple[Var, al.Expression], ...],
         aggregates: tuple[tuple[Var, al.Aggregate], ...],
-        scope: _Scope,
+        scope: Scope,
     ) -> op.Operator:
         """Groups within each graph, and inside EXISTS for each outer solution.
 
@@ -440,12 +331,12 @@ class _Translator:
             return op.Group(op.Project(source, columns), by, tuple(arguments))
         member = self._fresh("member")
         source = op.Project(op.Extend(source, member, al.Constant(Literal(True))), (*columns, member))
-        nothing = self._leaf(self._in_graph(op.UNIT, scope), scope)
+        nothing = self._leaf(scope.in_graph(op.UNIT), scope)
         both = op.Project(op.Union((source, nothing)), source.columns)
         return op.Group(both, by, tuple(arguments), member)
 
     def _bound_to(
-        self, variable: Var, expression: al.Expression, source: op.Operator, scope: _Scope
+        self, variable: Var, expression: al.Expression, source: op.Operator, scope: Scope
     ) -> op.Operator:
         source, expression = self._marks(source, expression, scope)
         if variable not in source.variables:
@@ -463,7 +354,7 @@ class _Translator:
         return op.Extend(op.Project(plan, (*others, either)), variable, either)
 
     def _argument(
-        self, aggregate: al.Aggregate, source: op.Operator, scope: _Scope
+        self, aggregate: al.Aggregate, source: op.Operator, scope: Scope
     ) -> tuple[op.Operator, al.Aggregate]:
         """The aggregate over a variable. COUNT needs to know only whether there is a value, not which."""
         argument = aggregate.argument
@@ -483,15 +374,15 @@ class _Translator:
 
     # SELECT and its modifiers
 
-    def _sub_select(self, pattern: al.Pattern, scope: _Scope) -> op.Operator:
+    def _sub_select(self, pattern: al.Pattern, scope: Scope) -> op.Operator:
         """A SELECT inside a pattern: its order matters to a window only, and nobody sees what it reads."""
-        select = _modifiers(pattern)
+        select = modifiers(pattern)
         if select.slice is None:
             select = replace(select, keys=())
         plan, columns, _ = self._solutions(select, scope)
         return self._leaf(plan if columns == plan.variables else op.Project(plan, columns), scope)
 
-    def _solutions(self, select: _Select, scope: _Scope) -> tuple[op.Operator, tuple[Var, ...], op.Order]:
+    def _solutions(self, select: Select, scope: Scope) -> tuple[op.Operator, tuple[Var, ...], op.Order]:
         """OrderBy, Project, Distinct, Slice (§18.2.5): the plan, its columns, and the order of ORDER BY.
 
         The plan has further columns for keys of the order that are not among them: what is not shown may
@@ -510,22 +401,22 @@ class _Translator:
                 order.append((variable, descending))
         hidden = dict.fromkeys(v for v, _ in order if v not in columns)
         # A SELECT's other variables are its own: they get names that nobody else has.
-        own = {v: self._fresh(v.name.lstrip(".")) for v in _all_variables(source) if v not in columns}
+        own = {v: self._fresh(v.name.lstrip(".")) for v in all_variables(source) if v not in columns}
         renamed = tuple((own.get(v, v), descending) for v, descending in order)
         plan = rename(source, own)
         # A closure at the top of a plan is the view's rows itself, each of them there once.
         if not isinstance(plan, op.Closure) or hidden or plan.variables != columns:
             plan = op.Project(plan, (*columns, *(own[v] for v in hidden)))
         if select.distinct and not isinstance(plan, op.Closure):
-            follows = all(_follows(v, source, frozenset(columns)) for v in hidden)
-            plan = op.Distinct(plan) if follows else op.Window(plan, columns, renamed, 0, 1)
+            decided = all(follows(v, source, frozenset(columns)) for v in hidden)
+            plan = op.Distinct(plan) if decided else op.Window(plan, columns, renamed, 0, 1)
         if select.slice is not None:
             keys = op.ordered_union(scope.hidden, inside.passed)
-            plan = _window(plan, keys, renamed, select.slice)
+            plan = window(plan, keys, renamed, select.slice)
         return plan, columns, renamed
 
     def _order_key(
-        self, source: op.Operator, expression: al.Expression, scope: _Scope
+        self, source: op.Operator, expression: al.Expression, scope: Scope
     ) -> tuple[op.Operator, Var]:
         """The source with a column for a key of ORDER BY."""
         if isinstance(expression, Var):
@@ -533,88 +424,3 @@ class _Translator:
         source, expression = self._marks(source, expression, scope)
         variable = self._fresh("order")
         return op.Extend(source, variable, expression), variable
-
-
-@dataclass(frozen=True)
-class _Select:
-    """The layers of a SELECT, from the outside in; without `variables` nothing is projected."""
-
-    slice: al.Slice | None
-    distinct: bool
-    variables: tuple[Var, ...] | None
-    keys: tuple[tuple[al.Expression, bool], ...]
-    source: al.Pattern
-
-
-def _modifiers(pattern: al.Pattern) -> _Select:
-    select = _Select(None, False, None, (), pattern)
-    if isinstance(pattern, al.Slice):
-        select = replace(select, slice=pattern)
-        pattern = pattern.pattern
-    if isinstance(pattern, al.Distinct | al.Reduced):
-        # §18.5: REDUCED may keep all duplicates; the counts as they are cost no state.
-        select = replace(select, distinct=isinstance(pattern, al.Distinct))
-        pattern = pattern.pattern
-    if isinstance(pattern, al.Project):
-        select = replace(select, variables=pattern.variables)
-        pattern = pattern.pattern
-    if isinstance(pattern, al.OrderBy):
-        select = replace(select, keys=pattern.keys)
-        pattern = pattern.pattern
-    return replace(select, source=pattern)
-
-
-def _window(plan: op.Operator, keys: tuple[Var, ...], order: op.Order, cut: al.Slice) -> op.Operator:
-    if cut.limit == 0:
-        return op.Table(plan.variables, ())
-    if cut.offset == 0 and cut.limit is None:
-        return plan
-    return op.Window(plan, keys, order, cut.offset, cut.limit)
-
-
-def _follows(variable: Var, plan: op.Operator, columns: frozenset[Var]) -> bool:
-    """Whether solutions that agree on the columns agree on a key of the order."""
-    while isinstance(plan, op.Extend | op.Mark) and plan.variable != variable:
-        plan = plan.children[0]
-    if not isinstance(plan, op.Extend):
-        return False
-    return mentioned(plan.expression) <= columns and volatile_function(plan.expression) is None
-
-
-def _with_columns(plan: op.Operator, columns: tuple[Var, ...]) -> op.Operator:
-    return plan if plan.variables == columns else op.Project(plan, columns)
-
-
-def _may_be_empty(path: al.Path) -> bool:
-    """Whether a path joins every term with itself by no step, also one that the graph does not have."""
-    match path:
-        case al.ZeroOrMore() | al.ZeroOrOne():
-            return True
-        case al.Inverse(inner) | al.OneOrMore(inner):
-            return _may_be_empty(inner)
-        case al.Sequence(first, second):
-            return _may_be_empty(first) and _may_be_empty(second)
-        case al.Alternative(first, second):
-            return _may_be_empty(first) or _may_be_empty(second)
-        case _:
-            return False
-
-
-def _single_step(path: al.Path) -> al.Path:
-    """A path with the same closure once no steps are counted in: (p*)+ is p*, (p?|q)* is (p|q)*."""
-    match path:
-        case al.ZeroOrMore(inner) | al.OneOrMore(inner) | al.ZeroOrOne(inner):
-            return _single_step(inner)
-        case al.Inverse(inner):
-            return al.Inverse(_single_step(inner))
-        case al.Alternative(first, second):
-            return al.Alternative(_single_step(first), _single_step(second))
-        case _:
-            return path
-
-
-def _all_variables(plan: op.Operator) -> dict[Var, None]:
-    found = dict.fromkeys(plan.variables)
-    for child in plan.children:
-        found.update(_all_variables(child))
-    return found

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from pyoxigraph import NamedNode
 
 from sparqlive.plan import operators as op
-from sparqlive.plan.expressions import rename
+from sparqlive.plan.expressions import all_variables, rename
 from sparqlive.plan.rewrites.walk import bottom_up
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
@@ -61,19 +61,12 @@ def unfold(plan: op.Operator, graph_of: GraphOf) -> op.Operator:
     def fresh(name: NamedNode) -> op.Operator:
         """The plan of a view, with names that nobody else has."""
         made, number = graph_of(_view_name(name)), next(numbers)
-        return rename(made, {v: Var(f".view{number}_{v.name.lstrip('.')}") for v in _all_variables(made)})
+        return rename(made, {v: Var(f".view{number}_{v.name.lstrip('.')}") for v in all_variables(made)})
 
     def rule(operator: op.Operator) -> op.Operator:
         return _leaf(operator, fresh) if isinstance(operator, op.Scan | op.Names | op.Nodes) else operator
 
     return bottom_up(rule, plan)
-
-
-def _all_variables(plan: op.Operator) -> dict[Var, None]:
-    found = dict.fromkeys(plan.variables)
-    for child in plan.children:
-        found.update(_all_variables(child))
-    return found
 
 
 def _leaf(leaf: op.Scan | op.Names | op.Nodes, view_of: Callable[[NamedNode], op.Operator]) -> op.Operator:
