@@ -21,7 +21,6 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.plan.unfold import unfold, views_read
 from sparqlive.registry import readable
-from sparqlive.spark_access import on_spark
 from sparqlive.sparql.algebra import Query
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.strategies import Strategy
@@ -87,7 +86,7 @@ class Registration:
             deferred = self._deferred(name, refresh, epochs.epoch)
             keeper = self._views.keeper if deferred is None else deferred.keeper
             kept = rewrite(kept_of(plan))
-            content = keeper.keep(kept, self._first(strategy, kept))
+            content = keeper.keep(kept, self._first(strategy))
             try:
                 if epochs.persistence is not None:
                     before = known if known is not None and known.failure is None else None
@@ -102,11 +101,11 @@ class Registration:
             epochs.settle()
             return view
 
-    def _first(self, strategy: Strategy, plan: Operator) -> Saved | None:
+    def _first(self, strategy: Strategy) -> Saved | None:
         """How a view is computed for the first time: on Spark, or (None) in process."""
         strategies = self._epochs.strategies
         large = self._epochs.quads.size > SPARK_QUADS and strategies.spark_started
-        if strategy == "spark" or (strategy == "auto" and large and on_spark(plan)):
+        if strategy == "spark" or (strategy == "auto" and large):
             self._epochs.spark.ensure_installed()
             assert strategies.carrier is not None
             carrier = strategies.carrier()

@@ -16,7 +16,6 @@ import numpy as np
 
 from sparqlive.errors import Unsupported
 from sparqlive.live.quads import Change, Quads
-from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.strategies import Strategies
 
@@ -84,13 +83,6 @@ class SparkAccess:
         if self._exported is not None:
             self._exported.close()
             self._exported = None
-
-
-def on_spark(plan: Operator) -> bool:
-    """Whether Spark can evaluate a plan."""
-    from sparqlive.spark.evaluate import uncovered
-
-    return uncovered(plan) is None
 
 
 class Exported:

@@ -134,7 +134,7 @@ class Strategies:
         """Seconds of each way by the sizes of things, before what was measured."""
         sizes = Sizes(maintained.matching_quads() + changed, *self._keeper.size_of(maintained))
         found = {"live": sizes.live(changed), "rebuild in process": sizes.rebuild()}
-        if self.carrier is not None and (not self.spark_started or _on_spark(maintained)):
+        if self.carrier is not None:
             found |= {"spark": sizes.spark(changed), "rebuild on Spark": sizes.spark_rebuild()}
         return found
 
@@ -180,13 +180,6 @@ class Strategies:
     def _changed(self, maintained: Maintained, result: dict[Row, int] | Run) -> dict[Row, int]:
         """The delta of a result that was computed from scratch: the difference to what is there."""
         return change_between(self._keeper.rows_of(maintained), result)
-
-
-def _on_spark(maintained: Maintained) -> bool:
-    """Whether Spark can evaluate a plan; asked only where Spark is running, and so imported already."""
-    from sparqlive.spark.evaluate import uncovered
-
-    return uncovered(maintained.plan) is None
 
 
 def _reason(strategy: str, wanted: Strategy, estimates: Mapping[str, float], rows: int) -> str:

@@ -29,7 +29,7 @@ from sparqlive.spark import (
     semi,
     template,
 )
-from sparqlive.spark.evaluate import Evaluation, Result, check_covered, projected, result
+from sparqlive.spark.evaluate import Evaluation, Result, projected, result
 from sparqlive.spark.frame import Views
 from sparqlive.spark.solutions import WEIGHT, Solutions, united
 from sparqlive.spark.terms import Terms
@@ -54,7 +54,6 @@ def delta(
     `concerns` may tell that no change matches a leaf; the terms of the rules that start there are left out.
     The others are as in `evaluate`. few: the changes can be broadcast, and so can what they change.
     """
-    check_covered(plan)
     with Views(quads_before.sparkSession) as views:
         before = views.frame(quads_before, scan.QUAD)
         changed_quads = views.frame(changes, (*scan.QUAD, WEIGHT))

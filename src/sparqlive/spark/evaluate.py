@@ -13,7 +13,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sparqlive.errors import Unsupported
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.keys import pushable
@@ -47,27 +46,6 @@ from sparqlive.sparql.algebra import Term, Var
 
 _BROADCAST_BYTES = 10 << 20
 """Spark's own default bound."""
-_COVERED = (
-    *(op.Scan, op.Names, op.Nodes, op.Table, op.Parameters, op.Join, op.Filter, op.Extend, op.Project),
-    *(op.Template, op.Union, op.LeftJoin, op.Semi, op.Mark, op.Distinct, op.Stored, op.Numbered, op.Group),
-    *(op.Window, op.Closure),
-)
-
-
-def uncovered(plan: op.Operator) -> op.Operator | None:
-    """An operator of a plan that is evaluated in process only."""
-    if not isinstance(plan, _COVERED):
-        return plan
-    return next((found for child in plan.children if (found := uncovered(child)) is not None), None)
-
-
-def check_covered(plan: op.Operator) -> None:
-    """Refuses a plan that Spark cannot evaluate yet."""
-    if (found := uncovered(plan)) is not None:
-        raise Unsupported(
-            f"Spark does not evaluate the operator {type(found).__name__} yet: leave the strategy to 'auto' "
-            f"or ask for 'live'."
-        )
 
 
 @dataclass(frozen=True)
@@ -96,7 +74,6 @@ def evaluate(
     quads: s, p, o, g. terms: id, term. `id_of` gives the ids of constants; `exceptions` those of terms whose
     id is not their hash; `parameters` the rows of the plan's table of parameters.
     """
-    check_covered(plan)
     with Views(quads.sparkSession) as views:
         states = scan.Quads(views.frame(quads, scan.QUAD), None, id_of, are_broadcast=_are_broadcast(quads))
         evaluation = Evaluation(views, states, Terms(views, terms, plan, id_of, exceptions or {}), parameters)
