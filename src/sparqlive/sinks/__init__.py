@@ -41,14 +41,12 @@ KINDS: Mapping[str, Callable[[Path, Sequence[str]], Sink]] = {
 
 def catch_up(sink: Sink, view: View, name: str) -> None:
     """Writes what the sink misses of a view."""
-    last, epoch = sink.last_epoch(), view.epoch
-    if last is None:
-        sink.write(epoch, view.weights(), reset=True)
-        return
-    if last > epoch:
+    last = sink.last_epoch()
+    if last is not None and last > view.epoch:
         raise Error(
-            f"The sink {name!r} holds epoch {last}, and the view is at epoch {epoch}: it was written from "
-            f"another store. Remove it, or give another path."
+            f"The sink {name!r} holds epoch {last}, and the view is at epoch {view.epoch}: it was written "
+            f"from another store. Remove it, or give another path."
         )
-    for delta in view.changes(since=last):
+    # Before all epochs there was nothing: what comes then is the whole content, and the epoch it belongs to.
+    for delta in view.changes(since=-1 if last is None else last):
         sink.write(delta.epoch, delta.weights(), delta.reset)
