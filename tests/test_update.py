@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import sparqlive
 from tests.oracle import Weights, add, assert_same, show
 from tests.random_updates import Data, Operation, RequestFailsError, effect, request, requests, starts
+from tests.sources.server import Page, serve
 from tests.w3c import isomorphic
 
 EX = "http://example.org/"
@@ -187,14 +188,35 @@ def test_with_a_union_default_graph_where_reads_all_and_templates_write_the_unna
     assert copied == quads_of(data + " :h { :a :p 1 }")
 
 
+def test_load() -> None:
+    with serve() as site, sparqlive.open() as session:
+        site.pages["/data"] = Page("<urn:a> <urn:b> 1 . [] <urn:b> 2 .")
+        site.pages["/graphs"] = Page("<urn:g> { <urn:a> <urn:b> 1 }", "application/trig")
+        view = session.view("all", "SELECT ?o { ?s <urn:b> ?o }")
+        load = f"LOAD <{site.address}/data>"
+        epoch = session.update(
+            f"{load} ; {load} INTO GRAPH <urn:g> ; DELETE WHERE {{ GRAPH <urn:g> {{ <urn:a> ?p ?o }} }}",
+            allow_private=True,
+        )
+        assert (epoch.number, epoch.inserted, len(session), len(view)) == (1, 3, 3, 2)
+        assert site.paths() == ["/data"], "a document is fetched once a request"
+        session.check()
+        for address in ("/graphs", "/nothing"):
+            with pytest.raises(sparqlive.Error, match=r"named graphs|status 404"):
+                session.update(f"CLEAR ALL ; LOAD <{site.address}{address}>", allow_private=True)
+        assert len(session) == 3
+
+
 # What is refused
 
 
-@pytest.mark.parametrize("source", ["file:///etc/hostname", "http://localhost/data.ttl"])
-def test_load_reads_neither_files_nor_the_network(source: str) -> None:
+@pytest.mark.parametrize(
+    "source", ["file:///etc/hostname", "http://localhost/data.ttl", "http://127.0.0.1:9/", "urn:x"]
+)
+def test_load_reads_neither_files_nor_private_addresses(source: str) -> None:
     with sparqlive.open() as session:
         session.update("INSERT DATA { <urn:a> <urn:b> 1 }")
-        with pytest.raises(sparqlive.Unsupported, match=r"LOAD <.*> is refused: .*session.load"):
+        with pytest.raises(sparqlive.Error, match=rf"^LOAD <{source}>: "):
             session.update(f"CLEAR ALL ; LOAD <{source}> INTO GRAPH <urn:g>")
         assert len(session) == 1
         session.update(f"LOAD SILENT <{source}>")

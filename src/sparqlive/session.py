@@ -35,7 +35,7 @@ from sparqlive.registration import Registration
 from sparqlive.sources import address_of, watcher
 from sparqlive.sparql.syntax import parse_update
 from sparqlive.strategies import Strategy
-from sparqlive.updates import wanted_by
+from sparqlive.updates import documents_of, wanted_by
 from sparqlive.views import Answer, Delta, Epoch, View
 from sparqlive.zset.relation import Row
 
@@ -234,17 +234,27 @@ class Session:
         self._check_strategy(strategy)
         return self._epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
 
-    def update(self, text: str, *, base: str | None = None, strategy: Strategy = "auto") -> Epoch:
+    def update(
+        self,
+        text: str,
+        *,
+        base: str | None = None,
+        strategy: Strategy = "auto",
+        allow_private: bool = False,
+    ) -> Epoch:
         """Carries out a SPARQL Update request, all its operations as one epoch, or nothing of it.
 
-        Each operation sees what the ones before it did. `strategy` as in `apply`.
+        Each operation sees what the ones before it did. `strategy` as in `apply`. LOAD fetches documents on
+        the Web, by the rules of sources; with `allow_private` from addresses that are not public too.
         """
         self._check_strategy(strategy)
         operations = parse_update(text, base)
+        documents = documents_of(operations, allow_private)
         epochs = self._epochs
         with epochs.lock, collector_paused():
             epochs.ensure_open()
-            wanted = wanted_by(operations, epochs.quads, self.terms, self._registration.translated)
+            translated = self._registration.translated
+            wanted = wanted_by(operations, epochs.quads, self.terms, translated, documents)
             return epochs.commit(*wanted, strategy)
 
     def _check_strategy(self, strategy: Strategy) -> None:

@@ -1,9 +1,9 @@
 """SPARQL Update: from the operations of a request to the quads that it wants in and out.
 
 Owns what each operation does (SPARQL 1.1 Update §3 and §4): templates, the dataset of a WHERE clause, graph
-management. Refuses LOAD, unless it is SILENT: an update reads neither files nor the network. Invariant: an
-operation sees what the ones before it did; when a request has been gone through, or has failed, the quads are
-as they were before it.
+management. LOAD reads documents on the Web by the rules of sources, all of them before the first operation,
+and never files. Invariant: an operation sees what the ones before it did; when a request has been gone
+through, or has failed, the quads are as they were before it.
 
 A named graph exists while it has a quad (§3.2 leaves this to the store). So CREATE changes nothing, and fails
 where the graph exists; CLEAR and DROP are the same, and succeed where it does not; ADD, MOVE and COPY fail
@@ -14,8 +14,11 @@ queries read the union of all graphs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TypeAlias
 
-from pyoxigraph import BlankNode, NamedNode
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode
+from pyoxigraph import Quad as Statement
 
 from sparqlive.errors import Error, Unsupported
 from sparqlive.live.once import compute_once
@@ -25,9 +28,34 @@ from sparqlive.plan.checks import check_functions
 from sparqlive.plan.once import fixed
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
+from sparqlive.rdf.read import check_quad
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import QuadPattern, Var
 from sparqlive.zset.relation import Row
+
+Documents: TypeAlias = Mapping[NamedNode, Sequence[Statement] | Error]
+"""The content of documents by their address, or why there is none."""
+
+
+def documents_of(operations: Iterable[al.UpdateOperation], allow_private: bool) -> Documents:
+    """Fetches what a request loads, as sources do, before anything else is done."""
+    found: dict[NamedNode, Sequence[Statement] | Error] = {}
+    for operation in operations:
+        if isinstance(operation, al.Load) and operation.source not in found:
+            try:
+                found[operation.source] = _fetched(operation.source.value, allow_private)
+            except Error as error:
+                found[operation.source] = error
+    return found
+
+
+def _fetched(address: str, allow_private: bool) -> Sequence[Statement]:
+    if find_spec("httpx") is None:
+        raise Unsupported("LOAD needs the network: install sparqlive with the extra [sources].")
+    from sparqlive.sources.network import Reach
+    from sparqlive.sources.web import fetch_document
+
+    return fetch_document(address, Reach(allow_private=allow_private))
 
 
 def wanted_by(
@@ -35,13 +63,14 @@ def wanted_by(
     quads: Quads,
     terms: Terms,
     plan_of: Callable[[al.Query], Operator],
+    documents: Documents,
 ) -> tuple[dict[Quad, int], int]:
     """The quads that a request wants in (+1) or out (-1), and how many it named.
 
-    `plan_of` gives the plans of its WHERE clauses.
+    `plan_of` gives the plans of its WHERE clauses, `documents` what its LOADs read.
     """
     draft = _Draft(quads)
-    request = _Request(draft, quads, terms, plan_of)
+    request = _Request(draft, quads, terms, plan_of, documents)
     try:
         for operation in operations:
             request.carry_out(operation)
@@ -92,12 +121,18 @@ class _Request:
     """Carries out operations on a draft."""
 
     def __init__(
-        self, draft: _Draft, quads: Quads, terms: Terms, plan_of: Callable[[al.Query], Operator]
+        self,
+        draft: _Draft,
+        quads: Quads,
+        terms: Terms,
+        plan_of: Callable[[al.Query], Operator],
+        documents: Documents,
     ) -> None:
         self._draft = draft
         self._quads = quads
         self._terms = terms
         self._plan_of = plan_of
+        self._documents = documents
 
     def carry_out(self, operation: al.UpdateOperation) -> None:
         match operation:
@@ -119,16 +154,23 @@ class _Request:
     def _managed(self, operation: al.Load | al.Create | al.Transfer) -> None:
         match operation:
             case al.Load(source, graph):
-                into = "" if graph is None else f', graph="{graph.value}"'
-                raise Unsupported(
-                    f"LOAD {source} is refused: an update reads neither files nor the network. Load the "
-                    f"document with session.load(…{into}), or write LOAD SILENT to go on without it."
-                )
+                self._load(source, graph)
             case al.Create(graph):
                 if self._content(graph):
                     raise Error(f"CREATE: the graph {graph} exists. Write CREATE SILENT if it may.")
             case al.Transfer():
                 self._transfer(operation)
+
+    def _load(self, source: NamedNode, graph: NamedNode | None) -> None:
+        document = self._documents[source]
+        if isinstance(document, Error):
+            raise type(document)(f"LOAD {source}: {document}") from document
+        if any(not isinstance(quad.graph_name, DefaultGraph) for quad in document):
+            raise Error(f"LOAD {source}: the document has named graphs, and LOAD takes triples.")
+        id_of = self._terms.dictionary.id_of
+        for quad in document:
+            subject, predicate, object_, name = check_quad(quad, graph)
+            self._draft.want([(id_of(subject), id_of(predicate), id_of(object_), id_of(name))], 1)
 
     # Whole graphs
 

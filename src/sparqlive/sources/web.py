@@ -15,6 +15,8 @@ from email.utils import parsedate_to_datetime
 from hashlib import sha256
 from typing import Any, Literal
 
+from pyoxigraph import Quad
+
 from sparqlive.errors import Error
 from sparqlive.sources import Content, Failed, Report, Unchanged, Version
 from sparqlive.sources.document import ACCEPT, read_document
@@ -94,6 +96,20 @@ def _same_validators(found: Mapping[str, Any], known: Mapping[str, Any]) -> bool
     if "etag" in found or "etag" in known:
         return found.get("etag") == known.get("etag")
     return "last_modified" in found and found["last_modified"] == known.get("last_modified")
+
+
+def fetch_document(address: str, reach: Reach) -> list[Quad]:
+    """The quads of a document that is fetched once, by the rules of all that goes to the network."""
+
+    async def look() -> list[Quad]:
+        async with Network(reach, address) as network:
+            response = await network.get(address, {"Accept": ACCEPT})
+            if response.status != 200:
+                raise Error(f"{response.url}: answers with status {response.status}, which is no document.")
+            return await read_document(response, network)
+
+    checked_url(address)
+    return asyncio.run(look())
 
 
 # Shared by the kinds that fetch
