@@ -201,8 +201,9 @@ class Epochs:
         if self.persistence is not None:
             note = {m.key: asdict(choice) for m, choice in self.strategies.choices.items()}
             deltas = self._keeper.staged() if self.views.readers else {}
-            for deferred in self.views.later.values():
-                deltas[deferred.relation] = (4, {change[:4]: change[4] for change in changes})
+            if self.views.later:
+                unseen: dict[Row, int] = {change[:4]: change[4] for change in changes}
+                deltas.update({deferred.relation: (4, unseen) for deferred in self.views.later.values()})
             deltas.update(self.assertions.staged())
             strategy = self.strategies.summary()
             self.persistence.commit(number, changes, deltas, strategy, note, batch, notes, failed)

@@ -25,7 +25,6 @@ from sparqlive.epochs import Epochs
 from sparqlive.errors import Error, Unsupported
 from sparqlive.feeds import Feeds, Linked, Source
 from sparqlive.live.deadline import deadline
-from sparqlive.live.keeper import Content
 from sparqlive.live.once import compute_once
 from sparqlive.live.terms import Terms
 from sparqlive.plan.operators import kept_of
@@ -36,8 +35,7 @@ from sparqlive.sources import address_of, watcher
 from sparqlive.sparql.syntax import parse_update
 from sparqlive.strategies import Strategy
 from sparqlive.updates import documents_of, wanted_by
-from sparqlive.views import Answer, Delta, Epoch, View
-from sparqlive.zset.relation import Row
+from sparqlive.views import Answer, Epoch, View
 
 Changes = str | Iterable[Any]
 DefaultGraphs = Literal["strict", "union"]
@@ -49,49 +47,6 @@ HISTORY_SECONDS = 7 * 86_400.0
 
 if TYPE_CHECKING:
     from sparqlive.persistence import Persistence
-
-
-def open(  # noqa: A001 - always used as sparqlive.open
-    path: str | os.PathLike[str] | None = None,
-    *,
-    spark: Any = None,
-    default_graph: DefaultGraphs | None = None,
-    durability: Literal["epoch", "relaxed"] = "epoch",
-    sync_milliseconds: int = 100,
-    retain: Literal["relevant", "all"] = "relevant",
-    history_epochs: int = HISTORY_EPOCHS,
-    history_seconds: float | None = HISTORY_SECONDS,
-    read_only: bool = False,
-    watch: bool = True,
-    runs: str | os.PathLike[str] | None = None,
-) -> Session:
-    """Opens a session: on the store in a directory, which is made if it is not there; or in memory.
-
-    `spark`: a Spark session or a master's URL; else a local one is started when first needed.
-    `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones;
-    "strict" (the default): the unnamed one alone. A store keeps to what it was made with.
-    `durability="epoch"`: an epoch is on the disk before `apply` returns; "relaxed": within
-    `sync_milliseconds`, so that a failure of the machine can lose the last epochs, whole ones.
-    `retain="relevant"`: of a store's quads, those that views read are held in memory; "all": all.
-    Deltas are kept for the last `history_epochs` epochs, and no longer than `history_seconds`.
-    `read_only=True`: follows the epochs of the process that writes the store, and changes nothing.
-    `watch=False`: sources are listed, added and removed, but not looked at.
-    `runs`: a directory or URI (file, hdfs, s3a) for a new store's runs, which the workers of a cluster reach;
-    the catalog stays in the store's directory. A store keeps to what it was made with.
-    """
-    return Session(
-        path,
-        spark=spark,
-        default_graph=default_graph,
-        durability=durability,
-        sync_milliseconds=sync_milliseconds,
-        retain=retain,
-        history_epochs=history_epochs,
-        history_seconds=history_seconds,
-        read_only=read_only,
-        watch=watch,
-        runs=runs,
-    )
 
 
 class Session:
@@ -112,6 +67,20 @@ class Session:
         watch: bool = True,
         runs: str | os.PathLike[str] | None = None,
     ) -> None:
+        """Opens a session: on the store in a directory, which is made if it is not there; or in memory.
+
+        `spark`: a Spark session or a master's URL; else a local one is started when first needed.
+        `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones;
+        "strict" (the default): the unnamed one alone. A store keeps to what it was made with.
+        `durability="epoch"`: an epoch is on the disk before `apply` returns; "relaxed": within
+        `sync_milliseconds`, so that a failure of the machine can lose the last epochs, whole ones.
+        `retain="relevant"`: of a store's quads, those that views read are held in memory; "all": all.
+        Deltas are kept for the last `history_epochs` epochs, and no longer than `history_seconds`.
+        `read_only=True`: follows the epochs of the process that writes the store, and changes nothing.
+        `watch=False`: sources are listed, added and removed, but not looked at.
+        `runs`: a directory or URI (file, hdfs, s3a) for a new store's runs, which the workers of a cluster
+        reach; the catalog stays in the store's directory. A store keeps to what it was made with.
+        """
         if default_graph not in (None, "strict", "union"):
             raise Error(f'default_graph is "strict" or "union", not {default_graph!r}.')
         if durability not in ("epoch", "relaxed"):
@@ -348,10 +317,6 @@ class Session:
         """Forgets a view."""
         self._registration.drop(name)
 
-    def refresh(self, view: View) -> Delta:
-        """Brings a view that is refreshed later to the current epoch; see `View.refresh`."""
-        return self._epochs.refresh(view)
-
     def query(self, query: str, *, base: str | None = None, timeout_seconds: float | None = None) -> Answer:
         """Evaluates a query once, on the current epoch."""
         parsed, plan = self._registration.plan(query, base, volatile=True)
@@ -388,18 +353,6 @@ class Session:
         """Whatever is read inside belongs to one epoch."""
         return self._epochs.reading()
 
-    def history_start(self) -> int | None:
-        """The store keeps the deltas after this epoch; None without a store."""
-        return self._epochs.history_start()
-
-    def history(self, content: Content, since: int, until: int) -> Iterator[tuple[int, Mapping[Row, int]]]:
-        """The deltas of a content after an epoch and up to another, from the store."""
-        return self._epochs.history(content, since, until)
-
-    def wait_beyond(self, view: View, epoch: int) -> bool:
-        """Waits until a view stands for a later epoch; False when the session is closed."""
-        return self._epochs.wait_beyond(view, epoch)
-
     def ensure_open(self) -> None:
         self._epochs.ensure_open()
 
@@ -415,6 +368,9 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+open = Session  # noqa: A001 - always used as sparqlive.open; a session is open once it is made
 
 
 def _local(path: str | os.PathLike[str]) -> Path:

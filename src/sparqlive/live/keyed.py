@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
+from sparqlive.live.code import Continue, Env, Function
+from sparqlive.live.stored import loop_over
 from sparqlive.plan.delta import State
 from sparqlive.zset.relation import Row
 
@@ -63,8 +64,4 @@ def loop(
         child = node.children[0]
         source = compiler.rows_of(f, child, state, {}, child.operator.variables)
         rows = f"{compiler.program.name('s', kept.evaluate)}({source})"
-    own = {v: f.fresh() for v in node.operator.variables}
-    factor = f.fresh("w")
-    with f.block(f"for {tuple_of(list(own.values()))}, {factor} in {rows}"):
-        fresh = {v: Local(name, v in node.operator.always) for v, name in own.items()}
-        f.unless_too_deep({**env, **fresh}, f"{weight} * {factor}" if weight != "1" else factor, then)
+    loop_over(f, node.operator, rows, env, weight, then)

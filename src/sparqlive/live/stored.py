@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
+from sparqlive.live.code import Continue, Env, Function, Local, times, tuple_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.sparql.algebra import Var
@@ -126,9 +126,14 @@ def loop(
 ) -> None:
     bound = [v for v in node.operator.variables if v in env]
     reader = compiler.program.name("s", compiler.states[node.number].reader(bound, state))
-    own = {v: f.fresh() for v in node.operator.variables}
-    factor = f.fresh("w")
     rows = f"{reader}({', '.join(env[v].name for v in bound)})"
+    loop_over(f, node.operator, rows, env, weight, then)
+
+
+def loop_over(f: Function, operator: op.Operator, rows: str, env: Env, weight: str, then: Continue) -> None:
+    """Writes a loop over rows of an operator with their weights, which agree with what is bound."""
+    own = {v: f.fresh() for v in operator.variables}
+    factor = f.fresh("w")
     with f.block(f"for {tuple_of(list(own.values()))}, {factor} in {rows}"):
-        fresh = {v: Local(name, v in node.operator.always) for v, name in own.items() if v not in env}
-        f.unless_too_deep({**env, **fresh}, f"{weight} * {factor}" if weight != "1" else factor, then)
+        fresh = {v: Local(name, v in operator.always) for v, name in own.items() if v not in env}
+        f.unless_too_deep({**env, **fresh}, times(weight, factor), then)
