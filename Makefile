@@ -4,14 +4,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.sparqlive-installed
 JAVA := .venv/.java-found
+PEERS := .venv/.peers-looked-for
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop test test-spark lint format conformance bench bench-spark lock clean
+.PHONY: help run shop peers test test-spark lint format conformance bench bench-spark lock clean
 
 help:
 	@echo "make run          the pipeline on a local Spark: a generated catalogue, five views, a stream of changes, a check"
 	@echo "make shop         a small shop in process: three views, a stream of changes, the deltas as they happen"
 	@echo "make test         formatting, lint, types, import rules and all tests, on Spark a representative part"
+	@echo "make peers        bring what tests talk to: an MQTT broker, a browser, a Solid server"
 	@echo "make test-spark   only that part on Spark"
 	@echo "make lint         the same without the tests"
 	@echo "make format       put the code into its format"
@@ -33,6 +35,12 @@ $(JAVA): $(STAMP) setup/java.py
 	@$(BIN)/python setup/java.py
 	@touch $@
 
+$(PEERS): $(STAMP) setup/peers.py
+	@$(BIN)/python setup/peers.py
+	@touch $@
+
+peers: $(PEERS)
+
 run: $(JAVA)
 	@$(BIN)/python -m examples.ecommerce
 
@@ -45,7 +53,7 @@ lint: $(STAMP)
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
 
-test: lint $(JAVA)
+test: lint $(JAVA) $(PEERS)
 	$(BIN)/python -m pytest -q
 
 test-spark: $(JAVA)
@@ -73,4 +81,4 @@ lock:
 	sed -i.bak -e '/^#/d' -e '/^$$/d' requirements.lock && rm requirements.lock.bak
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,55 @@
+"""Brings what tests talk to: an MQTT broker and a browser from Debian for root, a Solid server from npm.
+
+Run by make with the interpreter of .venv. Nothing here is needed to use sparqlive: what cannot be brought is
+said in a sentence, and the tests that need it are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+PLACE = Path(__file__).parent.parent / ".peers"
+DEBIAN = {"mosquitto": "mosquitto", "chromium": "chromium"}  # command: package
+SOLID = "@solid/community-server@7.2.0"
+
+
+def main() -> None:
+    lacking = [package for command, package in DEBIAN.items() if not found(command)]
+    if lacking and os.geteuid() == 0 and shutil.which("apt-get"):
+        print(f"for the tests: installing {' and '.join(lacking)} from Debian", flush=True)
+        run(["apt-get", "update", "-qq"])
+        # Without what a package recommends: a broker that is started at once is not wanted here.
+        run(["apt-get", "install", "-qq", "--yes", "--no-install-recommends", *lacking])
+    if not solid_server().exists() and shutil.which("npm"):
+        print(f"for the tests: installing {SOLID} from npm", flush=True)
+        PLACE.mkdir(exist_ok=True)
+        run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(PLACE), SOLID])
+    for command in DEBIAN:
+        if not found(command):
+            print(f"{command} is not here: the tests that need it are skipped.")
+    if not solid_server().exists():
+        print("npm could not bring the Community Solid Server: the tests that need it are skipped.")
+
+
+def found(command: str) -> bool:
+    """Debian has servers in a directory that is not everybody's path."""
+    return shutil.which(command) is not None or Path("/usr/sbin", command).exists()
+
+
+def solid_server() -> Path:
+    return PLACE / "node_modules" / ".bin" / "community-solid-server"
+
+
+def run(command: Sequence[str]) -> None:
+    """Whether it worked is seen by what is there afterwards; what it had to say is shown."""
+    silent = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run(command, env=silent, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
