@@ -8,7 +8,8 @@ evaluated on the current quads, and belongs to the current epoch, unless it is r
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -54,7 +55,10 @@ class Epochs:
         self.strategies = Strategies(self._keeper)
         self.spark = SparkAccess(spark, self.quads, terms.dictionary, self.strategies)
         self.persistence: Persistence | None = None
+        self.observers: list[Callable[[Epoch], None]] = []
+        """Hear of each epoch, and of each view that was refreshed later, under the lock."""
         self._advanced = threading.Condition(self.lock)
+        self._begun = 0.0
         self._batches: set[Batch] = set()
         self._settled = Settled()
 
@@ -111,6 +115,7 @@ class Epochs:
         With a source, `wanted` is what it asserts from now on (+1) and no longer (-1). `notes` are kept with
         the epoch.
         """
+        self._begun = time.perf_counter()
         if source is not None or self.assertions:
             wanted = self.assertions.resolve(source, wanted, self.quads.has)
         changes = self.quads.effective(wanted)
@@ -225,7 +230,16 @@ class Epochs:
         strategy, choices = self.strategies.summary(), dict(self._choices())
         for name, choice in choices.items():
             self.views[name].choice = (number, choice)
-        return Epoch(number, inserted, len(changes) - inserted, ignored, deltas, strategy, choices)
+        seconds = time.perf_counter() - self._begun
+        made = Epoch(
+            number, inserted, len(changes) - inserted, ignored, deltas, strategy, choices, seconds=seconds
+        )
+        self._tell(made)
+        return made
+
+    def _tell(self, epoch: Epoch) -> None:
+        for observer in self.observers:
+            observer(epoch)
 
     def _choices(self) -> Iterator[tuple[str, Choice]]:
         """How each view was carried, where there was something to choose."""
@@ -242,12 +256,14 @@ class Epochs:
             assert self.persistence is not None
             if batch is not None and self.knows(batch):
                 return self.unchanged()
-            number = self.epoch + 1
-            made = self.persistence.ingest(self.spark.session(), paths, graph, on_error, number, batch)
+            number, begun = self.epoch + 1, time.perf_counter()
+            read = self.persistence.ingest(self.spark.session(), paths, graph, on_error, number, batch)
             self.persistence.load_quads()
             self.moved_to(number)
-            deltas = Deltas(number, {}, self.views)
-            return Epoch(number, made.quads, 0, 0, deltas, "spark", rejected=made.rejected)
+            deltas, seconds = Deltas(number, {}, self.views), time.perf_counter() - begun
+            made = Epoch(number, read.quads, 0, 0, deltas, "spark", rejected=read.rejected, seconds=seconds)
+            self._tell(made)
+            return made
 
     def moved_to(self, epoch: int) -> None:
         """This is the current epoch now; whoever waits for it goes on. The caller holds the lock."""
@@ -269,6 +285,7 @@ class Epochs:
             deferred.stop()
             if not deferred.gathered:
                 return view.no_change(view.epoch)
+            begun = time.perf_counter()
             deferred.strategies.spark_started = self.strategies.spark_started
             failed: dict[Content, Exception] = {}
             with deferred.carried(self.epoch, failed.__setitem__) as changed:
@@ -280,6 +297,9 @@ class Epochs:
             delta = view.record(self.epoch, rows) if rows else view.no_change(self.epoch)
             self._mark_failed(failed, self.epoch)
             self._advanced.notify_all()
+            seconds, strategy = time.perf_counter() - begun, deferred.strategies.summary()
+            deltas = Deltas(self.epoch, {view.name: delta} if delta else {}, self.views)
+            self._tell(Epoch(self.epoch, 0, 0, 0, deltas, strategy, seconds=seconds))
             return delta
 
     def start_clock(self, view: View) -> None:

@@ -334,6 +334,13 @@ class Session:
             self.ensure_open()
             check(self.views, self.epoch, self._epochs.quads, self.dictionary)
 
+    def observe(self, observer: Callable[[Epoch], None]) -> None:
+        """From now on an observer hears of each epoch that was committed, and of each view refreshed later.
+
+        It is called by the thread that writes, before anybody else writes: it hands on, and returns at once.
+        """
+        self._epochs.observers.append(observer)
+
     def repair(self) -> list[str]:
         """Looks at every file of the store, and computes anew the views whose files are damaged or missing.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyoxigraph import Quad
 
 from sparqlive.deferred import Deferred, Refresh
-from sparqlive.errors import Error, HistoryGone, ViewFailed
+from sparqlive.errors import Error, HistoryGone, Unsupported, ViewFailed
 from sparqlive.live.keeper import Content
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order
@@ -207,7 +207,7 @@ class Epoch:
 
     `ignored` counts the changes that changed nothing. `strategy`: how it was carried to the views; `choices`
     says it for each view for which there was something to choose, with estimates and the reason. `rejected`
-    counts malformed lines that a load left out.
+    counts malformed lines that a load left out. `seconds`: how long it took.
     """
 
     number: int
@@ -218,6 +218,7 @@ class Epoch:
     strategy: str = "live"
     choices: Mapping[str, Choice] = field(default_factory=dict)
     rejected: int = 0
+    seconds: float = 0.0
 
 
 class Deltas(Mapping[str, Delta]):
@@ -303,6 +304,17 @@ class View(Result):
             if at is None or at == self.epoch:
                 return self._decode(self._rows().items())
             return self._decode(self._rows_at(at).items())
+
+    def at(self, epoch: int) -> Answer:
+        """The view as it stood at an earlier epoch, as far back as deltas are kept."""
+        with self._epochs.reading():
+            self._ensure_alive()
+            if len(kept_of(self.plan).variables) > len(self.variables):
+                raise Unsupported(
+                    f"View {self.name!r} is ordered by what it does not show, which its deltas leave out: "
+                    f"read weights(at={epoch}), or let the view show its keys."
+                )
+            return Answer(self.query, self.plan, self._rows_at(epoch), self._epochs.terms)
 
     def _rows_at(self, epoch: int) -> dict[Row, int]:
         """The content, without the deltas that came later."""

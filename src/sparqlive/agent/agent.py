@@ -1,0 +1,38 @@
+"""The agent's parts together: the session, its settings, and the threads in which the session is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from sparqlive.agent.settings import Settings
+from sparqlive.session import Session
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_THREADS = 8
+
+
+class Agent:
+    """A session that is asked over HTTP; handlers get it with each request."""
+
+    def __init__(self, session: Session, settings: Settings | None = None) -> None:
+        self.session = session
+        self.settings = settings or Settings()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")
+
+    async def run(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Calls what waits for the session's lock or takes long, beside the event loop."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, partial(work, *args, **options))
+
+    async def start(self) -> None:
+        """The event loop runs from now on."""
+
+    async def stop(self) -> None:
+        """Nothing is asked any more; the session stays open."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,43 @@
+"""What can be asked of the agent: one entry for each method of each path.
+
+The table says it once: routes, rights and the description at /openapi.json are made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sparqlive.agent.agent import Agent
+
+Handler: TypeAlias = Callable[[Agent, Request], Awaitable[Response]]
+Right: TypeAlias = Literal["open", "read", "read:view", "write", "admin"]
+"""What it takes: nothing; reading all data; reading the view that the path names; changing data; all else."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    about: str
+    type: Literal["string", "integer", "boolean", "number"] = "string"
+    place: Literal["query", "path", "header"] = "query"
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Operation:
+    method: str
+    path: str
+    handler: Handler
+    right: Right
+    about: str
+    """One sentence."""
+    parameters: tuple[Parameter, ...] = ()
+    takes: tuple[str, ...] = ()
+    """The media types of a body, where there is one."""
+    gives: Mapping[int, tuple[str, ...]] = field(default_factory=lambda: {200: ("application/json",)})
+    """The media types of an answer, by status; none for one without body. Problems are not listed."""

@@ -1,0 +1,47 @@
+"""What went wrong, in HTTP's words: a status, and the sentence as application/problem+json (RFC 9457)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette.responses import JSONResponse, Response
+
+from sparqlive import errors
+from sparqlive.errors import Error
+
+# The first that fits counts.
+_STATUS: tuple[tuple[type[Error], int], ...] = (
+    (errors.SyntaxError, 400),
+    (errors.Unsupported, 400),
+    (errors.InvalidChange, 400),
+    (errors.UnknownView, 404),
+    (errors.ViewExists, 409),
+    (errors.ViewFailed, 503),
+    (errors.HistoryGone, 410),
+    (errors.Timeout, 503),
+    (errors.Closed, 503),
+    (errors.StoreFailed, 500),
+    (errors.SparkFailed, 500),
+    (errors.CheckFailed, 500),
+)
+
+
+class Refused(Error):  # noqa: N818 - what was asked for is refused
+    """A request that is answered with a status and a sentence."""
+
+    def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.headers = headers or {}
+
+
+def problem(error: Error) -> Response:
+    if isinstance(error, Refused):
+        return answer(error.status, str(error), error.headers)
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
+    return answer(status, str(error))
+
+
+def answer(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+    body = {"title": HTTPStatus(status).phrase, "status": status, "detail": sentence}
+    return JSONResponse(body, status, headers, media_type="application/problem+json")

@@ -1,0 +1,27 @@
+"""What an agent is started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Limits, and what is allowed to whom."""
+
+    query_seconds: float = 30.0
+    """How long a one-off query may take; it is stopped then."""
+    query_rows: int = 1_000_000
+    """How many rows a one-off query may give; one that gives more is an error, never cut."""
+    body_bytes: int = 64 * 1024 * 1024
+    """How large a request's body may be."""
+    history_bytes: int = 4 * 1024 * 1024
+    """How far a subscriber may be behind, in bytes of events that wait for it; then it is cut off."""
+    progress_seconds: float = 15.0
+    """On quiet views, subscribers hear at least this often which epoch they stand for."""
+    temporary_seconds: float = 30.0
+    """How long the view of an ad-hoc subscription is kept without a reader."""
+    allow_private: bool = False
+    """Whether sources and LOAD may fetch from addresses that are not public."""
+    origins: tuple[str, ...] = ()
+    """Web pages of these origins may use the agent (CORS)."""

@@ -1,0 +1,180 @@
+"""Views: list, register, drop; a view's content in every format, its plan and its numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sparqlive.agent.agent import Agent
+from sparqlive.agent.bodies import text_of
+from sparqlive.agent.negotiation import GRAPH_TYPES, RESULT_TYPES, result_format
+from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.problems import Refused
+from sparqlive.deferred import Refresh
+from sparqlive.views import View
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
+
+
+def described(view: View) -> dict[str, Any]:
+    """A view in a list."""
+    return {
+        "name": view.name,
+        "form": view.form,
+        "variables": list(view.variables),
+        "query": view.text,
+        **view.stats(),
+    }
+
+
+async def list_views(agent: Agent, request: Request) -> Response:
+    views = await agent.run(lambda: [described(view) for view in agent.session.views.values()])
+    return JSONResponse({"epoch": agent.session.epoch, "views": views})
+
+
+async def register(agent: Agent, request: Request) -> Response:
+    name = request.path_params["name"]
+    if not _NAME.fullmatch(name):
+        raise Refused(
+            400, f"A view cannot be named {name!r}: letters, digits, '.', '_', '~' and '-', at most 128."
+        )
+    query = await text_of(agent, request, "application/sparql-query")
+    options = request.query_params
+    known = name in agent.session.views
+    view = await agent.run(
+        agent.session.view,
+        name,
+        query,
+        base=options.get("base"),
+        replace=options.get("replace") == "true",
+        refresh=_refresh(options.get("refresh", "immediate")),
+    )
+    body = await agent.run(described, view)
+    return JSONResponse(body, 200 if known else 201, {"Location": f"/views/{name}"})
+
+
+def _refresh(given: str) -> Refresh:
+    if given in ("immediate", "manual"):
+        return given  # type: ignore[return-value]
+    try:
+        return float(given)
+    except ValueError:
+        raise Refused(
+            400, f'refresh is "immediate", "manual" or a number of seconds, not {given!r}.'
+        ) from None
+
+
+async def snapshot(agent: Agent, request: Request) -> Response:
+    """The content of a view, and the epoch that it stands for as its ETag."""
+    view = agent.session.views[request.path_params["name"]]
+    syntax, media_type = result_format(request, view.form)
+    at = request.query_params.get("at")
+    if at is not None and not at.isdecimal():
+        raise Refused(400, f"at is the number of an epoch, not {at!r}.")
+
+    def read() -> tuple[int, str | None]:
+        with agent.session.reading():
+            epoch = view.epoch if at is None else int(at)
+            if _known_to(request, epoch, syntax):
+                return epoch, None
+            return epoch, view.serialize(syntax) if at is None else view.at(epoch).serialize(syntax)
+
+    epoch, content = await agent.run(read)
+    headers = {"ETag": _etag(epoch, syntax), "Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
+    if content is None:
+        return Response(status_code=304, headers=headers)
+    return Response(content, 200, headers, media_type=media_type)
+
+
+def _etag(epoch: int, syntax: str) -> str:
+    return f'"{epoch}-{syntax}"'
+
+
+def _known_to(request: Request, epoch: int, syntax: str) -> bool:
+    given = ",".join(request.headers.getlist("if-none-match"))
+    return any(tag.strip().removeprefix("W/") in (_etag(epoch, syntax), "*") for tag in given.split(","))
+
+
+async def drop(agent: Agent, request: Request) -> Response:
+    await agent.run(agent.session.drop, request.path_params["name"])
+    return Response(status_code=204)
+
+
+async def refresh(agent: Agent, request: Request) -> Response:
+    view = agent.session.views[request.path_params["name"]]
+    delta = await agent.run(view.refresh)
+    return JSONResponse({"epoch": delta.epoch, "rows": len(delta)})
+
+
+async def explain(agent: Agent, request: Request) -> Response:
+    view = agent.session.views[request.path_params["name"]]
+    return Response(await agent.run(view.explain), media_type="text/plain; charset=utf-8")
+
+
+async def statistics(agent: Agent, request: Request) -> Response:
+    return JSONResponse(await agent.run(described, agent.session.views[request.path_params["name"]]))
+
+
+_NAMED = (Parameter("name", "The view's name.", place="path", required=True),)
+_RESULTS = tuple(name.partition(";")[0] for name in (*RESULT_TYPES.values(), *GRAPH_TYPES.values()))
+
+OPERATIONS = (
+    Operation("GET", "/views", list_views, "read", "The views, with their queries and numbers."),
+    Operation(
+        "PUT",
+        "/views/{name}",
+        register,
+        "admin",
+        "Registers a query as a view and computes it; the same query again changes nothing.",
+        (
+            *_NAMED,
+            Parameter("base", "The IRI that relative IRIs are meant from."),
+            Parameter("replace", "Whether a view of that name with another query is replaced.", "boolean"),
+            Parameter("refresh", '"immediate", "manual", or seconds within which changes are gathered.'),
+        ),
+        takes=("application/sparql-query",),
+        gives={200: ("application/json",), 201: ("application/json",)},
+    ),
+    Operation(
+        "GET",
+        "/views/{name}",
+        snapshot,
+        "read:view",
+        "The content of a view; its ETag is the epoch.",
+        (
+            *_NAMED,
+            Parameter("at", "An earlier epoch, as far back as deltas are kept.", "integer"),
+            Parameter("format", "The format, instead of Accept."),
+        ),
+        gives={200: _RESULTS, 304: ()},
+    ),
+    Operation("DELETE", "/views/{name}", drop, "admin", "Forgets a view.", _NAMED, gives={204: ()}),
+    Operation(
+        "POST",
+        "/views/{name}/refresh",
+        refresh,
+        "write",
+        "Brings a view that is refreshed later to the current epoch.",
+        _NAMED,
+    ),
+    Operation(
+        "GET",
+        "/views/{name}/explain",
+        explain,
+        "read:view",
+        "The plan, its delta rules, what is stored and how large it is.",
+        _NAMED,
+        gives={200: ("text/plain",)},
+    ),
+    Operation(
+        "GET",
+        "/views/{name}/statistics",
+        statistics,
+        "read:view",
+        "Rows, bytes of state, the last epoch and how it was carried.",
+        _NAMED,
+    ),
+)
