@@ -112,6 +112,78 @@ def test_a_request_that_fails_changes_nothing(kept: bool, tmp_path: Path) -> Non
         assert set(session.quads()) == data
 
 
+def test_operations_see_what_a_source_still_asserts(tmp_path: Path) -> None:
+    """Deleting what a source asserts too leaves it, also for the operations that follow in the request."""
+    (tmp_path / "s.nq").write_text("<urn:a> <urn:p> 1 <urn:g> .".replace("1", '"1"'))
+    with sparqlive.open() as session:
+        session.source("file", str(tmp_path / "s.nq"), name="s").refresh()
+        session.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> '1', '2' } }")
+        epoch = session.update(
+            """DELETE WHERE { GRAPH <urn:g> { ?s ?p ?o } } ;
+            INSERT { <urn:left> <urn:p> ?o } WHERE { GRAPH <urn:g> { ?s ?p ?o } } ;
+            ADD GRAPH <urn:g> TO GRAPH <urn:h>"""
+        )
+        assert (epoch.inserted, epoch.deleted) == (2, 1)
+        assert {(q.subject.value, q.object.value) for q in session.quads()} == {
+            ("urn:a", "1"),
+            ("urn:left", "1"),
+        }
+        session.sources["s"].remove()
+        assert {q.graph_name for q in session.quads()} == {ox.DefaultGraph(), ox.NamedNode("urn:h")}
+
+
+def test_graphs_are_managed_that_are_on_disk(tmp_path: Path) -> None:
+    data = quads_of(":g { :a :p 1 ; :q 2 } :h { :b :p 3 }")
+    with sparqlive.open(tmp_path / "store") as session:
+        session.load(data)
+        session.compact()
+    with sparqlive.open(tmp_path / "store") as session:
+        session.update(PROLOGUE + "COPY :g TO :h ; MOVE :g TO :k ; CREATE GRAPH :g")
+        assert set(session.quads()) == quads_of(":h { :a :p 1 ; :q 2 } :k { :a :p 1 ; :q 2 }")
+        session.update(PROLOGUE + "CLEAR GRAPH :k")
+        assert set(session.quads()) == quads_of(":h { :a :p 1 ; :q 2 }")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "INSERT DATA { GRAPH <view:a> { :s :p 1 } }",
+        "INSERT { GRAPH ?g { :s :p 1 } } WHERE { :a :p ?g }",
+        "INSERT DATA { GRAPH <sparqlive:links> { :s :p 1 } }",
+        "INSERT DATA { :s <sparqlive:describedBy> :d }",
+        "COPY DEFAULT TO <view:a>",
+    ],
+)
+def test_reserved_names_are_nobodys_to_write(request_: str, tmp_path: Path) -> None:
+    with sparqlive.open(tmp_path / "store") as session:
+        session.update(PROLOGUE + "INSERT DATA { :a :p <view:b> }")
+    with sparqlive.open(tmp_path / "store") as session:
+        with pytest.raises(sparqlive.InvalidChange, match=r"Nothing can be written|can be written: sparq"):
+            session.update(PROLOGUE + "INSERT DATA { :a :p 2 } ; " + request_)
+        assert (len(session), session.epoch) == (1, 1)
+        session.update("CLEAR ALL ; CLEAR GRAPH <view:a> ; DELETE DATA { GRAPH <view:a> { <a:a> <a:b> 1 } }")
+        assert len(session) == 0
+
+
+def test_reserved_names_on_every_way_in(tmp_path: Path) -> None:
+    quad = ox.Quad(ox.NamedNode(EX + "s"), ox.NamedNode(EX + "p"), ox.Literal(1), ox.NamedNode("view:a"))
+    (tmp_path / "s.nq").write_text(f"{quad} .")
+    with sparqlive.open() as session:
+        for attempt in (
+            lambda: session.apply(insert=[quad]),
+            lambda: session.apply(insert=f"{quad} ."),
+            lambda: session.load([quad]),
+            lambda: session.load(tmp_path / "s.nq"),
+            lambda: session.load([quad.triple], graph="view:b"),
+            lambda: session.source("file", str(tmp_path / "s.nq"), name="view:c"),
+            lambda: session.source("file", str(tmp_path / "s.nq"), name="s").refresh(),
+        ):
+            with pytest.raises(sparqlive.Error, match=r"Nothing can be written into the graph <view:[abc]>"):
+                attempt()
+        assert (len(session), session.epoch) == (0, 0)
+        assert session.apply(delete=[quad]).ignored == 1
+
+
 def test_a_syntax_error_says_where() -> None:
     with (
         sparqlive.open() as session,

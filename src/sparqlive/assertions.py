@@ -46,6 +46,10 @@ class Assertions:
         for (s, p, o, g), _ in self._of[source].items():
             yield s, p, o, g
 
+    def held(self, quad: Quad) -> bool:
+        """Whether a source other than `local` asserts a quad."""
+        return self._counts.weight_before(quad) > 0
+
     def count(self, source: str) -> int:
         return len(self._of[source])
 

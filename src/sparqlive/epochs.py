@@ -25,6 +25,7 @@ from sparqlive.live.quads import Change, Quads
 from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.live.terms import Terms
 from sparqlive.rdf.read import check_quad
+from sparqlive.rdf.reserved import LINKS, Gate
 from sparqlive.registry import Views
 from sparqlive.spark_access import SparkAccess
 from sparqlive.strategies import Choice, Strategies, Strategy
@@ -60,6 +61,7 @@ class Epochs:
         self._advanced = threading.Condition(self.lock)
         self._begun = 0.0
         self._batches: set[Batch] = set()
+        self._gate = Gate(terms.dictionary)
         self._settled = Settled()
 
     def attach(self, persistence: Persistence) -> None:
@@ -116,6 +118,8 @@ class Epochs:
         the epoch.
         """
         self._begun = time.perf_counter()
+        if source != LINKS.value:
+            self._gate.check(wanted)
         if source is not None or self.assertions:
             wanted = self.assertions.resolve(source, wanted, self.quads.has)
         changes = self.quads.effective(wanted)

@@ -23,6 +23,7 @@ from sparqlive.epochs import Epochs
 from sparqlive.errors import Error
 from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.rdf.compare import matched
+from sparqlive.rdf.reserved import graph_refusal
 from sparqlive.sources import Changes, Content, Failed, Outcome, Version, Watcher
 from sparqlive.sources.polling import retry_seconds, wait
 from sparqlive.views import Epoch, View
@@ -52,6 +53,9 @@ class Source:
             self.graph = NamedNode(name if ":" in name else f"source:{name}")
         except ValueError as error:
             raise Error(f"The source cannot be named {name!r}, which makes no IRI: {error}.") from error
+        refused = graph_refusal(self.graph.value)
+        if refused is not None:
+            raise Error(f"The source cannot be named {name!r}. {refused}")
         self.quads = 0
         self.version: Version | None = None
         self.last_seen: float | None = None

@@ -223,7 +223,8 @@ class Session:
         with epochs.lock, collector_paused():
             epochs.ensure_open()
             translated = self._registration.translated
-            wanted = wanted_by(operations, epochs.quads, self.terms, translated, documents)
+            held = epochs.assertions.held
+            wanted = wanted_by(operations, epochs.quads, self.terms, translated, documents, held)
             return epochs.commit(*wanted, strategy)
 
     def _check_strategy(self, strategy: Strategy) -> None:

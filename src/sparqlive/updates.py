@@ -64,12 +64,14 @@ def wanted_by(
     terms: Terms,
     plan_of: Callable[[al.Query], Operator],
     documents: Documents,
+    held: Callable[[Quad], bool],
 ) -> tuple[dict[Quad, int], int]:
     """The quads that a request wants in (+1) or out (-1), and how many it named.
 
-    `plan_of` gives the plans of its WHERE clauses, `documents` what its LOADs read.
+    `plan_of` gives the plans of its WHERE clauses, `documents` what its LOADs read; `held` are quads that
+    sources assert, which stay whatever a request wants.
     """
-    draft = _Draft(quads)
+    draft = _Draft(quads, held)
     request = _Request(draft, quads, terms, plan_of, documents)
     try:
         for operation in operations:
@@ -83,8 +85,9 @@ class _Draft:
     """What a request wants so far. It is put into the quads when an operation has to see it, and taken out
     again at the end: a request of one operation leaves them alone."""
 
-    def __init__(self, quads: Quads) -> None:
+    def __init__(self, quads: Quads, held: Callable[[Quad], bool]) -> None:
         self._quads = quads
+        self._held = held
         self._unseen: dict[Quad, int] = {}
         self._put_in: list[Change] = []
         self.wanted: dict[Quad, int] = {}
@@ -97,7 +100,9 @@ class _Draft:
 
     def show(self) -> None:
         """From here on, the quads are as the operations so far leave them."""
-        changes = self._quads.effective(self._unseen)
+        held = self._held
+        seen = {quad: weight for quad, weight in self._unseen.items() if weight > 0 or not held(quad)}
+        changes = self._quads.effective(seen)
         self._unseen = {}
         self._put(changes)
         self._put_in += changes

@@ -148,10 +148,9 @@ class Quads:
 
     def of_graph(self, graph: int) -> Iterator[Quad]:
         """The quads of one graph."""
-        for (name, predicate), pairs in self._pairs.items():
-            if name == graph:
-                for subject, object_ in pairs.rows_before():
-                    yield subject, predicate, object_, graph
+        for (_, predicate), pairs in self._all_pairs(lambda name, _: name == graph):
+            for subject, object_ in pairs.rows_before():
+                yield subject, predicate, object_, graph
 
     def read_any_predicate(self) -> None:
         """From now on lookups may ask for any graph and predicate while changes are staged."""

@@ -19,10 +19,9 @@ from pyoxigraph import NamedNode
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import all_variables, rename
 from sparqlive.plan.rewrites.walk import bottom_up
+from sparqlive.rdf.reserved import VIEW_SCHEME
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
-
-_SCHEME = "view:"
 
 GraphOf = Callable[[str], op.Operator]
 """The plan of a view's graph, by the view's name: its columns are those of a triple."""
@@ -47,11 +46,11 @@ def _graphs_in(item: Any) -> Iterator[Any]:
 
 
 def _is_view(name: Any) -> bool:
-    return isinstance(name, NamedNode) and name.value.startswith(_SCHEME)
+    return isinstance(name, NamedNode) and name.value.startswith(VIEW_SCHEME)
 
 
 def _view_name(name: NamedNode) -> str:
-    return unquote(name.value.removeprefix(_SCHEME))
+    return unquote(name.value.removeprefix(VIEW_SCHEME))
 
 
 def unfold(plan: op.Operator, graph_of: GraphOf) -> op.Operator:
