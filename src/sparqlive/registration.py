@@ -7,6 +7,7 @@ the epoch that it stands for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sparqlive.deferred import Deferred, Refresh, check_refresh
@@ -167,9 +168,11 @@ class Registration:
 
     # Views of a store
 
-    def load(self, store: Persistence) -> None:
+    def load(self, store: Persistence, progress: Callable[[int, int], None]) -> None:
         """The views of a store with their rows, which are not computed again."""
-        for entry in readable(store.views()):
+        entries = list(readable(store.views()))
+        for number, entry in enumerate(entries):
+            progress(number, len(entries))
             self._load_view(store, *entry)
 
     def _load_view(

@@ -66,6 +66,7 @@ class Session:
         read_only: bool = False,
         watch: bool = True,
         runs: str | os.PathLike[str] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Opens a session: on the store in a directory, which is made if it is not there; or in memory.
 
@@ -80,6 +81,7 @@ class Session:
         `watch=False`: sources are listed, added and removed, but not looked at.
         `runs`: a directory or URI (file, hdfs, s3a) for a new store's runs, which the workers of a cluster
         reach; the catalog stays in the store's directory. A store keeps to what it was made with.
+        `progress`: hears, while a store is opened, how many of how many views are there.
         """
         if default_graph not in (None, "strict", "union"):
             raise Error(f'default_graph is "strict" or "union", not {default_graph!r}.')
@@ -117,18 +119,24 @@ class Session:
             runs,
         )
         try:
-            self._open_store(store, default_graph, retain)
+            self._open_store(store, default_graph, retain, progress or (lambda done, of: None))
         except BaseException:
             store.close()
             raise
 
-    def _open_store(self, store: Persistence, default_graph: DefaultGraphs | None, retain: str) -> None:
+    def _open_store(
+        self,
+        store: Persistence,
+        default_graph: DefaultGraphs | None,
+        retain: str,
+        progress: Callable[[int, int], None],
+    ) -> None:
         """What is there: quads, terms, and views with their rows, which are not computed again."""
         self.default_graph = store.default_graph(default_graph)
         self._registration = Registration(self._epochs, self.default_graph == "union")
         store.load_quads()
         self._epochs.epoch = store.epoch
-        self._registration.load(store)
+        self._registration.load(store, progress)
         if retain == "all":
             self._epochs.quads.warm_all()
         if self.read_only:

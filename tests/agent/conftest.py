@@ -15,14 +15,28 @@ import uvicorn
 import sparqlive
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import make_app
+from sparqlive.agent.serve import Listening, configured
 from sparqlive.agent.settings import Settings
+
+
+class Server(uvicorn.Server):
+    """Stops as the one of `sparqlive serve` does; the session stays open."""
+
+    def __init__(self, agent: Agent) -> None:
+        config = configured(make_app(agent), agent.settings, Listening(), lifespan="on")
+        super().__init__(config)
+        self._agent = agent
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._agent.stopping.set()
+        await super().shutdown(sockets)
 
 
 @contextmanager
 def serving(agent: Agent) -> Iterator[str]:
     """The address of a server that answers for an agent while the block runs."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(make_app(agent), log_level="warning", access_log=False, ws="none"))
+    server = Server(agent)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -23,12 +25,26 @@ class Agent:
     def __init__(self, session: Session, settings: Settings | None = None) -> None:
         self.session = session
         self.settings = settings or Settings()
+        self.stopping = asyncio.Event()
+        """Set when the server begins to stop: streams send a last event and end."""
+        self.computing: dict[object, float] = {}
+        """The views that are being computed: since when."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")
 
     async def run(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Calls what waits for the session's lock or takes long, beside the event loop."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(work, *args, **options))
+
+    @contextmanager
+    def computes(self) -> Iterator[None]:
+        """Inside, a view is being computed: the agent is not ready."""
+        key = object()
+        self.computing[key] = time.monotonic()
+        try:
+            yield
+        finally:
+            del self.computing[key]
 
     async def start(self) -> None:
         """The event loop runs from now on."""

@@ -7,17 +7,29 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sparqlive.agent import views
+from sparqlive.agent import health, views
 from sparqlive.agent.agent import Agent
+from sparqlive.agent.openapi import document
 from sparqlive.agent.operations import Operation
 from sparqlive.agent.problems import answer, problem
 from sparqlive.errors import Error
 
-OPERATIONS: tuple[Operation, ...] = (*views.OPERATIONS,)
+
+async def openapi(agent: Agent, request: Request) -> Response:
+    return JSONResponse(_DOCUMENT)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    *views.OPERATIONS,
+    *health.OPERATIONS,
+    Operation("GET", "/openapi.json", openapi, "open", "This description."),
+)
+_DOCUMENT = document(OPERATIONS)
 
 _log = logging.getLogger("sparqlive.agent")
 
@@ -33,11 +45,20 @@ def make_app(agent: Agent) -> Starlette:
         finally:
             await agent.stop()
 
+    async def unknown(request: Request, error: Exception) -> Response:
+        """No operation has that path, or none of that path has that method."""
+        assert isinstance(error, HTTPException)
+        return answer(
+            error.status_code, f"{request.method} {request.url.path}: {error.detail}.", error.headers
+        )
+
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, {})[operation.method] = operation
     routes = [_route(agent, path, operations) for path, operations in by_path.items()]
-    return Starlette(routes=routes, lifespan=lifespan)
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: unknown, 405: unknown})
+    app.router.redirect_slashes = False
+    return app
 
 
 def _route(agent: Agent, path: str, operations: Mapping[str, Operation]) -> Route:

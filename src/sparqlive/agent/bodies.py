@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
+import asyncio
+
+from starlette.requests import ClientDisconnect, Request
 
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.problems import Refused
@@ -15,13 +17,23 @@ def type_of(request: Request) -> str:
 
 async def body_of(agent: Agent, request: Request) -> bytes:
     """The body; one that is too large is refused before it is read to its end."""
-    limit = agent.settings.body_bytes
+    limit, seconds = agent.settings.body_bytes, agent.settings.body_seconds
+    too_large = Refused(413, f"The body is larger than {limit:,} bytes, which is this agent's limit.")
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > limit:
+        raise too_large
     pieces, size = [], 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > limit:
-            raise Refused(413, f"The body is larger than {limit:,} bytes, which is this agent's limit.")
-        pieces.append(piece)
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                size += len(piece)
+                if size > limit:
+                    raise too_large
+                pieces.append(piece)
+    except TimeoutError:
+        raise Refused(408, f"The body has not arrived within {seconds:g} seconds.") from None
+    except ClientDisconnect:
+        raise Refused(400, "The body ended before its announced length.") from None
     return b"".join(pieces)
 
 

@@ -26,6 +26,10 @@ class Parameter:
     type: Literal["string", "integer", "boolean", "number"] = "string"
     place: Literal["query", "path", "header"] = "query"
     required: bool = False
+    pattern: str | None = None
+    """A regular expression for the whole of a string."""
+    one_of: tuple[str, ...] = ()
+    """All values that there are, where they are few."""
 
 
 @dataclass(frozen=True)

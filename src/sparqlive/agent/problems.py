@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 from starlette.responses import JSONResponse, Response
@@ -42,6 +43,6 @@ def problem(error: Error) -> Response:
     return answer(status, str(error))
 
 
-def answer(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+def answer(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
     body = {"title": HTTPStatus(status).phrase, "status": status, "detail": sentence}
     return JSONResponse(body, status, headers, media_type="application/problem+json")

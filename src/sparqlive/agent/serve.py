@@ -1,13 +1,235 @@
-"""Serving an agent until it is stopped."""
+"""Serving a store until a signal ends it: the port is open at once, the store is opened behind it.
+
+Owns the order of starting and stopping. While the store is opened, /healthz and /readyz answer and everything
+else waits. Stopping: streams hear of it, requests under way finish, the store is closed, all within
+`stop_seconds`; what computes longer than that is left, and the store is as of its last epoch.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Literal
+
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import make_app
+from sparqlive.agent.health import Opening, health
+from sparqlive.agent.problems import answer
+from sparqlive.agent.settings import Settings
+from sparqlive.errors import Error
+from sparqlive.session import Session
+
+_log = logging.getLogger("sparqlive.agent")
+
+_USER_TIMEOUT = 18  # TCP_USER_TIMEOUT of Linux
+_SILENT_MILLISECONDS = 60_000
+
+OpenStore = Callable[[Opening], Session]
 
 
-def serve(agent: Agent, host: str, port: int) -> None:
-    """Answers at an address until a signal ends it."""
-    uvicorn.run(make_app(agent), host=host, port=port, log_level="warning", access_log=False)
+@dataclass(frozen=True)
+class Listening:
+    """Where an agent listens; with a certificate and its key, by TLS."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise Error("TLS needs both a certificate and its key: --tls-certificate and --tls-key.")
+        if not self.is_local:
+            raise Error(f"At {self.host} others could reach the agent, and it knows no tokens yet.")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        try:
+            return self.host == "localhost" or ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def bound(self) -> socket.socket:
+        """The open port."""
+        try:
+            family, _, _, _, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
+            made = socket.socket(family)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            made.listen()
+        except OSError as error:
+            raise Error(f"{self.host} port {self.port} cannot be listened at: {error}.") from error
+        return made
+
+
+def address_of(listening: Listening, bound: socket.socket) -> str:
+    """What a client calls it."""
+    scheme = "http" if listening.certificate is None else "https"
+    host = f"[{listening.host}]" if ":" in listening.host else listening.host
+    return f"{scheme}://{host}:{bound.getsockname()[1]}"
+
+
+def serve(
+    open_store: OpenStore, settings: Settings, listening: Listening, started: Callable[[str], None]
+) -> None:
+    """Answers until SIGTERM or SIGINT; `started` hears of the address."""
+    door = Door(open_store, settings)
+    with listening.bound() as bound:
+        server = Server(configured(door, settings, listening), door)
+        started(address_of(listening, bound))
+        # uvicorn hands on the signals that it took once it has stopped: by then they have done their work.
+        before = {number: signal.signal(number, _nothing) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            server.run([bound])
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    if door.failure is not None:
+        raise door.failure
+
+
+def _nothing(*_: object) -> None: ...
+
+
+def configured(
+    app: ASGIApp, settings: Settings, listening: Listening, lifespan: Literal["on", "off"] = "off"
+) -> uvicorn.Config:
+    """The web server's settings."""
+    config = uvicorn.Config(
+        app,
+        http=_protocol(settings.header_seconds),
+        ws="none",
+        lifespan=lifespan,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=settings.connections,
+        timeout_graceful_shutdown=max(1, round(settings.stop_seconds / 2)),
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+    )
+    try:
+        config.load()
+        return config
+    except OSError as error:
+        raise Error(f"The certificate or its key cannot be used: {error}.") from error
+
+
+def _protocol(header_seconds: float) -> type[H11Protocol]:
+    """HTTP/1.1 whose clients have so many seconds for the head of a request."""
+
+    class Protocol(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            # A peer that takes nothing, or is gone without a word, is not waited for longer than this.
+            transport.get_extra_info("socket").setsockopt(
+                socket.IPPROTO_TCP, _USER_TIMEOUT, _SILENT_MILLISECONDS
+            )
+            self._head_due = self.loop.call_later(header_seconds, self._give_up)
+
+        def _give_up(self) -> None:
+            """Nothing was asked in time: the connection is closed, whatever piece of a head there is."""
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.close()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._head_due.cancel()
+            self._head_due = self.loop.call_later(header_seconds + self.timeout_keep_alive, self._give_up)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._head_due.cancel()
+            super().connection_lost(exc)
+
+    return Protocol
+
+
+class Door:
+    """The application from the moment that the port is open until it is closed."""
+
+    def __init__(self, open_store: OpenStore, settings: Settings) -> None:
+        self._open_store = open_store
+        self.settings = settings
+        self._opening = Opening()
+        self._app: ASGIApp | None = None
+        self._agent: Agent | None = None
+        self._changed = asyncio.Event()
+        self._closing = asyncio.Event()
+        self.failure: Error | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._app is None and scope["path"] in ("/healthz", "/readyz"):
+            await health(self._opening, scope["path"])(scope, receive, send)
+            return
+        await self._changed.wait()
+        app = self._app or answer(503, "The agent is stopping.")
+        await app(scope, receive, send)
+
+    async def open(self) -> None:
+        """Opens the store, lets requests in until `close`, and closes it."""
+        try:
+            session = await asyncio.to_thread(self._open_store, self._opening)
+        except Error as error:
+            self.failure = error
+            return
+        try:
+            self._agent = Agent(session, self.settings)
+            app = make_app(self._agent)
+            async with app.router.lifespan_context(app):
+                self._app = app
+                self._changed.set()
+                await self._closing.wait()
+        finally:
+            await asyncio.to_thread(session.close)
+
+    def stopping(self) -> None:
+        """Streams end now, and nobody waits for the store any more."""
+        self._changed.set()
+        if self._agent is not None:
+            self._agent.stopping.set()
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+        self._closing.set()
+
+
+class Server(uvicorn.Server):
+    """A server that opens its door's store when it listens, and closes it when it has stopped."""
+
+    def __init__(self, config: uvicorn.Config, door: Door) -> None:
+        super().__init__(config)
+        self._door = door
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._opened = asyncio.create_task(self._door.open())
+        self._opened.add_done_callback(self._ended)
+
+    def _ended(self, opened: asyncio.Task[None]) -> None:
+        self.should_exit = True  # a store that cannot be opened ends it all
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._door.stopping()
+        await super().shutdown(sockets)
+        self._door.close()
+        done, _ = await asyncio.wait([self._opened], timeout=self._door.settings.stop_seconds / 2)
+        if not done:
+            _log.warning("stopped while something was computed; the store is as of its last epoch")
+            logging.shutdown()
+            sys.stdout.flush()
+            os._exit(0)  # threads cannot be ended, and would be waited for
+        self._opened.result()

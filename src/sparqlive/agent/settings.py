@@ -15,6 +15,14 @@ class Settings:
     """How many rows a one-off query may give; one that gives more is an error, never cut."""
     body_bytes: int = 64 * 1024 * 1024
     """How large a request's body may be."""
+    body_seconds: float = 60.0
+    """How long a request's body may take to arrive."""
+    header_seconds: float = 10.0
+    """How long the head of a request may take to arrive."""
+    connections: int = 10_000
+    """How many connections may be open; beyond that requests are answered with 503."""
+    stop_seconds: float = 10.0
+    """How long stopping may take; what still computes then is left."""
     history_bytes: int = 4 * 1024 * 1024
     """How far a subscriber may be behind, in bytes of events that wait for it; then it is cut off."""
     progress_seconds: float = 15.0

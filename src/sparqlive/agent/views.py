@@ -44,14 +44,15 @@ async def register(agent: Agent, request: Request) -> Response:
     query = await text_of(agent, request, "application/sparql-query")
     options = request.query_params
     known = name in agent.session.views
-    view = await agent.run(
-        agent.session.view,
-        name,
-        query,
-        base=options.get("base"),
-        replace=options.get("replace") == "true",
-        refresh=_refresh(options.get("refresh", "immediate")),
-    )
+    with agent.computes():
+        view = await agent.run(
+            agent.session.view,
+            name,
+            query,
+            base=options.get("base"),
+            replace=options.get("replace") == "true",
+            refresh=_refresh(options.get("refresh", "immediate")),
+        )
     body = await agent.run(described, view)
     return JSONResponse(body, 200 if known else 201, {"Location": f"/views/{name}"})
 
@@ -118,7 +119,7 @@ async def statistics(agent: Agent, request: Request) -> Response:
     return JSONResponse(await agent.run(described, agent.session.views[request.path_params["name"]]))
 
 
-_NAMED = (Parameter("name", "The view's name.", place="path", required=True),)
+_NAMED = (Parameter("name", "The view's name.", place="path", required=True, pattern=_NAME.pattern),)
 _RESULTS = tuple(name.partition(";")[0] for name in (*RESULT_TYPES.values(), *GRAPH_TYPES.values()))
 
 OPERATIONS = (

@@ -1,0 +1,66 @@
+"""Whether the agent lives, and whether it is ready.
+
+Ready means that what is asked is answered without waiting for a view to be computed.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sparqlive.agent.agent import Agent
+from sparqlive.agent.operations import Operation
+
+_RETRY = {"Retry-After": "1", "Cache-Control": "no-store"}
+
+
+@dataclass
+class Opening:
+    """How far the opening of a store is: a thread writes it, another one reads it."""
+
+    views: int = 0
+    of: int = 0
+
+    def __call__(self, views: int, of: int) -> None:
+        self.views, self.of = views, of
+
+
+def health(opening: Opening, path: str) -> Response:
+    """/healthz and /readyz while the store is opened."""
+    if path == "/healthz":
+        return _alive()
+    body = {"ready": False, "opening": {"views": opening.views, "of": opening.of}, "computing": []}
+    return JSONResponse(body, 503, _RETRY)
+
+
+def _alive() -> Response:
+    return JSONResponse({"alive": True}, headers={"Cache-Control": "no-store"})
+
+
+async def healthz(agent: Agent, request: Request) -> Response:
+    return _alive()
+
+
+async def readyz(agent: Agent, request: Request) -> Response:
+    """Names are left out: whoever asks need not be known."""
+    now = time.monotonic()
+    computing = [{"seconds": round(now - since, 3)} for since in agent.computing.values()]
+    ready = not computing and not agent.stopping.is_set()
+    body = {"ready": ready, "opening": None, "computing": computing}
+    return JSONResponse(body, 200 if ready else 503, {"Cache-Control": "no-store"} if ready else _RETRY)
+
+
+OPERATIONS = (
+    Operation("GET", "/healthz", healthz, "open", "Whether the agent lives."),
+    Operation(
+        "GET",
+        "/readyz",
+        readyz,
+        "open",
+        "Whether the agent is ready, or what is still being opened and computed.",
+        gives={200: ("application/json",), 503: ("application/json",)},
+    ),
+)

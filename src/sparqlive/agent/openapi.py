@@ -1,0 +1,102 @@
+"""The description of the agent's interface (OpenAPI 3.1), made of the table of operations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any
+
+from sparqlive.agent.operations import Operation, Parameter
+
+_PROBLEM = {
+    "type": "object",
+    "required": ["title", "status", "detail"],
+    "properties": {
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What happened, and what to do."},
+    },
+}
+_REFUSED = {"$ref": "#/components/responses/refused"}
+
+
+def document(operations: Iterable[Operation]) -> dict[str, Any]:
+    """The description of operations."""
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(_path(operation.path), {})[operation.method.lower()] = _described(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "sparqlive",
+            "version": version("sparqlive"),
+            "description": "SPARQL views that are kept up to date while the data changes.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {"problem": _PROBLEM},
+            "responses": {
+                "refused": {
+                    "description": "It was refused, and changed nothing.",
+                    "content": {
+                        "application/problem+json": {"schema": {"$ref": "#/components/schemas/problem"}}
+                    },
+                }
+            },
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "`sparqlive token create`; none is needed where there are none.",
+                }
+            },
+        },
+    }
+
+
+def _path(path: str) -> str:
+    """A parameter's type, {name:path}, is the router's matter."""
+    return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)
+
+
+def _described(operation: Operation) -> dict[str, Any]:
+    responses = {str(status): _answer(status, types) for status, types in operation.gives.items()}
+    path = re.sub(r"[^A-Za-z0-9]+", "_", operation.path).rstrip("_")
+    result: dict[str, Any] = {
+        "operationId": operation.method.lower() + path,
+        "summary": operation.about,
+        "parameters": [_parameter(parameter) for parameter in operation.parameters],
+        "responses": {"503": _REFUSED, **responses, "4XX": _REFUSED},
+        "security": [] if operation.right == "open" else [{"token": []}],
+        "x-right": operation.right,
+    }
+    if operation.takes:
+        result["requestBody"] = {"required": True, "content": _content(operation.takes)}
+    return result
+
+
+def _answer(status: int, types: tuple[str, ...]) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": "Done." if status < 300 else "Nothing was done."}
+    if types:
+        answer["content"] = _content(types)
+    return answer
+
+
+def _content(types: tuple[str, ...]) -> dict[str, Any]:
+    return {name: {"schema": {} if name.endswith("json") else {"type": "string"}} for name in types}
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": parameter.type}
+    if parameter.pattern is not None:
+        schema["pattern"] = f"^{parameter.pattern}$"
+    if parameter.one_of:
+        schema["enum"] = list(parameter.one_of)
+    return {
+        "name": parameter.name,
+        "in": parameter.place,
+        "description": parameter.about,
+        "required": parameter.required,
+        "schema": schema,
+    }

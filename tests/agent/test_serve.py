@@ -1,0 +1,162 @@
+"""`sparqlive serve` as a process: it says where it listens, answers, and stops in order."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import sparqlive
+from sparqlive.agent.health import Opening
+from sparqlive.agent.serve import Door, Listening, Server, configured
+from sparqlive.agent.settings import Settings
+
+SPARQL = {"content-type": "application/sparql-query"}
+Start = Callable[..., tuple["subprocess.Popen[str]", str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts an agent on a free port; gives its process and its address."""
+    processes = []
+
+    def started(*options: str) -> tuple[subprocess.Popen[str], str]:
+        command = [
+            sys.executable,
+            "-m",
+            "sparqlive",
+            "serve",
+            "--store",
+            str(tmp_path / "store"),
+            "--port",
+            "0",
+        ]
+        process = subprocess.Popen(
+            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"is served at (https?://\S+)", line)
+        assert found is not None, line + (process.stderr.read() if process.stderr else "")
+        return process, found[1]
+
+    yield started
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def until_ready(client: httpx.Client) -> None:
+    deadline = time.monotonic() + 30
+    while client.get("/readyz").status_code != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_a_signal_and_the_store_is_closed(start: Start, how: int, tmp_path: Path) -> None:
+    process, address = start()
+    with httpx.Client(base_url=address, timeout=20) as client:
+        until_ready(client)
+        assert client.put("/views/v", content="SELECT * { ?s ?p ?o }", headers=SPARQL).status_code == 201
+        process.send_signal(how)
+        assert process.wait(10) == 0
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
+    with sparqlive.open(tmp_path / "store") as session:
+        assert list(session.views) == ["v"]
+        assert session.default_graph == "union"
+
+
+def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        command = ["serve", "--store", str(tmp_path / "s"), "--port", str(taken.getsockname()[1])]
+        ended = subprocess.run(
+            [sys.executable, "-m", "sparqlive", *command],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert "cannot be listened at" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_store_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
+    with sparqlive.open(tmp_path / "s"):
+        ended = subprocess.run(
+            [sys.executable, "-m", "sparqlive", "serve", "--store", str(tmp_path / "s"), "--port", "0"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert "open for writing in process" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_tls_needs_both_files(tmp_path: Path) -> None:
+    with pytest.raises(sparqlive.Error, match="both a certificate and its key"):
+        Listening(certificate=tmp_path / "certificate.pem")
+
+
+def test_tls(start: Start, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    made = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    subject = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(
+        [*made.split(), *subject],
+        check=True,
+        capture_output=True,
+    )
+    _, address = start("--tls-certificate", str(certificate), "--tls-key", str(key))
+    assert address.startswith("https://")
+    trusted = ssl.create_default_context(cafile=str(certificate))
+    with httpx.Client(base_url=address, verify=trusted, timeout=20) as client:
+        until_ready(client)
+        assert client.get("/healthz").json() == {"alive": True}
+
+
+def test_while_the_store_is_opened_the_agent_lives_and_is_not_ready_and_the_rest_waits() -> None:
+    go_on = threading.Event()
+
+    def slowly(opening: Opening) -> sparqlive.Session:
+        opening(3, 10)
+        assert go_on.wait(20)
+        return sparqlive.open()
+
+    bound = Listening(port=0).bound()
+    door = Door(slowly, Settings())
+    server = Server(configured(door, Settings(), Listening()), door)
+    thread = threading.Thread(target=server.run, args=([bound],))
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{bound.getsockname()[1]}", timeout=20) as client:
+            assert client.get("/healthz").status_code == 200
+            waiting = client.get("/readyz")
+            assert waiting.status_code == 503
+            assert waiting.json()["opening"] == {"views": 3, "of": 10}
+            with pytest.raises(httpx.ReadTimeout):
+                client.get("/views", timeout=0.3)
+            threading.Timer(0.2, go_on.set).start()
+            assert client.get("/views").json() == {"epoch": 0, "views": []}
+            assert client.get("/readyz").json()["ready"] is True
+    finally:
+        server.should_exit = True
+        thread.join(20)
+    assert not thread.is_alive()
