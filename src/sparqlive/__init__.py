@@ -9,6 +9,8 @@ from sparqlive.errors import (
     SparkFailed,
     StoreFailed,
     SyntaxError,  # noqa: A004 - always used as sparqlive.SyntaxError
+    Timeout,
+    TooLarge,
     UnknownView,
     Unsupported,
     ViewExists,
@@ -30,6 +32,8 @@ __all__ = [
     "SparkFailed",
     "StoreFailed",
     "SyntaxError",
+    "Timeout",
+    "TooLarge",
     "UnknownView",
     "Unsupported",
     "View",

@@ -56,3 +56,7 @@ class HistoryGone(Error):
 
 class Timeout(Error):
     """A query took longer than it was allowed to, and was stopped."""
+
+
+class TooLarge(Error):
+    """A query has more rows than it was allowed to."""

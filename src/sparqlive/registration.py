@@ -8,6 +8,7 @@ the epoch that it stands for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sparqlive.deferred import Deferred, Refresh, check_refresh
@@ -22,7 +23,7 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.plan.unfold import unfold, views_read
 from sparqlive.registry import readable
-from sparqlive.sparql.algebra import Query
+from sparqlive.sparql.algebra import Dataset, Query
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.strategies import Strategy
 from sparqlive.views import View
@@ -45,10 +46,17 @@ class Registration:
     # Plans
 
     def plan(
-        self, text: str, base: str | None, volatile: bool, name: str | None = None
+        self,
+        text: str,
+        base: str | None,
+        volatile: bool,
+        name: str | None = None,
+        dataset: Dataset | None = None,
     ) -> tuple[Query, Operator]:
-        """The plan of a query, which is to be the view `name`."""
+        """The plan of a query, which is to be the view `name`; a dataset stands in place of its own."""
         parsed = parse_query(text, base)
+        if dataset is not None:
+            parsed = replace(parsed, dataset=dataset)
         check_functions(parsed, volatile)
         if name is not None:
             self._views.check_no_cycle(name, views_read(parsed))

@@ -22,7 +22,7 @@ from sparqlive.checking import check
 from sparqlive.collector import collector_paused
 from sparqlive.deferred import Refresh
 from sparqlive.epochs import Epochs
-from sparqlive.errors import Error, Unsupported
+from sparqlive.errors import Error, TooLarge, Unsupported
 from sparqlive.feeds import Feeds, Linked, Source
 from sparqlive.live.deadline import deadline
 from sparqlive.live.once import compute_once
@@ -32,9 +32,10 @@ from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.registration import Registration
 from sparqlive.sources import address_of, watcher
+from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.syntax import parse_update
 from sparqlive.strategies import Strategy
-from sparqlive.updates import documents_of, wanted_by
+from sparqlive.updates import documents_of, on_dataset, wanted_by
 from sparqlive.views import Answer, Epoch, View
 
 Changes = str | Iterable[Any]
@@ -218,14 +219,18 @@ class Session:
         base: str | None = None,
         strategy: Strategy = "auto",
         allow_private: bool = False,
+        dataset: Dataset | None = None,
     ) -> Epoch:
         """Carries out a SPARQL Update request, all its operations as one epoch, or nothing of it.
 
         Each operation sees what the ones before it did. `strategy` as in `apply`. LOAD fetches documents on
         the Web, by the rules of sources; with `allow_private` from addresses that are not public too.
+        `dataset` is what every WHERE clause reads; the request may then have no USING and WITH of its own.
         """
         self._check_strategy(strategy)
         operations = parse_update(text, base)
+        if dataset is not None:
+            operations = on_dataset(operations, dataset)
         documents = documents_of(operations, allow_private)
         epochs = self._epochs
         with epochs.lock, collector_paused():
@@ -326,13 +331,35 @@ class Session:
         """Forgets a view."""
         self._registration.drop(name)
 
-    def query(self, query: str, *, base: str | None = None, timeout_seconds: float | None = None) -> Answer:
-        """Evaluates a query once, on the current epoch."""
-        parsed, plan = self._registration.plan(query, base, volatile=True)
+    def query(
+        self,
+        query: str,
+        *,
+        base: str | None = None,
+        timeout_seconds: float | None = None,
+        row_limit: int | None = None,
+        dataset: Dataset | None = None,
+        from_views: bool = False,
+    ) -> Answer:
+        """Evaluates a query once, on the current epoch.
+
+        A query that takes longer than `timeout_seconds`, or has more rows than `row_limit`, is an error, and
+        stopped. `dataset` stands in place of FROM and FROM NAMED. `from_views`: a query that is a view in
+        another spelling is read from it.
+        """
+        parsed, plan = self._registration.plan(query, base, volatile=True, dataset=dataset)
         with self._epochs.lock, deadline(timeout_seconds):
             self.ensure_open()
+            view = self._epochs.views.standing(parsed.form, plan, self.epoch) if from_views else None
+            if view is not None:
+                return Answer(parsed, plan, dict(view.content.items()), self.terms, self.epoch, view.name)
             rows = compute_once(kept_of(plan), self._epochs.quads, self.terms)
-            return Answer(parsed, plan, rows, self.terms)
+            if row_limit is not None and sum(rows.values()) > row_limit:
+                raise TooLarge(
+                    f"The query has more than {row_limit:,} rows, which is the limit: ask for less, or "
+                    f"register it as a view."
+                )
+            return Answer(parsed, plan, rows, self.terms, self.epoch)
 
     def check(self) -> None:
         """Recomputes every view from scratch, by other code than keeps it, and compares.

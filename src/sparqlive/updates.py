@@ -14,6 +14,7 @@ queries read the union of all graphs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TypeAlias
 
@@ -35,6 +36,22 @@ from sparqlive.zset.relation import Row
 
 Documents: TypeAlias = Mapping[NamedNode, Sequence[Statement] | Error]
 """The content of documents by their address, or why there is none."""
+
+
+def on_dataset(
+    operations: Iterable[al.UpdateOperation], dataset: al.Dataset
+) -> tuple[al.UpdateOperation, ...]:
+    """The operations with a dataset that was given beside the request (SPARQL 1.1 Protocol §2.2.3)."""
+    given = tuple(operations)
+    for operation in given:
+        if isinstance(operation, al.Modify) and (operation.dataset or operation.with_graph):
+            raise Error(
+                "The request names graphs by USING or WITH, and others were given beside it: leave one out."
+            )
+    return tuple(
+        replace(operation, dataset=dataset) if isinstance(operation, al.Modify) else operation
+        for operation in given
+    )
 
 
 def documents_of(operations: Iterable[al.UpdateOperation], allow_private: bool) -> Documents:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +22,7 @@ from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order
 from sparqlive.plan.explain import explain
 from sparqlive.plan.operators import Listing, Operator, kept_of
+from sparqlive.plan.spelling import Spelt, spelt
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Query, Term
 from sparqlive.sparql.results import write_answer, write_graph, write_results
@@ -148,9 +149,21 @@ def _an(form: str) -> str:
 class Answer(Result):
     """The result of a one-off query; reads like a view."""
 
-    def __init__(self, query: Query, plan: Operator, rows: Mapping[Row, int], terms: Terms) -> None:
+    def __init__(
+        self,
+        query: Query,
+        plan: Operator,
+        rows: Mapping[Row, int],
+        terms: Terms,
+        epoch: int,
+        view: str | None = None,
+    ) -> None:
         self.form = query.form
         self.variables = tuple(variable.name for variable in plan.variables)
+        self.epoch = epoch
+        """The epoch that it stands for."""
+        self.view = view
+        """The name of the view that it was read from, if it was."""
         self._rows = rows
         self._columns = _Columns(plan, terms)
         self._dictionary = terms.dictionary
@@ -280,6 +293,11 @@ class View(Result):
         """The epoch that the view stands for: the current one, unless it is refreshed later."""
         return self._epochs.epoch if self.deferred is None else self.deferred.epoch
 
+    @cached_property
+    def spelt(self) -> Spelt:
+        """What the view has in common with other spellings of its query."""
+        return spelt(self.plan)
+
     @property
     def refresh_setting(self) -> Refresh:
         return "immediate" if self.deferred is None else self.deferred.refresh
@@ -314,7 +332,7 @@ class View(Result):
                     f"View {self.name!r} is ordered by what it does not show, which its deltas leave out: "
                     f"read weights(at={epoch}), or let the view show its keys."
                 )
-            return Answer(self.query, self.plan, self._rows_at(epoch), self._epochs.terms)
+            return Answer(self.query, self.plan, self._rows_at(epoch), self._epochs.terms, epoch)
 
     def _rows_at(self, epoch: int) -> dict[Row, int]:
         """The content, without the deltas that came later."""

@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeAlias, TypeVar
+
+from starlette.requests import Request
 
 from sparqlive.agent.settings import Settings
 from sparqlive.session import Session
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Right: TypeAlias = Literal["open", "read", "read:view", "write", "admin"]
+"""What it takes: nothing; reading all data; reading the view that the path names; changing data; all else."""
 
 _THREADS = 8
 
@@ -45,6 +49,9 @@ class Agent:
             yield
         finally:
             del self.computing[key]
+
+    def require(self, request: Request, right: Right) -> None:
+        """Refuses whoever lacks a right that a request takes beside its operation's own."""
 
     async def start(self) -> None:
         """The event loop runs from now on."""

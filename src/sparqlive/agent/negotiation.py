@@ -27,13 +27,13 @@ GRAPH_TYPES = {
 _OTHER_NAMES = {"application/json": "json", "application/xml": "xml", "text/xml": "xml", "text/plain": "nt"}
 
 
-def result_format(request: Request, form: str) -> tuple[str, str]:
-    """The syntax and the media type for a result of a form."""
-    return chosen(request, GRAPH_TYPES if form in GRAPH_FORMS else RESULT_TYPES)
+def result_format(request: Request, form: str, asked: str | None = None) -> tuple[str, str]:
+    """The syntax and the media type for a result of a form; `asked` by name, where it is not the address."""
+    return chosen(request, GRAPH_TYPES if form in GRAPH_FORMS else RESULT_TYPES, asked)
 
 
-def chosen(request: Request, types: Mapping[str, str]) -> tuple[str, str]:
-    asked = request.query_params.get("format")
+def chosen(request: Request, types: Mapping[str, str], asked: str | None = None) -> tuple[str, str]:
+    asked = asked or request.query_params.get("format")
     if asked is not None:
         if asked not in types:
             raise Refused(400, f"This is given as {', '.join(types)}, not as {asked!r}.")

@@ -12,11 +12,9 @@ from typing import Literal, TypeAlias
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sparqlive.agent.agent import Agent
+from sparqlive.agent.agent import Agent, Right
 
 Handler: TypeAlias = Callable[[Agent, Request], Awaitable[Response]]
-Right: TypeAlias = Literal["open", "read", "read:view", "write", "admin"]
-"""What it takes: nothing; reading all data; reading the view that the path names; changing data; all else."""
 
 
 @dataclass(frozen=True)

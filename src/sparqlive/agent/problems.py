@@ -20,6 +20,7 @@ _STATUS: tuple[tuple[type[Error], int], ...] = (
     (errors.ViewFailed, 503),
     (errors.HistoryGone, 410),
     (errors.Timeout, 503),
+    (errors.TooLarge, 422),
     (errors.Closed, 503),
     (errors.StoreFailed, 500),
     (errors.SparkFailed, 500),

@@ -1,0 +1,224 @@
+"""The SPARQL 1.1 Protocol at /sparql: queries and updates, by GET, by a form, or as a body of their own.
+
+Owns what a request means, and which of them are malformed (§2.1, §2.2). The dataset of a request overrides
+that of its query; all graphs are the store's. Invariant: an answer is written whole before the first byte of
+it is sent, so that no client takes a part for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.message import Message
+from typing import Literal
+from urllib.parse import parse_qsl
+
+from pyoxigraph import NamedNode
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sparqlive.agent.agent import Agent
+from sparqlive.agent.bodies import body_of, decoded, type_of
+from sparqlive.agent.negotiation import GRAPH_TYPES, RESULT_TYPES, result_format
+from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.problems import Refused
+from sparqlive.sparql.algebra import Dataset
+
+_FORM = "application/x-www-form-urlencoded"
+_QUERY = "application/sparql-query"
+_UPDATE = "application/sparql-update"
+_GRAPHS = {
+    "query": ("default-graph-uri", "named-graph-uri"),
+    "update": ("using-graph-uri", "using-named-graph-uri"),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a request asks for: a query or an update, with its parameters."""
+
+    kind: Literal["query", "update"]
+    text: str
+    parameters: Sequence[tuple[str, str]]
+
+    def all(self, name: str) -> list[str]:
+        return [value for given, value in self.parameters if given == name]
+
+    def one(self, name: str) -> str | None:
+        found = self.all(name)
+        if len(found) > 1:
+            raise Refused(400, f"The parameter {name} is given {len(found)} times, and means one thing.")
+        return found[0] if found else None
+
+    def dataset(self) -> Dataset | None:
+        """The graphs that the request names, if it names any."""
+        default, named = (self._iris(name) for name in _GRAPHS[self.kind])
+        other = _GRAPHS["update" if self.kind == "query" else "query"]
+        if any(self.all(name) for name in other):
+            raise Refused(400, f"{' and '.join(other)} are no parameters of {_a(self.kind)}.")
+        return Dataset(default, named) if default or named else None
+
+    def _iris(self, name: str) -> tuple[NamedNode, ...]:
+        return tuple(iri_of(name, value) for value in self.all(name))
+
+
+def iri_of(name: str, value: str) -> NamedNode:
+    """An IRI that a parameter gives."""
+    try:
+        return NamedNode(value)
+    except ValueError as error:
+        raise Refused(400, f"The parameter {name} is not an absolute IRI: {error}.") from None
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind == "update" else f"a {kind}"
+
+
+async def get(agent: Agent, request: Request) -> Response:
+    """A query; without one, what the service is."""
+    parameters = _pairs(request.url.query)
+    names = {name for name, _ in parameters}
+    if "update" in names:
+        raise Refused(400, "An update is sent by POST: GET changes nothing.")
+    return await answered(agent, request, Asked("query", _only("query", parameters), parameters))
+
+
+async def post(agent: Agent, request: Request) -> Response:
+    media_type = type_of(request)
+    _check_charset(request)
+    beside = _pairs(request.url.query)
+    if media_type in (_QUERY, _UPDATE):
+        kind: Literal["query", "update"] = "query" if media_type == _QUERY else "update"
+        if any(name in ("query", "update") for name, _ in beside):
+            raise Refused(400, f"The body is {_a(kind)}, and the address has another one.")
+        asked = Asked(kind, decoded(await body_of(agent, request)), beside)
+    elif media_type == _FORM:
+        parameters = [*beside, *_pairs(decoded(await body_of(agent, request)))]
+        kinds = {name for name, _ in parameters} & {"query", "update"}
+        if len(kinds) > 1:
+            raise Refused(400, "A request is a query or an update, not both.")
+        kind = "update" if "update" in kinds else "query"
+        asked = Asked(kind, _only(kind, parameters), parameters)
+    else:
+        shown = media_type or "without Content-Type"
+        raise Refused(415, f"The body must be {_QUERY}, {_UPDATE} or {_FORM}, not {shown}.")
+    if asked.kind == "query":
+        return await answered(agent, request, asked)
+    agent.require(request, "write")
+    return await carried_out(agent, request, asked)
+
+
+async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
+    """The result of a query: of the view that it is, or evaluated for this once."""
+    seconds = min(agent.settings.query_seconds, _timeout(asked.one("timeout")))
+    answer = await agent.run(
+        agent.session.query,
+        asked.text,
+        base=base_of(request),
+        timeout_seconds=seconds,
+        row_limit=agent.settings.query_rows,
+        dataset=asked.dataset(),
+        from_views=True,
+    )
+    syntax, media_type = result_format(request, answer.form, asked.one("format"))
+    content = await agent.run(answer.serialize, syntax)
+    headers = {"Sparqlive-Epoch": str(answer.epoch), "Vary": "Accept"}
+    if answer.view is not None:
+        headers["Sparqlive-View"] = answer.view
+    return Response(content, 200, headers, media_type=media_type)
+
+
+async def carried_out(agent: Agent, request: Request, asked: Asked) -> Response:
+    """One epoch of an update, or no change."""
+    epoch = await agent.run(
+        agent.session.update,
+        asked.text,
+        base=base_of(request),
+        dataset=asked.dataset(),
+        allow_private=agent.settings.allow_private,
+    )
+    body = {
+        "epoch": epoch.number,
+        "inserted": epoch.inserted,
+        "deleted": epoch.deleted,
+        "ignored": epoch.ignored,
+    }
+    return JSONResponse(body, headers={"Sparqlive-Epoch": str(epoch.number)})
+
+
+def base_of(request: Request) -> str:
+    """What relative IRIs are meant from: the address of the request."""
+    return str(request.url.replace(query="", fragment=""))
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict")
+    except ValueError as error:
+        raise Refused(400, f"The parameters cannot be read: {error}.") from None
+
+
+def _only(name: str, parameters: Sequence[tuple[str, str]]) -> str:
+    found = [value for given, value in parameters if given == name]
+    if len(found) != 1:
+        raise Refused(400, f"The request has {len(found) or 'no'} parameters {name}: give one.")
+    return found[0]
+
+
+def _check_charset(request: Request) -> None:
+    message = Message()
+    message["content-type"] = request.headers.get("content-type", "")
+    charset = message.get_param("charset")
+    if isinstance(charset, str) and charset.lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise Refused(400, f"The body must be UTF-8, not {charset}.")
+
+
+def _timeout(given: str | None) -> float:
+    if given is None:
+        return float("inf")
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not seconds > 0:
+        raise Refused(400, f"timeout is a number of seconds above zero, not {given!r}.")
+    return seconds
+
+
+_ABOUT_QUERY = (
+    Parameter(
+        "default-graph-uri", "A graph of the query's default graph, in place of FROM; may be repeated."
+    ),
+    Parameter("named-graph-uri", "A named graph of the query, in place of FROM NAMED; may be repeated."),
+    Parameter("timeout", "Seconds after which the query is stopped, if the agent allows as much.", "number"),
+    Parameter("format", "The format, instead of Accept."),
+)
+_RESULTS = tuple(name.partition(";")[0] for name in (*RESULT_TYPES.values(), *GRAPH_TYPES.values()))
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/sparql",
+        get,
+        "read",
+        "The result of a query; without one, the description of the service.",
+        (Parameter("query", "The query."), *_ABOUT_QUERY),
+        gives={200: _RESULTS},
+    ),
+    Operation(
+        "POST",
+        "/sparql",
+        post,
+        "read",
+        "The result of a query; or one epoch of an update, which takes the right to write.",
+        (
+            *_ABOUT_QUERY,
+            Parameter(
+                "using-graph-uri", "A graph of the default graph of all WHERE clauses; may be repeated."
+            ),
+            Parameter("using-named-graph-uri", "A named graph of all WHERE clauses; may be repeated."),
+        ),
+        takes=(_QUERY, _UPDATE, _FORM),
+        gives={200: ("application/json", *_RESULTS)},
+    ),
+)

@@ -1,0 +1,268 @@
+"""The SPARQL 1.1 Protocol: the W3C tests, each way to ask, what is malformed, limits, answers from views."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+import sparqlive
+from tests.agent.w3c_requests import RequestTest, read_request_tests, send
+from tests.conftest import W3C, W3C_ABSENT
+
+MANIFEST = W3C / "sparql" / "sparql11" / "protocol" / "manifest.ttl"
+TESTS = read_request_tests(MANIFEST) if MANIFEST.is_file() else []
+
+DATA = """<http://x/a> <http://x/p> "1" .
+<http://x/b> <http://x/p> "2" .
+<http://x/c> <http://x/p> "3" <http://x/g> ."""
+QUERY = "SELECT ?s ?o { ?s <http://x/p> ?o }"
+DIRECT = {"content-type": "application/sparql-query"}
+UPDATE = {"content-type": "application/sparql-update"}
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+def values(answer: httpx.Response, name: str = "o") -> list[str]:
+    assert answer.status_code == 200, answer.text
+    return sorted(row[name]["value"] for row in answer.json()["results"]["bindings"])
+
+
+def test_the_suite_is_complete() -> None:
+    if not TESTS:
+        pytest.skip(W3C_ABSENT)
+    assert len(TESTS) == 34
+
+
+@pytest.mark.w3c
+@pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)
+def test_w3c(test: RequestTest, client: httpx.Client, session: sparqlive.Session) -> None:
+    for name, file in test.graphs:
+        session.load(str(file), graph=name)
+    send(client, test, "/sparql/", "/sparql")
+
+
+def test_each_way_to_ask_gives_the_same(client: httpx.Client, session: sparqlive.Session) -> None:
+    session.apply(insert=DATA)
+    ways = [
+        client.get("/sparql", params={"query": QUERY}),
+        client.post("/sparql", data={"query": QUERY}),
+        client.post("/sparql", content=QUERY, headers=DIRECT),
+    ]
+    assert [values(answer) for answer in ways] == [["1", "2", "3"]] * 3
+    assert {answer.headers["sparqlive-epoch"] for answer in ways} == {"1"}
+
+
+def test_each_way_to_update_is_one_epoch(client: httpx.Client, session: sparqlive.Session) -> None:
+    insert = "INSERT DATA { <http://x/a> <http://x/p> 1, %d } ; DELETE DATA { <http://x/a> <http://x/p> 1 }"
+    made = client.post("/sparql", data={"update": insert % 2})
+    assert made.json() == {"epoch": 1, "inserted": 1, "deleted": 0, "ignored": 2}
+    made = client.post("/sparql", content=insert % 3, headers=UPDATE)
+    assert made.headers["sparqlive-epoch"] == "2"
+    assert len(session) == 2
+
+
+def test_the_datasets_of_requests(client: httpx.Client, session: sparqlive.Session) -> None:
+    session.apply(insert=DATA)
+    only = {"query": QUERY, "default-graph-uri": "http://x/g"}
+    assert values(client.get("/sparql", params=only)) == ["3"]
+    overridden = {"query": QUERY.replace("{", "FROM <http://x/none> {", 1), "default-graph-uri": "http://x/g"}
+    assert values(client.get("/sparql", params=overridden)) == ["3"]
+    assert values(client.get("/sparql", params={"query": QUERY, "named-graph-uri": "http://x/g"})) == []
+    named = {"query": "SELECT ?o { GRAPH ?g { ?s ?p ?o } }", "named-graph-uri": "http://x/g"}
+    assert values(client.get("/sparql", params=named)) == ["3"]
+    unknown = {"query": QUERY, "default-graph-uri": ["http://x/none", "http://x/g"]}
+    assert values(client.get("/sparql", params=unknown)) == ["3"]
+    copy = "INSERT { ?s <http://x/q> ?o } WHERE { ?s <http://x/p> ?o }"
+    client.post("/sparql", data={"update": copy, "using-graph-uri": "http://x/g"})
+    assert values(client.get("/sparql", params={"query": "SELECT ?o { ?s <http://x/q> ?o }"})) == ["3"]
+
+
+@pytest.mark.parametrize(
+    "clash",
+    [
+        "WITH <http://x/g> DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }",
+        "DELETE { ?s ?p ?o } USING <http://x/g> WHERE { ?s ?p ?o }",
+        "DELETE { ?s ?p ?o } USING NAMED <http://x/g> WHERE { ?s ?p ?o }",
+        "INSERT DATA { <x:a> <x:b> 1 } ; DELETE { ?s ?p ?o } USING <http://x/g> WHERE { ?s ?p ?o }",
+    ],
+)
+def test_a_dataset_that_clashes_changes_nothing(
+    client: httpx.Client, session: sparqlive.Session, clash: str
+) -> None:
+    session.apply(insert=DATA)
+    refused = client.post("/sparql", data={"update": clash, "using-graph-uri": "http://x/g"})
+    assert refused.status_code == 400
+    assert "USING" in refused.json()["detail"]
+    assert session.epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"query": [QUERY, QUERY]}, "2 parameters query"),
+        ({"update": "CLEAR ALL"}, "POST"),
+        ({"query": QUERY, "update": "CLEAR ALL"}, "POST"),
+        ({"query": "SELECT"}, "line 1"),
+        ({"query": "INSERT DATA { <x:a> <x:b> 1 }"}, "line 1"),
+        ({"query": QUERY, "default-graph-uri": "g"}, "default-graph-uri"),
+        ({"query": QUERY, "using-graph-uri": "http://x/g"}, "using-graph-uri"),
+        ({"query": QUERY, "timeout": "soon"}, "timeout"),
+        ({"query": QUERY, "timeout": "0"}, "timeout"),
+        ({"query": QUERY, "timeout": "nan"}, "timeout"),
+        ({"query": QUERY, "timeout": ["1", "2"]}, "timeout"),
+        ({"query": QUERY, "format": "png"}, "png"),
+        ({"query": "SELECT * { SERVICE <http://x/> { ?s ?p ?o } }"}, "SERVICE"),
+    ],
+)
+def test_what_get_refuses(client: httpx.Client, parameters: dict[str, str | list[str]], said: str) -> None:
+    refused = client.get("/sparql", params=parameters)
+    assert refused.status_code == 400
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert said in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "address", "status"),
+    [
+        (b"query=ASK%20%7B%7D&query=ASK%20%7B%7D", FORM, "", 400),
+        (b"query=ASK%20%7B%7D&update=CLEAR%20ALL", FORM, "", 400),
+        (b"query=ASK%20%7B%7D", FORM, "?query=ASK%20%7B%7D", 400),
+        (b"", FORM, "", 400),
+        (b"query=%FF", FORM, "", 400),
+        (b"query", FORM, "", 400),
+        (b"ASK {}", DIRECT, "?query=ASK%20%7B%7D", 400),
+        (b"ASK {}", DIRECT, "?update=CLEAR%20ALL", 400),
+        (b"ASK { ?s ?p '\xff' }", DIRECT, "", 400),
+        (b"ASK {}", {"content-type": "application/sparql-query; charset=latin-1"}, "", 400),
+        (b"CLEAR ALL", UPDATE, "?default-graph-uri=http%3A%2F%2Fx%2Fg", 400),
+        (b"CLEAR", UPDATE, "", 400),
+        (b"LOAD <http://127.0.0.1:9/>", UPDATE, "", 400),
+        (b"ASK {}", {"content-type": "text/plain"}, "", 415),
+        (b"ASK {}", {}, "", 415),
+    ],
+)
+def test_what_post_refuses(
+    client: httpx.Client,
+    session: sparqlive.Session,
+    content: bytes,
+    headers: dict[str, str],
+    address: str,
+    status: int,
+) -> None:
+    session.apply(insert=DATA)
+    refused = client.post("/sparql" + address, content=content, headers=headers)
+    assert refused.status_code == status, refused.text
+    assert len(refused.json()["detail"]) > 20
+    assert (session.epoch, len(session)) == (1, 3)
+
+
+def test_other_methods_and_formats_are_refused(client: httpx.Client) -> None:
+    assert client.put("/sparql", params={"query": QUERY}).status_code == 405
+    asked = client.get("/sparql", params={"query": QUERY}, headers={"accept": "image/png"})
+    assert asked.status_code == 406
+    asked = client.get("/sparql", params={"query": "DESCRIBE <x:a>"}, headers={"accept": "text/csv"})
+    assert asked.status_code == 406
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "media_type"),
+    [
+        (QUERY, "text/csv", "text/csv"),
+        (QUERY, "*/*", "application/sparql-results+json"),
+        ("ASK {}", "application/sparql-results+xml", "application/sparql-results+xml"),
+        ("CONSTRUCT { ?s ?p ?o } { ?s ?p ?o }", "*/*", "text/turtle"),
+        ("DESCRIBE <http://x/a>", "application/rdf+xml;q=0.9, text/turtle;q=0.1", "application/rdf+xml"),
+    ],
+)
+def test_formats_are_negotiated(client: httpx.Client, query: str, accept: str, media_type: str) -> None:
+    given = client.get("/sparql", params={"query": query}, headers={"accept": accept})
+    assert given.headers["content-type"].partition(";")[0] == media_type
+    assert given.headers["vary"] == "Accept"
+    by_name = client.post("/sparql", data={"query": QUERY, "format": "tsv"})
+    assert by_name.headers["content-type"].startswith("text/tab-separated-values")
+
+
+def test_head_is_get_without_a_body(client: httpx.Client, session: sparqlive.Session) -> None:
+    session.apply(insert=DATA)
+    head = client.head("/sparql", params={"query": QUERY})
+    whole = client.get("/sparql", params={"query": QUERY})
+    assert head.status_code == 200
+    assert head.content == b""
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert head.headers["sparqlive-epoch"] == "1"
+
+
+# Answers from views
+
+
+@pytest.mark.parametrize(
+    ("view", "query", "same"),
+    [
+        (QUERY, "PREFIX x: <http://x/>\nSELECT ?s ?o WHERE { ?s x:p ?o . }", True),
+        (QUERY, "SELECT ?o ?s { ?s <http://x/p> ?o }", False),
+        (QUERY, "SELECT ?x ?o { ?x <http://x/p> ?o }", False),
+        (QUERY, "SELECT DISTINCT ?s ?o { ?s <http://x/p> ?o }", False),
+        (QUERY, "SELECT ?s ?o { GRAPH ?g { ?s <http://x/p> ?o } }", False),
+        ("SELECT ?s { ?s <http://x/p> ?o }", "SELECT ?s { ?s <http://x/p> ?value }", True),
+        ("SELECT ?s { ?s ?p ?o FILTER(?o > 1) }", "SELECT ?s { { ?s ?a ?b } FILTER(?b > 1) }", True),
+        ("SELECT ?s { ?s ?p ?o FILTER(?o > 1) }", "SELECT ?s { ?s ?a ?b FILTER(?a > 1) }", False),
+        ("SELECT ?s { ?s ?p ?o } ORDER BY ?o", "SELECT ?s { ?s ?a ?b } ORDER BY ?b", True),
+        ("SELECT ?s { ?s ?p ?o } ORDER BY ?o", "SELECT ?s { ?s ?a ?b } ORDER BY DESC(?b)", False),
+        ("SELECT ?s { ?s ?p ?o } ORDER BY ?o", "SELECT ?s { ?s ?a ?b }", False),
+        (
+            "SELECT (COUNT(?o) AS ?n) { ?s ?p ?o }",
+            "SELECT (COUNT(?value) AS ?n) { ?a ?b ?value }",
+            True,
+        ),
+        ("ASK { ?s <http://x/p> ?o }", "ASK { ?a <http://x/p> ?b }", True),
+        (
+            "CONSTRUCT { ?o <http://x/q> ?s } { ?s <http://x/p> ?o }",
+            "CONSTRUCT { ?a <http://x/q> ?b } { ?b <http://x/p> ?a }",
+            True,
+        ),
+        ("SELECT ?s { ?s <http://x/p>+ ?o }", "SELECT ?s { ?s <http://x/p>+ ?x }", True),
+        (
+            "SELECT ?s { ?s ?p ?o FILTER EXISTS { ?o ?q ?r } }",
+            "SELECT ?s { ?s ?p ?x FILTER EXISTS { ?x ?y ?z } }",
+            True,
+        ),
+    ],
+)
+def test_a_query_that_is_a_view_is_answered_from_it(
+    client: httpx.Client, session: sparqlive.Session, view: str, query: str, same: bool
+) -> None:
+    session.view("v", view)
+    session.apply(insert=DATA)
+    given = client.get("/sparql", params={"query": query}, headers={"accept": "*/*"})
+    assert given.headers.get("sparqlive-view") == ("v" if same else None)
+    assert given.headers["sparqlive-epoch"] == "1"
+    if same:
+        once = session.query(query)
+        read = session.query(query, from_views=True)
+        assert (once.view, read.view) == (None, "v")
+        assert read.weights() == once.weights()
+        assert read.solutions() == once.solutions()
+
+
+def test_a_view_that_stands_for_an_earlier_epoch_answers_nothing(
+    client: httpx.Client, session: sparqlive.Session
+) -> None:
+    view = session.view("v", QUERY, refresh="manual")
+    session.apply(insert=DATA)
+    given = client.get("/sparql", params={"query": QUERY})
+    assert "sparqlive-view" not in given.headers
+    assert values(given) == ["1", "2", "3"]
+    view.refresh()
+    given = client.get("/sparql", params={"query": QUERY})
+    assert given.headers["sparqlive-view"] == "v"
+    assert values(given) == ["1", "2", "3"]
+
+
+def test_the_dataset_of_a_request_tells_it_from_a_view(
+    client: httpx.Client, session: sparqlive.Session
+) -> None:
+    session.view("v", QUERY)
+    session.view("g", QUERY.replace("{", "FROM <http://x/g> {", 1))
+    session.apply(insert=DATA)
+    given = client.get("/sparql", params={"query": QUERY, "default-graph-uri": "http://x/g"})
+    assert given.headers["sparqlive-view"] == "g"
+    assert values(given) == ["3"]
