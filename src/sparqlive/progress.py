@@ -17,7 +17,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from sparqlive.views import Deltas, Epoch
+from sparqlive.views import Epoch
 
 _VIEWS_SHOWN = 6
 
@@ -81,7 +81,6 @@ class Progress:
 
 def changed_views(epoch: Epoch) -> list[str]:
     """The names of the views that an epoch changed."""
-    assert isinstance(epoch.deltas, Deltas)
     return list(epoch.deltas.changed())
 
 

@@ -75,6 +75,22 @@ class _Columns:
             result.extend(dict(solution) for _ in range(weight))  # type: ignore[arg-type]
         return result
 
+    @property
+    def ordered(self) -> bool:
+        return bool(self._order)
+
+    def first(self, rows: Iterable[tuple[Row, int]], count: int) -> dict[Row, int]:
+        """The first distinct rows; where there is no order, any."""
+        if self._order:
+            rows = in_order(rows, self._variables, self._order, self._terms)
+        found: dict[Row, int] = {}
+        for row, weight in rows:
+            shown = row[: self._width]
+            if shown not in found and len(found) == count:
+                break
+            found[shown] = found.get(shown, 0) + weight
+        return found
+
 
 class Result:
     """What a query gives, read in the ways of its form: of a view, or of a one-off query.
@@ -227,7 +243,7 @@ class Epoch:
     inserted: int
     deleted: int
     ignored: int
-    deltas: Mapping[str, Delta]
+    deltas: Deltas
     strategy: str = "live"
     choices: Mapping[str, Choice] = field(default_factory=dict)
     rejected: int = 0
@@ -358,6 +374,20 @@ class View(Result):
         with self._epochs.reading():
             self._ensure_alive()
             return self._columns.listed(self.variables, self.content.items())
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the query has an ORDER BY."""
+        return self._columns.ordered
+
+    def first(self, count: int) -> list[tuple[TermRow, int]]:
+        """The first distinct rows with their multiplicity, in the order of ORDER BY; without one, any.
+
+        Of a row that ORDER BY has at several places, the later places may be left out of its multiplicity.
+        """
+        with self._epochs.reading():
+            self._ensure_alive()
+            return list(self._decode(self._columns.first(self.content.items(), count).items()).items())
 
     def __len__(self) -> int:
         """The number of solutions, counted with their multiplicity."""

@@ -12,6 +12,7 @@ from typing import Literal, ParamSpec, TypeAlias, TypeVar
 
 from starlette.requests import Request
 
+from sparqlive.agent.epoch_log import EpochLog
 from sparqlive.agent.settings import Settings
 from sparqlive.session import Session
 
@@ -33,6 +34,8 @@ class Agent:
         """Set when the server begins to stop: streams send a last event and end."""
         self.computing: dict[object, float] = {}
         """The views that are being computed: since when."""
+        self.log = EpochLog()
+        session.observe(self.log.hear)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")
 
     async def run(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sparqlive.agent import health, protocol, views
+from sparqlive.agent import epochs, health, page, protocol, views
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.openapi import document
 from sparqlive.agent.operations import Operation
@@ -25,8 +25,10 @@ async def openapi(agent: Agent, request: Request) -> Response:
 
 
 OPERATIONS: tuple[Operation, ...] = (
+    *page.OPERATIONS,
     *views.OPERATIONS,
     *protocol.OPERATIONS,
+    *epochs.OPERATIONS,
     *health.OPERATIONS,
     Operation("GET", "/openapi.json", openapi, "open", "This description."),
 )

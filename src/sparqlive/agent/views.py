@@ -14,9 +14,11 @@ from sparqlive.agent.negotiation import GRAPH_TYPES, RESULT_TYPES, result_format
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.deferred import Refresh
-from sparqlive.views import View
+from sparqlive.sparql.results import json_term
+from sparqlive.views import TermRow, View
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
+_MOST_ROWS = 10_000
 
 
 def described(view: View) -> dict[str, Any]:
@@ -26,6 +28,7 @@ def described(view: View) -> dict[str, Any]:
         "form": view.form,
         "variables": list(view.variables),
         "query": view.text,
+        "ordered": view.ordered,
         **view.stats(),
     }
 
@@ -99,6 +102,31 @@ def _known_to(request: Request, epoch: int, syntax: str) -> bool:
     return any(tag.strip().removeprefix("W/") in (_etag(epoch, syntax), "*") for tag in given.split(","))
 
 
+async def rows(agent: Agent, request: Request) -> Response:
+    """The first rows of a view, each once and with its weight: what is shown of a view of any size."""
+    view = agent.session.views[request.path_params["name"]]
+    limit = request.query_params.get("limit", "500")
+    if not limit.isdecimal() or int(limit) > _MOST_ROWS:
+        raise Refused(400, f"limit is a number of rows up to {_MOST_ROWS:,}, not {limit!r}.")
+
+    def read() -> dict[str, Any]:
+        with agent.session.reading():
+            first = view.first(int(limit))
+            return {
+                "epoch": view.epoch,
+                "rows": view.content.row_count(),
+                "head": {"vars": list(view.variables)},
+                "results": {"bindings": [_binding(view, row) for row, _ in first]},
+                "weights": [weight for _, weight in first],
+            }
+
+    return JSONResponse(await agent.run(read))
+
+
+def _binding(view: View, row: TermRow) -> dict[str, Any]:
+    return {name: json_term(term) for name, term in zip(view.variables, row, strict=True) if term is not None}
+
+
 async def drop(agent: Agent, request: Request) -> Response:
     await agent.run(agent.session.drop, request.path_params["name"])
     return Response(status_code=204)
@@ -151,6 +179,14 @@ OPERATIONS = (
             Parameter("format", "The format, instead of Accept."),
         ),
         gives={200: _RESULTS, 304: ()},
+    ),
+    Operation(
+        "GET",
+        "/views/{name}/rows",
+        rows,
+        "read:view",
+        "The first rows of a view, each once with its weight, and how many there are.",
+        (*_NAMED, Parameter("limit", "How many rows at most; 500 if it is not said.", "integer")),
     ),
     Operation("DELETE", "/views/{name}", drop, "admin", "Forgets a view.", _NAMED, gives={204: ()}),
     Operation(

@@ -1,0 +1,37 @@
+"""Epochs over HTTP: the last of them, with strategy and reason."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sparqlive.agent.agent import Agent
+from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.problems import Refused
+
+
+async def list_epochs(agent: Agent, request: Request) -> Response:
+    since = request.query_params.get("since", "0")
+    if not since.isdecimal():
+        raise Refused(400, f"since is the number of an epoch, not {since!r}.")
+
+    def read() -> dict[str, Any]:
+        with agent.session.reading():
+            return {"epoch": agent.session.epoch, "time": time.time(), "epochs": agent.log.after(int(since))}
+
+    return JSONResponse(await agent.run(read))
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/epochs",
+        list_epochs,
+        "read",
+        "The last epochs, oldest first: changes, rows changed in each view, strategy and reason, seconds.",
+        (Parameter("since", "Only those after this epoch.", "integer"),),
+    ),
+)

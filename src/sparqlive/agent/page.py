@@ -1,0 +1,99 @@
+"""The page at `/`: its files, which lie in the folder `page` and hold no data.
+
+Owns what a browser may do with them: nothing but what they themselves bring, from this host alone, and no
+text can become markup or code (the Content-Security-Policy; trusted types refuse every way to turn a string
+into HTML). What the page shows it asks of the agent's other operations, with the reader's own token.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sparqlive.agent.agent import Agent
+from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.problems import Refused
+
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+@cache
+def _files() -> dict[str, tuple[bytes, str]]:
+    """Each file's content and entity tag, by name: nothing else can be asked for."""
+    found = {}
+    for file in files("sparqlive.agent").joinpath("page").iterdir():
+        if file.name.rpartition(".")[2] in _TYPES:
+            content = file.read_bytes()
+            found[file.name] = content, f'"{sha256(content).hexdigest()[:16]}"'
+    return found
+
+
+async def page(agent: Agent, request: Request) -> Response:
+    return _given(request, "index.html")
+
+
+async def page_file(agent: Agent, request: Request) -> Response:
+    return _given(request, request.path_params["file"])
+
+
+def _given(request: Request, name: str) -> Response:
+    if name not in _files():
+        raise Refused(404, f"The page has no file {name!r}.")
+    content, tag = _files()[name]
+    headers = {**_HEADERS, "ETag": tag}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(content, 200, headers, media_type=_TYPES[name.rpartition(".")[2]])
+
+
+_MEDIA_TYPES = tuple(full.partition(";")[0] for full in _TYPES.values())
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/",
+        page,
+        "open",
+        "The page: views, their rows and plans, queries, sources and epochs.",
+        gives={200: ("text/html",), 304: ()},
+    ),
+    Operation(
+        "GET",
+        "/page/{file}",
+        page_file,
+        "open",
+        "What the page consists of.",
+        (Parameter("file", "The file's name.", place="path", required=True),),
+        gives={200: _MEDIA_TYPES, 304: ()},
+    ),
+)

@@ -1,0 +1,87 @@
+// The page's places, by the part of the address after #: one is shown at a time, and ended when another is.
+
+import { token } from "./agent.js";
+import { byId, count, setText } from "./dom.js";
+import { follow, look } from "./pulse.js";
+import { showEpochs } from "./epochs.js";
+import { showQuery } from "./query.js";
+import { showSources } from "./sources.js";
+import { showView } from "./view.js";
+import { showViews } from "./views.js";
+
+const PLACES = { views: showViews, query: showQuery, sources: showSources, epochs: showEpochs };
+const main = byId("main");
+let ended = () => {};
+let shown = null;
+
+// Each `show` fills an element and gives a function that ends what it began.
+function go() {
+  const [place = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
+  const known = place in PLACES ? place : "views";
+  const inside = known === "views" && rest[0] ? rest[0] : "";
+  ended();
+  main.replaceChildren();
+  ended = inside ? showView(main, inside, rest[1] ?? "rows") : PLACES[known](main);
+  document.title = `${inside || known[0].toUpperCase() + known.slice(1)} – sparqlive`;
+  for (const link of byId("places").children) {
+    if (link.getAttribute("href") === `#/${known}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  // From one place to another the content is read from its beginning; between tabs the focus stays.
+  if (shown !== null && shown !== `${known}/${inside}`) main.focus({ preventScroll: true });
+  shown = `${known}/${inside}`;
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function beginTokens() {
+  const dialog = byId("token-dialog");
+  const field = byId("token-field");
+  const open = (why) => {
+    if (dialog.open) return;
+    setText(byId("token-why"), why);
+    field.value = token.get();
+    dialog.showModal();
+  };
+  const why = byId("token-why").textContent;
+  let dismissed = false;
+  document.addEventListener("token-needed", (event) => dismissed || open(event.detail));
+  byId("token-button").addEventListener("click", () => open(why));
+  const close = () => {
+    dismissed = true;
+    dialog.close();
+  };
+  byId("token-cancel").addEventListener("click", close);
+  dialog.addEventListener("cancel", close);
+  byId("token-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    token.set(field.value.trim());
+    dismissed = false;
+    dialog.close();
+    look();
+    go();
+  });
+}
+
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+addEventListener("hashchange", go);
+beginTokens();
+follow((state) => {
+  const connection = byId("connection");
+  connection.classList.toggle("good", !state.problem && state.now > 0);
+  connection.classList.toggle("bad", Boolean(state.problem));
+  const words = state.problem || (state.now ? `epoch ${count(state.epoch)}` : "connecting …");
+  setText(byId("now"), words);
+});
+go();
+look();
+
