@@ -17,6 +17,7 @@ from tests.peers import chromium
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
+expect.set_options(timeout=60_000)  # what is there is seen at once; a busy machine takes its time
 
 _OPTIONS = [
     "--no-sandbox",
@@ -48,7 +49,7 @@ def address(agent: Agent) -> Iterator[str]:
 def page(browser: playwright.Browser, address: str) -> Iterator[playwright.Page]:
     """The page as it is opened; what goes wrong in it fails the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(60_000)
     opened = context.new_page()
     wrong: list[str] = []
     opened.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
