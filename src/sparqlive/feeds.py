@@ -62,6 +62,8 @@ class Source:
         self.stale_since: float | None = None
         self.error: str | None = None
         self.removed = False
+        self.ended = False
+        """Its stream has ended: there is nothing to look at any more."""
         self.remembered: float | None = None
         self._feeds = feeds
         self._asked = self._answered = 0
@@ -101,7 +103,7 @@ class Source:
             for s, p, o, g in quads
         ]
 
-    def refresh(self, timeout_seconds: float = _REFRESH_SECONDS) -> None:
+    def refresh(self, timeout_seconds: float | None = _REFRESH_SECONDS) -> None:
         """Looks now, and waits until what was seen is committed. What went wrong is raised."""
         self._feeds.refresh(self, timeout_seconds)
         if self.error is not None:
@@ -169,7 +171,7 @@ class Feeds:
         loop = self._running()
         asyncio.run_coroutine_threadsafe(self._begin(source, watcher), loop).result()
 
-    def refresh(self, source: Source, timeout_seconds: float) -> None:
+    def refresh(self, source: Source, timeout_seconds: float | None) -> None:
         if self.by_name.get(source.name) is not source:
             raise Error(f"The source {source.name!r} has been removed.")
         if not self.watching:
@@ -177,7 +179,8 @@ class Feeds:
         asked = asyncio.run_coroutine_threadsafe(self._ask(source), self._running()).result()
         with self._answers:
             if not self._answers.wait_for(
-                lambda: source._answered >= asked or source.removed or self._stopped, timeout_seconds
+                lambda: source._answered >= asked or source.ended or source.removed or self._stopped,
+                timeout_seconds,
             ):
                 raise Error(
                     f"The source {source.name!r} has not answered within {timeout_seconds:g} seconds."
@@ -294,7 +297,9 @@ class Feeds:
 
         while True:
             try:
-                return await watcher.watch(source.version, report, self._wakes[source])
+                await watcher.watch(source.version, report, self._wakes[source])
+                source.ended = True
+                return self._answer(source, source._asked)
             except _Refused:
                 pass
             except Error as error:
@@ -308,10 +313,14 @@ class Feeds:
         assert self._turn is not None
         async with self._turn:
             committed = await asyncio.to_thread(self._take, source, outcome)
+        if not (committed and isinstance(outcome, Changes) and outcome.more):
+            self._answer(source, asked)
+        return committed
+
+    def _answer(self, source: Source, asked: int) -> None:
         with self._answers:
             source._answered = max(source._answered, asked)
             self._answers.notify_all()
-        return committed
 
     def _take(self, source: Source, outcome: Outcome) -> bool:
         """Commits what was reported, and notes how it went; False for what failed."""

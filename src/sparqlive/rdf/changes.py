@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, cast
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
 
@@ -74,8 +74,21 @@ def parse_changes(lines: Iterable[bytes], name: str, graph: NamedNode | None = N
             f"{name}: the name does not tell the syntax of the changes. "
             f"Known endings are {' and '.join(ENDINGS)}, also with .gz or .bz2."
         )
-    read = _read_patch if plain.endswith(".rdfp") else _read_changes
-    return read(_numbered(lines, name), _Gathering(name, graph))
+    return _batches(lines, Reader(name, graph, "patch" if plain.endswith(".rdfp") else "changes"))
+
+
+def _batches(lines: Iterable[bytes], reader: Reader) -> Iterator[Batch]:
+    for line in lines:
+        batch = reader.take(line)
+        if batch is not None:
+            yield batch
+    if reader.transaction:
+        raise ChangesSyntaxError(
+            f"{reader.name}, line {reader.transaction}: the transaction that begins here has no end (TC): "
+            f"the file is cut short."
+        )
+    if reader.started:
+        yield reader.finish()
 
 
 def write_changes(batches: Iterable[Batch]) -> Iterator[str]:
@@ -107,33 +120,95 @@ def _plain_name(name: str) -> str:
     return name
 
 
-def _numbered(lines: Iterable[bytes], name: str) -> Iterator[tuple[int, str]]:
-    """The lines that say something, with their numbers."""
-    for number, line in enumerate(lines, 1):
+class Reader:
+    """Makes batches of lines, as they come. Which of the two syntaxes it is, the first line tells."""
+
+    def __init__(
+        self,
+        name: str,
+        graph: NamedNode | None = None,
+        syntax: Literal["changes", "patch"] | None = None,
+        line: int = 0,
+    ) -> None:
+        self.name = name
+        self.line = line
+        """The number of the last line."""
+        self.transaction = 0
+        """The line of the TX of the transaction under way; 0 outside of one."""
+        self.marked = False
+        """Whether a line said that the batch under way begins: `@`, or TX."""
+        self._row = {"changes": self._changes_row, "patch": self._patch_row, None: self._first_row}[syntax]
+        self._gathering = _Gathering(name, graph)
+
+    @property
+    def started(self) -> bool:
+        """Whether a batch is under way."""
+        return self._gathering.started
+
+    def take(self, line: bytes) -> Batch | None:
+        """The batch that ends with this line, or before it: then another one is under way."""
+        self.line += 1
         try:
             text = line.decode("utf-8").strip()
         except UnicodeDecodeError as error:
-            raise ChangesSyntaxError(f"{name}, line {number}: this is not UTF-8: {error.reason}.") from error
-        if text and not text.startswith("#"):
-            yield number, text
+            raise self._error(f"this is not UTF-8: {error.reason}.") from error
+        return self._row(text) if text and not text.startswith("#") else None
 
+    def finish(self) -> Batch:
+        """The batch under way, which ends here."""
+        self.marked = False
+        return self._gathering.finish()
 
-def _read_changes(lines: Iterator[tuple[int, str]], gathering: _Gathering) -> Iterator[Batch]:
-    for number, text in lines:
+    def _start(self, time: str | None) -> Batch | None:
+        """A batch begins; the one before it, if it has not ended yet."""
+        batch = self.finish() if self.started else None
+        self._gathering.start(self.line, time)
+        self.marked = True
+        return batch
+
+    def _first_row(self, text: str) -> Batch | None:
+        if text[0] not in "+-@" and not _PATCH_ROW.match(text):
+            raise self._error(
+                f"this is no line of changes, which starts with '+ ', '- ' or '@', and no row of an RDF "
+                f"Patch, which starts with letters such as A, D or TX: {_shown(text)}"
+            )
+        self._row = self._changes_row if text[0] in "+-@" else self._patch_row
+        return self._row(text)
+
+    def _changes_row(self, text: str) -> Batch | None:
         sign, rest = text[0], text[1:]
         if sign == "@":
-            if gathering.started:
-                yield gathering.finish()
-            gathering.start(number, _time(rest, gathering.name, number))
-        elif sign in "+-" and rest[:1].isspace():
-            gathering.add(number, 1 if sign == "+" else -1, rest)
-        else:
-            raise ChangesSyntaxError(
-                f"{gathering.name}, line {number}: a line of changes starts with '+ ' or '- ' and goes on "
-                f"with an N-Quads statement, or starts with '@': {_shown(text)}"
+            return self._start(_time(rest, self.name, self.line))
+        if sign not in "+-" or not rest[:1].isspace():
+            raise self._error(
+                f"a line of changes starts with '+ ' or '- ' and goes on with an N-Quads statement, or "
+                f"starts with '@': {_shown(text)}"
             )
-    if gathering.started:
-        yield gathering.finish()
+        self._gathering.add(self.line, 1 if sign == "+" else -1, rest)
+        return None
+
+    def _patch_row(self, text: str) -> Batch | None:
+        match = _PATCH_ROW.match(text)
+        code = match[1] if match else ""
+        batch = None
+        if code in ("A", "D") and match is not None:
+            statement = _QUOTED_OR_LABEL.sub(_label, text[match.end() :])
+            self._gathering.add(self.line, 1 if code == "A" else -1, statement)
+        elif code == "TX" and not self.transaction:
+            batch = self._start(None)
+            self.transaction = self.line
+        elif code in ("TC", "TA") and self.transaction:
+            self.transaction = 0
+            batch = self.finish()
+        elif code not in ("H", "PA", "PD"):
+            known = (
+                "TX, TC and TA take turns" if code in ("TX", "TC", "TA") else "rows are H TX TC TA PA PD A D"
+            )
+            raise self._error(f"this is no RDF Patch, where {known}: {_shown(text)}")
+        return None if code == "TA" else batch
+
+    def _error(self, sentence: str) -> ChangesSyntaxError:
+        return ChangesSyntaxError(f"{self.name}, line {self.line}: {sentence}")
 
 
 def _time(rest: str, name: str, number: int) -> str | None:
@@ -150,41 +225,6 @@ def _time(rest: str, name: str, number: int) -> str | None:
             f"2026-01-01T00:00:00Z, not {_shown(rest.strip())}"
         )
     return text
-
-
-def _read_patch(lines: Iterator[tuple[int, str]], gathering: _Gathering) -> Iterator[Batch]:
-    begun = 0  # the line of the transaction's TX
-    for number, text in lines:
-        match = _PATCH_ROW.match(text)
-        code = match[1] if match else ""
-        if code in ("A", "D") and match is not None:
-            statement = _QUOTED_OR_LABEL.sub(_label, text[match.end() :])
-            gathering.add(number, 1 if code == "A" else -1, statement)
-        elif code == "TX" and not begun:
-            if gathering.started:
-                yield gathering.finish()
-            gathering.start(number, None)
-            begun = number
-        elif code == "TC" and begun:
-            yield gathering.finish()
-            begun = 0
-        elif code == "TA" and begun:
-            gathering.finish()
-            begun = 0
-        elif code not in ("H", "PA", "PD"):
-            known = (
-                "TX, TC and TA take turns" if code in ("TX", "TC", "TA") else "rows are H TX TC TA PA PD A D"
-            )
-            raise ChangesSyntaxError(
-                f"{gathering.name}, line {number}: this is no RDF Patch, where {known}: {_shown(text)}"
-            )
-    if begun:
-        raise ChangesSyntaxError(
-            f"{gathering.name}, line {begun}: the transaction that begins here has no end (TC): "
-            f"the file is cut short."
-        )
-    if gathering.started:
-        yield gathering.finish()
 
 
 def _label(match: re.Match[str]) -> str:

@@ -43,6 +43,8 @@ class Changes:
     insert: Sequence[Quad]
     delete: Sequence[Quad]
     version: Version
+    more: bool = False
+    """Whoever asked for a look waits for another report: more may be there already."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ KINDS = {
     "endpoint": "sparqlive.sources.endpoint:Endpoint",
     "file": "sparqlive.sources.file:File",
     "ldes": "sparqlive.sources.ldes:EventStream",
+    "stream": "sparqlive.sources.stream:stream",
     "web": "sparqlive.sources.web:Web",
 }
 

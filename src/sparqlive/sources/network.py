@@ -30,6 +30,14 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _CREDENTIALS = ("authorization", "cookie", "dpop", "proxy-authorization")
 _PIECE_BYTES = 1 << 20
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+# A stream may be silent for long: whether the other side is still there, the operating system asks.
+_KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+if hasattr(socket, "TCP_KEEPIDLE"):
+    _KEEP_ALIVE += [
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
+    ]
 _NAT64 = IPv6Network("64:ff9b::/96")
 _EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("2002::/16"), IPv6Network("2001::/32"))
 
@@ -86,6 +94,7 @@ class Network:
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls_context(),
             network_backend=_CheckedBackend(self._budget, reach.allow_private),
+            socket_options=_KEEP_ALIVE,
         )
 
     async def __aenter__(self) -> Network:
@@ -95,6 +104,10 @@ class Network:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._pool.aclose()
+
+    def renew(self) -> None:
+        """The bytes of a stream are counted anew: whoever reads it bounds what it keeps of them."""
+        self._budget.wire_bytes = self._budget.decoded_bytes = self.reach.max_bytes
 
     async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Response:
         return await self.request("GET", url, headers)
