@@ -17,6 +17,7 @@ from sparqlive.errors import (
     ViewFailed,
 )
 from sparqlive.session import Session, open  # noqa: A004 - always used as sparqlive.open
+from sparqlive.traversal import Follow
 from sparqlive.views import Answer, Delta, Epoch, View
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Delta",
     "Epoch",
     "Error",
+    "Follow",
     "HistoryGone",
     "InvalidChange",
     "Session",

@@ -7,9 +7,9 @@ Invariant: until `commit`, nothing that was noted before has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from sparqlive.live.quads import Quad
+from sparqlive.live.quads import Change, Quad
 from sparqlive.zset.relation import Relation, Row
 
 _LOCAL = "sources/local"
@@ -46,9 +46,16 @@ class Assertions:
         for (s, p, o, g), _ in self._of[source].items():
             yield s, p, o, g
 
+    def is_local(self, quad: Quad) -> bool:
+        """Whether `local` asserts a quad that is there."""
+        return not self.held(quad) or self._local.weight_before(quad) > 0
+
     def held(self, quad: Quad) -> bool:
         """Whether a source other than `local` asserts a quad."""
         return self._counts.weight_before(quad) > 0
+
+    def sources(self) -> list[str]:
+        return list(self._of)
 
     def count(self, source: str) -> int:
         return len(self._of[source])
@@ -102,6 +109,12 @@ class Assertions:
     def staged(self) -> dict[str, tuple[int, Mapping[Row, int]]]:
         """The deltas of what is noted, by the name of the relation: width and rows."""
         return {name: (4, rows) for name, rows in self._staged.items() if rows and name}
+
+    def staged_by(self, source: str | None, changes: Sequence[Change]) -> dict[Row, int]:
+        """What a source asserts from now on, and no longer; `changes` are those of the graph."""
+        if source is not None:
+            return dict(self._staged.get(f"source/{source}", {}))
+        return {**{change[:4]: change[4] for change in changes}, **self._staged.get(_LOCAL, {})}
 
     def commit(self) -> None:
         for name, rows in self._staged.items():

@@ -58,6 +58,8 @@ class Epochs:
         self.persistence: Persistence | None = None
         self.observers: list[Callable[[Epoch], None]] = []
         """Hear of each epoch, and of each view that was refreshed later, under the lock."""
+        self.witnesses: list[Callable[[str | None, Mapping[Row, int]], None]] = []
+        """Hear of what each source (None: `local`) asserts from now on, and no longer, under the lock."""
         self._advanced = threading.Condition(self.lock)
         self._begun = 0.0
         self._batches: set[Batch] = set()
@@ -127,12 +129,16 @@ class Epochs:
         if not changes and not self.assertions.staged():
             self.record(batch, notes)
             return self.unchanged(ignored)
+        asserted = self.assertions.staged_by(source, changes) if self.witnesses else {}
         with collector_paused():
             try:
-                return self._carry(changes, ignored, strategy, batch, notes)
+                made = self._carry(changes, ignored, strategy, batch, notes)
             except BaseException:
                 self.assertions.rollback()
                 raise
+        for witness in self.witnesses:
+            witness(source, asserted)
+        return made
 
     def unchanged(self, ignored: int = 0) -> Epoch:
         return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self.views))

@@ -12,7 +12,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -44,11 +44,21 @@ _STATE = ("quads", "version", "last_seen", "stale_since", "error")
 class Source:
     """Something that changes come from; its triples form the graph `graph`."""
 
-    def __init__(self, feeds: Feeds, name: str, kind: str, address: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        feeds: Feeds,
+        name: str,
+        kind: str,
+        address: str,
+        options: Mapping[str, Any],
+        found: bool = False,
+    ) -> None:
         self.name = name
         self.kind = kind
         self.address = address
         self.options = dict(options)
+        self.found = found
+        """Nobody named it: a view that follows links came to it."""
         try:
             self.graph = NamedNode(name if ":" in name else f"source:{name}")
         except ValueError as error:
@@ -72,14 +82,21 @@ class Source:
     def from_note(cls, feeds: Feeds, note: str) -> Source:
         """A source as a store remembers it."""
         noted = json.loads(note)
-        made = cls(feeds, noted["name"], noted["kind"], noted["address"], noted["options"])
+        found = noted.get("found", False)
+        made = cls(feeds, noted["name"], noted["kind"], noted["address"], noted["options"], found)
         for state in _STATE:
             setattr(made, state, noted.get(state, getattr(made, state)))
         return made
 
     def note(self, **later: Any) -> str:
         """What a store remembers of a source; `later` is what is true once it is written."""
-        settings = {"name": self.name, "kind": self.kind, "address": self.address, "options": self.options}
+        settings = {
+            "name": self.name,
+            "kind": self.kind,
+            "address": self.address,
+            "options": self.options,
+            "found": self.found,
+        }
         return json.dumps({**settings, **{state: getattr(self, state) for state in _STATE}, **later})
 
     def seen(self, state: Mapping[str, Any]) -> None:
@@ -105,7 +122,7 @@ class Source:
 
     def refresh(self, timeout_seconds: float | None = _REFRESH_SECONDS) -> None:
         """Looks now, and waits until what was seen is committed. What went wrong is raised."""
-        self._feeds.refresh(self, timeout_seconds)
+        self._feeds.refresh([self], timeout_seconds)
         if self.error is not None:
             raise Error(f"The source {self.name!r} could not be refreshed: {self.error}")
 
@@ -139,6 +156,8 @@ class Feeds:
         self.watching = watching
         self.observer: Callable[[Source, Epoch, float], None] | None = None
         """Hears of each epoch that a source made, and how many seconds it took."""
+        self.heard: Callable[[], None] | None = None
+        """Called when a source has answered, also if it changed nothing."""
         self.by_name: dict[str, Source] = {}
         self._tasks: dict[Source, asyncio.Task[None]] = {}
         self._wakes: dict[Source, asyncio.Event] = {}
@@ -155,6 +174,12 @@ class Feeds:
         with self._epochs.lock:
             self._epochs.ensure_open()
             known = self.by_name.get(source.name)
+            if known is not None and known.found and not source.found:
+                known.found = False  # from now on somebody has named it
+                self._remember(known)
+                if known.settings() != source.settings():
+                    self.remove(known)
+                    known = None
             if known is not None and known.settings() == source.settings():
                 return known
             if known is not None:
@@ -171,28 +196,37 @@ class Feeds:
         loop = self._running()
         asyncio.run_coroutine_threadsafe(self._begin(source, watcher), loop).result()
 
-    def refresh(self, source: Source, timeout_seconds: float | None) -> None:
-        if self.by_name.get(source.name) is not source:
-            raise Error(f"The source {source.name!r} has been removed.")
-        if not self.watching:
-            raise Error(f"The source {source.name!r} is not watched: open the session with watch=True.")
-        asked = asyncio.run_coroutine_threadsafe(self._ask(source), self._running()).result()
+    def refresh(self, sources: Sequence[Source], timeout_seconds: float | None) -> None:
+        """Looks at sources now, all at once, and waits until each has answered."""
+        for source in sources:
+            if self.by_name.get(source.name) is not source:
+                raise Error(f"The source {source.name!r} has been removed.")
+            if not self.watching:
+                raise Error(f"The source {source.name!r} is not watched: open the session with watch=True.")
+        asking = [asyncio.run_coroutine_threadsafe(self._ask(one), self._running()) for one in sources]
+        asked = [future.result() for future in asking]
+
+        def silent() -> list[str]:
+            pairs = zip(sources, asked, strict=True)
+            return [
+                one.name for one, number in pairs if one._answered < number and not (one.ended or one.removed)
+            ]
+
         with self._answers:
-            if not self._answers.wait_for(
-                lambda: source._answered >= asked or source.ended or source.removed or self._stopped,
-                timeout_seconds,
-            ):
+            if not self._answers.wait_for(lambda: self._stopped or not silent(), timeout_seconds):
                 raise Error(
-                    f"The source {source.name!r} has not answered within {timeout_seconds:g} seconds."
+                    f"The source {silent()[0]!r} has not answered within {timeout_seconds:g} seconds."
                 )
 
     def remove(self, source: Source) -> None:
-        if self.by_name.pop(source.name, None) is not source:
-            raise Error(f"The source {source.name!r} has been removed already.")
-        source.removed = True
-        if self.watching:
-            asyncio.run_coroutine_threadsafe(self._end(source), self._running()).result()
-        self._forget(source)
+        with self._epochs.lock:  # of that name there is no other one before it is forgotten
+            if self.by_name.get(source.name) is not source:
+                raise Error(f"The source {source.name!r} has been removed already.")
+            del self.by_name[source.name]
+            source.removed = True
+            if self.watching:
+                asyncio.run_coroutine_threadsafe(self._end(source), self._running()).result()
+            self._forget(source)
         with self._answers:
             self._answers.notify_all()
 
@@ -256,10 +290,9 @@ class Feeds:
     def _forget(self, source: Source) -> None:
         """All that a source asserts leaves in one epoch."""
         epochs = self._epochs
-        with epochs.lock:
-            wanted = dict.fromkeys(epochs.assertions.quads(source.name), -1)
-            epochs.commit(wanted, len(wanted), "auto", source=source.name, notes={source.key: ""})
-            epochs.assertions.forget(source.name)
+        wanted = dict.fromkeys(epochs.assertions.quads(source.name), -1)
+        epochs.commit(wanted, len(wanted), "auto", source=source.name, notes={source.key: ""})
+        epochs.assertions.forget(source.name)
 
     # In the thread of the sources
 
@@ -321,6 +354,8 @@ class Feeds:
         with self._answers:
             source._answered = max(source._answered, asked)
             self._answers.notify_all()
+        if self.heard is not None:
+            self.heard()
 
     def _take(self, source: Source, outcome: Outcome) -> bool:
         """Commits what was reported, and notes how it went; False for what failed."""

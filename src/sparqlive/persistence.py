@@ -110,6 +110,10 @@ class Persistence:
         """The notes of the sources that are there."""
         return [note for note in self.store.catalog.metas("source/") if note]
 
+    def notes(self, prefix: str) -> list[str]:
+        """The notes whose key begins so."""
+        return [note for note in self.store.catalog.metas(prefix) if note]
+
     def views(self) -> list[tuple[str, str, str | None, int, str]]:
         return self.store.catalog.views()
 
@@ -175,14 +179,16 @@ class Persistence:
         content: Content,
         epoch: int,
         instead_of: Content | None,
+        notes: Mapping[str, str],
     ) -> None:
         """Registers a view, in the place of another one if there is one of that name.
 
-        What its content stores is written if it is not there yet.
+        What its content stores is written if it is not there yet; notes are kept with it.
         """
         forgotten = set() if instead_of is None else _of_nobody_else(instead_of)
         with self._contents(content, epoch, _of_nobody_else(content)) as commit:
             commit.forgotten = {gathered_name(name), *forgotten, *commit.forgotten}
+            commit.notes = notes
             if refresh != "immediate":
                 commit.bases = {**commit.bases, gathered_name(name): (4, {})}
             self.store.keep(name, text, base, str(refresh), commit)

@@ -7,7 +7,7 @@ the epoch that it stands for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -71,9 +71,19 @@ class Registration:
     # Views
 
     def register(
-        self, name: str, text: str, base: str | None, replace: bool, refresh: Refresh, strategy: Strategy
+        self,
+        name: str,
+        text: str,
+        base: str | None,
+        replace: bool,
+        refresh: Refresh,
+        strategy: Strategy,
+        notes: Mapping[str, str],
     ) -> View:
-        """The view of that name and query, computed if it is not there; see `Session.view`."""
+        """The view of that name and query, computed if it is not there; see `Session.view`.
+
+        `notes` are kept in the store with a view that is new.
+        """
         if not isinstance(name, str) or not name:
             raise Error("A view needs a name: a string that is not empty.")
         check_refresh(refresh)
@@ -100,7 +110,7 @@ class Registration:
                 if epochs.persistence is not None:
                     before = known if known is not None and known.failure is None else None
                     replaced = None if before is None else before.content
-                    epochs.persistence.keep(name, text, base, refresh, content, epochs.epoch, replaced)
+                    epochs.persistence.keep(name, text, base, refresh, content, epochs.epoch, replaced, notes)
             except BaseException:
                 keeper.release(content)
                 raise

@@ -35,6 +35,7 @@ from sparqlive.sources import address_of, watcher
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.syntax import parse_update
 from sparqlive.strategies import Strategy
+from sparqlive.traversal import Follow, Traversal
 from sparqlive.updates import documents_of, on_dataset, wanted_by
 from sparqlive.views import Answer, Epoch, View
 
@@ -100,6 +101,7 @@ class Session:
         self.terms = Terms(self.dictionary)
         self._epochs = Epochs(self.terms, spark, read_only)
         self._feeds = Feeds(self._epochs, watch)
+        self._traversal = Traversal(self._epochs, self._feeds)
         self._linked: list[Linked] = []
         if path is None:
             self._registration = Registration(self._epochs, self.default_graph == "union")
@@ -151,6 +153,7 @@ class Session:
         self._epochs.attach(store)
         for source in stored:
             self._feeds.start(source, watcher(source.kind, source.address, source.options))
+        self._traversal.load(store)
 
     @property
     def epoch(self) -> int:
@@ -316,6 +319,7 @@ class Session:
         replace: bool = False,
         refresh: Refresh = "immediate",
         strategy: Strategy = "auto",
+        follow: Follow | bool | None = None,
     ) -> View:
         """Registers a query and computes it; from now on it is kept.
 
@@ -323,13 +327,23 @@ class Session:
         unless `replace` is set. `refresh`: "immediate" follows every epoch; a number of seconds, within which
         changes are gathered and carried together; "manual", when `view.refresh()` is called. The view says
         which epoch it stands for (`view.epoch`). `strategy="spark"` computes it on Spark, which is also
-        chosen for large data where Spark is running.
+        chosen for large data where Spark is running. `follow` (True, or a `Follow` with bounds) fetches the
+        documents on the Web that describe what the query and its matches mention, and theirs in turn; the
+        view changes as they come, and `view.follow` says how far it is.
         """
-        return self._registration.register(name, query, base, replace, refresh, strategy)
+        settings = Follow.of(follow)
+        with self._epochs.lock:
+            self.ensure_open()
+            self._traversal.check(name, query, base, settings, replace, self.default_graph == "union")
+            notes = {} if settings is None else self._traversal.note(name, settings)
+            view = self._registration.register(name, query, base, replace, refresh, strategy, notes)
+            self._traversal.begin(view, settings)
+            return view
 
     def drop(self, name: str) -> None:
         """Forgets a view."""
         self._registration.drop(name)
+        self._traversal.end(name)
 
     def query(
         self,
@@ -401,6 +415,7 @@ class Session:
 
     def close(self) -> None:
         """Ends the session; closing twice is no error."""
+        self._traversal.stop()
         self._feeds.stop()
         self._epochs.close()
 

@@ -32,6 +32,7 @@ from sparqlive.zset.zset import add_into, without_zeros
 
 if TYPE_CHECKING:
     from sparqlive.epochs import Epochs
+    from sparqlive.traversal import Following
 
 TermRow: TypeAlias = tuple[Term | None, ...]
 Solution: TypeAlias = dict[str, Term]
@@ -298,6 +299,8 @@ class View(Result):
         self.since = epochs.epoch
         self.failure: str | None = None
         self.choice: tuple[int, Choice] | None = None
+        self.follow: Following | None = None
+        """How the view follows links, if it does."""
         self._epochs = epochs
         self._decode = partial(_decoded, epochs.terms.dictionary)  # one object for all deltas
         self._history: deque[Delta] = deque()
@@ -465,6 +468,7 @@ class View(Result):
                 "last_epoch": last,
                 "strategy": "+".join(sorted({plan.carried for plan in self.content.carried_by()})),
                 "failure": self.failure,
+                "follow": None if self.follow is None else self.follow.status(),
             }
 
     def _ensure_alive(self) -> None:

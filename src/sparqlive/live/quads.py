@@ -9,7 +9,7 @@ forgotten by `rollback`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -151,6 +151,14 @@ class Quads:
         for (_, predicate), pairs in self._all_pairs(lambda name, _: name == graph):
             for subject, object_ in pairs.rows_before():
                 yield subject, predicate, object_, graph
+
+    def of_predicates(self, predicates: Container[int]) -> Iterator[Quad]:
+        """The quads of some predicates, in whatever graph."""
+        for (graph, predicate), pairs in self._all_pairs(
+            lambda graph, predicate: isinstance(graph, int) and predicate in predicates
+        ):
+            for subject, object_ in pairs.rows_before():
+                yield subject, predicate, object_, graph  # type: ignore[misc]
 
     def read_any_predicate(self) -> None:
         """From now on lookups may ask for any graph and predicate while changes are staged."""

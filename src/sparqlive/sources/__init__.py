@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 from pyoxigraph import Quad
 
@@ -96,6 +97,14 @@ def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
             f"pip install 'sparqlive[sources]'."
         ) from error
     return made
+
+
+def host_is_among(address: str, hosts: Sequence[str] | None) -> bool:
+    """Whether an address is of one of some hosts, given as `name` (any port) or `name:port`; None is all."""
+    if hosts is None:
+        return True
+    parts = urlsplit(address)
+    return parts.hostname in hosts or parts.netloc.rpartition("@")[2].lower() in hosts
 
 
 def address_of(kind: str, iri: str) -> str:

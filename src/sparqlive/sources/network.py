@@ -13,7 +13,7 @@ import asyncio
 import socket
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -25,6 +25,7 @@ import httpcore
 import httpx
 
 from sparqlive.errors import Error
+from sparqlive.sources import host_is_among
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CREDENTIALS = ("authorization", "cookie", "dpop", "proxy-authorization")
@@ -57,6 +58,8 @@ class Reach:
     timeout_seconds: float = 60.0
     """Of one look, from the first name that is resolved to the last byte."""
     max_redirects: int = 10
+    hosts: Sequence[str] | None = None
+    """Other hosts are not reached, not by redirects either; `name` or `name:port`. None: all are."""
     remote_contexts: bool = False
     """JSON-LD documents may name contexts on the Web, which are fetched within the same budget."""
 
@@ -68,6 +71,10 @@ class Reach:
         given = self.headers.items() if isinstance(self.headers, Mapping) else [(None, None)]
         if not all(isinstance(name, str) and isinstance(value, str) for name, value in given):
             raise Error("headers is a mapping of names to texts.")
+        if self.hosts is not None and (
+            isinstance(self.hosts, str) or not all(isinstance(host, str) for host in self.hosts)
+        ):
+            raise Error(f"hosts is a list of names of hosts, not {self.hosts!r}.")
         for name in ("allow_private", "remote_contexts"):
             if not isinstance(getattr(self, name), bool):
                 raise Error(f"{name} is true or false, not {getattr(self, name)!r}.")
@@ -130,6 +137,8 @@ class Network:
         """Status, headers, address and pieces of an answer, after redirects; whoever reads minds the time."""
         target, where = checked_url(url), url.partition("#")[0]
         while True:
+            if not host_is_among(str(target), self.reach.hosts):
+                raise Error(f"{target}: is on another host than those in hosts, and not reached.")
             try:
                 async with self._pool.stream(
                     method,

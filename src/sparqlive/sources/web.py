@@ -83,7 +83,7 @@ class Web:
 def _version(response: Response) -> dict[str, Any]:
     """What tells this version from another; without validators if nobody may keep it."""
     digest = sha256(f"{response.url}\n{response.headers.get('content-type', '')}\n".encode() + response.body)
-    found = {"digest": digest.hexdigest()}
+    found: dict[str, Any] = {"digest": digest.hexdigest(), "bytes": len(response.body)}
     if "no-store" not in _directives(response.headers):
         for name, header in (("etag", "etag"), ("last_modified", "last-modified")):
             if header in response.headers:
