@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from importlib.util import find_spec
@@ -22,6 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 import sparqlive
+from sparqlive.agent.audit import Audit
+from sparqlive.agent.tokens import Limits, Tokens
 from sparqlive.pipeline import run_pipeline
 from sparqlive.pipeline_file import read_pipeline
 from sparqlive.progress import Progress, duration
@@ -332,7 +335,7 @@ def serve(
     def started(address: str) -> None:
         print(f"{store} is served at {address}", flush=True)
 
-    serve_store(opened, settings, Listening(host, port, tls_certificate, tls_key), started)
+    serve_store(store, opened, settings, Listening(host, port, tls_certificate, tls_key), started)
 
 
 @app.command()
@@ -425,6 +428,59 @@ def remove_source(
             known = ", ".join(session.sources) or "none"
             raise sparqlive.Error(f"There is no source {name!r}. The sources are: {known}.")
         source.remove()
+
+
+tokens = typer.Typer(
+    help="Create, list and revoke tokens, which a running agent knows of at once.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(tokens, name="token")
+
+
+@tokens.command("create")
+def create_token(
+    store: Store,
+    can: Annotated[
+        list[str],
+        typer.Option(
+            metavar="RIGHTS",
+            help="What it may do, with commas between: read, read:view=NAME, write, admin (which is all).",
+        ),
+    ],
+    name: Annotated[str | None, typer.Option(help="What logs call it; else a random name.")] = None,
+    requests_per_second: Annotated[float | None, typer.Option(metavar="NUMBER")] = None,
+    subscriptions: Annotated[int | None, typer.Option(metavar="NUMBER", help="At the same time.")] = None,
+    views: Annotated[int | None, typer.Option(metavar="NUMBER", help="Views that it registers.")] = None,
+    query_seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="How long a one-off query of it may take.")
+    ] = None,
+) -> None:
+    """Create a token, and print it: it is kept as a hash, and cannot be shown again.
+
+    From the first token on, the agent of the store asks for one.
+    """
+    limits = Limits(requests_per_second, subscriptions, views, query_seconds)
+    rights = [right.strip() for given in can for right in given.split(",") if right.strip()]
+    made, secret = Tokens(store).create(rights, name, limits)
+    Audit(store).note("command line", f"create token {made}", "done", rights=rights)
+    print(f"The token {made} may {', '.join(rights)}. It is not shown again:", file=sys.stderr)
+    print(secret)
+
+
+@tokens.command("list")
+def list_tokens(store: Store) -> None:
+    """List the tokens: names, rights, limits, when they were created."""
+    for token in Tokens(store).all().values():
+        limits = [f"{name} {value:g}" for name, value in asdict(token.limits).items() if value is not None]
+        print("\t".join([token.name, ",".join(token.rights), " ".join(limits) or "no limits", token.created]))
+
+
+@tokens.command("revoke")
+def revoke_token(store: Store, name: Annotated[str, typer.Argument(help="The token's name.")]) -> None:
+    """Revoke a token. Without any left, nobody is let in until there is a new one."""
+    Tokens(store).revoke(name)
+    Audit(store).note("command line", f"revoke token {name}", "done")
 
 
 # What the commands share

@@ -108,6 +108,37 @@ def test_a_store_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_others_reach_it_only_with_a_token(start: Start, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sparqlive"]
+    here = ["--store", str(tmp_path / "store")]
+    refused = subprocess.run(
+        [*command, "serve", *here, "--host", "0.0.0.0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert "sparqlive token create" in refused.stderr
+    made = subprocess.run(
+        [*command, "token", "create", *here, "--can", "read"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    _, address = start("--host", "0.0.0.0")
+    with httpx.Client(base_url=address.replace("0.0.0.0", "127.0.0.1"), timeout=20) as client:
+        until_ready(client)
+        assert client.get("/views").status_code == 401
+        allowed = {"authorization": f"Bearer {made.stdout.strip()}", "host": "agent.example"}
+        assert client.get("/views", headers=allowed).status_code == 200
+        (tmp_path / "store" / "tokens.json").unlink()
+        assert client.get("/views", headers=allowed).status_code == 401, (
+            "where others reach it, that opens nothing"
+        )
+
+
 def test_tls_needs_both_files(tmp_path: Path) -> None:
     with pytest.raises(sparqlive.Error, match="both a certificate and its key"):
         Listening(certificate=tmp_path / "certificate.pem")

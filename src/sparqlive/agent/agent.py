@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Literal, ParamSpec, TypeAlias, TypeVar
+from typing import ParamSpec, TypeVar
 
 from starlette.requests import Request
 
+from sparqlive.agent.access import Access, Right
 from sparqlive.agent.epoch_log import EpochLog
 from sparqlive.agent.settings import Settings
 from sparqlive.session import Session
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Right: TypeAlias = Literal["open", "read", "read:view", "write", "admin"]
-"""What it takes: nothing; reading all data; reading the view that the path names; changing data; all else."""
 
 _THREADS = 8
 
@@ -27,9 +26,12 @@ _THREADS = 8
 class Agent:
     """A session that is asked over HTTP; handlers get it with each request."""
 
-    def __init__(self, session: Session, settings: Settings | None = None) -> None:
+    def __init__(
+        self, session: Session, settings: Settings | None = None, access: Access | None = None
+    ) -> None:
         self.session = session
         self.settings = settings or Settings()
+        self.access = access or Access(origins=self.settings.origins)
         self.stopping = asyncio.Event()
         """Set when the server begins to stop: streams send a last event and end."""
         self.computing: dict[object, float] = {}
@@ -43,6 +45,10 @@ class Agent:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(work, *args, **options))
 
+    def require(self, request: Request, right: Right) -> None:
+        """Refuses whoever lacks a right that a request takes and its operation left open."""
+        self.access.require(request, right)
+
     @contextmanager
     def computes(self) -> Iterator[None]:
         """Inside, a view is being computed: the agent is not ready."""
@@ -52,9 +58,6 @@ class Agent:
             yield
         finally:
             del self.computing[key]
-
-    def require(self, request: Request, right: Right) -> None:
-        """Refuses whoever lacks a right that a request takes beside its operation's own."""
 
     async def start(self) -> None:
         """The event loop runs from now on."""

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -59,20 +61,48 @@ def make_app(agent: Agent) -> Starlette:
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, {})[operation.method] = operation
     routes = [_route(agent, path, operations) for path, operations in by_path.items()]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: unknown, 405: unknown})
+    app = Starlette(
+        routes=routes,
+        middleware=_cross_origin(agent.settings.origins),
+        lifespan=lifespan,
+        exception_handlers={404: unknown, 405: unknown},
+    )
     app.router.redirect_slashes = False
     return app
+
+
+def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
+    """What browsers are told of pages that may use the agent; without any, nothing."""
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "PUT", "POST", "DELETE"],
+            allow_headers=["Accept", "Authorization", "Content-Type", "If-None-Match", "Last-Event-ID"],
+            expose_headers=["ETag", "Location", "Retry-After", "Sparqlive-Epoch"],
+        )
+    ]
 
 
 def _route(agent: Agent, path: str, operations: Mapping[str, Operation]) -> Route:
     async def endpoint(request: Request) -> Response:
         method = "GET" if request.method == "HEAD" and "HEAD" not in operations else request.method
-        try:
-            return await operations[method].handler(agent, request)
-        except Error as error:
-            return problem(error)
-        except Exception:
-            _log.exception("%s %s failed", request.method, request.url.path)
-            return answer(500, "The agent failed at this; its log says more. Nothing was changed.")
+        response = await _answered(agent, operations[method], request)
+        if operations[method].audited:
+            agent.access.note(request, response.status_code)
+        return response
 
     return Route(path, endpoint, methods=list(operations))
+
+
+async def _answered(agent: Agent, operation: Operation, request: Request) -> Response:
+    try:
+        agent.access.admit(request, operation.right)
+        return await operation.handler(agent, request)
+    except Error as error:
+        return problem(error)
+    except Exception:
+        _log.exception("%s %s failed", request.method, request.url.path)
+        return answer(500, "The agent failed at this; its log says more. Nothing was changed.")

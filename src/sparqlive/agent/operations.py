@@ -12,7 +12,8 @@ from typing import Literal, TypeAlias
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sparqlive.agent.agent import Agent, Right
+from sparqlive.agent.access import Right
+from sparqlive.agent.agent import Agent
 
 Handler: TypeAlias = Callable[[Agent, Request], Awaitable[Response]]
 
@@ -43,3 +44,8 @@ class Operation:
     """The media types of a body, where there is one."""
     gives: Mapping[int, tuple[str, ...]] = field(default_factory=lambda: {200: ("application/json",)})
     """The media types of an answer, by status; none for one without body. Problems are not listed."""
+
+    @property
+    def audited(self) -> bool:
+        """Whether it changes views or sources."""
+        return self.right == "admin" and self.method != "GET"

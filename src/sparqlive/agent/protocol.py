@@ -103,6 +103,7 @@ async def post(agent: Agent, request: Request) -> Response:
         shown = media_type or "without Content-Type"
         raise Refused(415, f"The body must be {_QUERY}, {_UPDATE} or {_FORM}, not {shown}.")
     if asked.kind == "query":
+        agent.require(request, "read")
         return await answered(agent, request, asked)
     agent.require(request, "write")
     return await carried_out(agent, request, asked)
@@ -110,7 +111,8 @@ async def post(agent: Agent, request: Request) -> Response:
 
 async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
     """The result of a query: of the view that it is, or evaluated for this once."""
-    seconds = min(agent.settings.query_seconds, _timeout(asked.one("timeout")))
+    allowed = agent.access.query_seconds(request, agent.settings.query_seconds)
+    seconds = min(allowed, _timeout(asked.one("timeout")))
     answer = await agent.run(
         agent.session.query,
         asked.text,
@@ -209,8 +211,8 @@ OPERATIONS = (
         "POST",
         "/sparql",
         post,
-        "read",
-        "The result of a query; or one epoch of an update, which takes the right to write.",
+        "known",
+        "The result of a query, for the right to read; or one epoch of an update, for the right to write.",
         (
             *_ABOUT_QUERY,
             Parameter(

@@ -15,7 +15,6 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,11 +22,13 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from sparqlive.agent.access import Access, is_this_machine
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import make_app
 from sparqlive.agent.health import Opening, health
 from sparqlive.agent.problems import answer
 from sparqlive.agent.settings import Settings
+from sparqlive.agent.tokens import Tokens
 from sparqlive.errors import Error
 from sparqlive.session import Session
 
@@ -51,16 +52,6 @@ class Listening:
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise Error("TLS needs both a certificate and its key: --tls-certificate and --tls-key.")
-        if not self.is_local:
-            raise Error(f"At {self.host} others could reach the agent, and it knows no tokens yet.")
-
-    @property
-    def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
-        try:
-            return self.host == "localhost" or ip_address(self.host).is_loopback
-        except ValueError:
-            return False
 
     def bound(self) -> socket.socket:
         """The open port."""
@@ -83,10 +74,20 @@ def address_of(listening: Listening, bound: socket.socket) -> str:
 
 
 def serve(
-    open_store: OpenStore, settings: Settings, listening: Listening, started: Callable[[str], None]
+    store: Path,
+    open_store: OpenStore,
+    settings: Settings,
+    listening: Listening,
+    started: Callable[[str], None],
 ) -> None:
-    """Answers until SIGTERM or SIGINT; `started` hears of the address."""
-    door = Door(open_store, settings)
+    """Answers for a store until SIGTERM or SIGINT; `started` hears of the address."""
+    local = is_this_machine(listening.host)
+    if not local and not Tokens(store).all():
+        raise Error(
+            f"Others than this machine reach {listening.host}, and {store} has no tokens: make one first, "
+            f"with sparqlive token create."
+        )
+    door = Door(open_store, settings, Access(store, local, settings.origins))
     with listening.bound() as bound:
         server = Server(configured(door, settings, listening), door)
         started(address_of(listening, bound))
@@ -161,8 +162,9 @@ def _protocol(header_seconds: float) -> type[H11Protocol]:
 class Door:
     """The application from the moment that the port is open until it is closed."""
 
-    def __init__(self, open_store: OpenStore, settings: Settings) -> None:
+    def __init__(self, open_store: OpenStore, settings: Settings, access: Access | None = None) -> None:
         self._open_store = open_store
+        self._access = access
         self.settings = settings
         self._opening = Opening()
         self._app: ASGIApp | None = None
@@ -187,7 +189,7 @@ class Door:
             self.failure = error
             return
         try:
-            self._agent = Agent(session, self.settings)
+            self._agent = Agent(session, self.settings, self._access)
             app = make_app(self._agent)
             async with app.router.lifespan_context(app):
                 self._app = app

@@ -1,0 +1,53 @@
+"""The audit log: who changed views, sources and tokens, when, and how it ended.
+
+A file of JSON lines in the store's directory, which is only ever appended to. It has no secrets: paths and
+names, no bodies. Which token registered which view is read from it too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sparqlive.agent.tokens import belongs
+
+FILE = "audit.jsonl"
+
+
+class Audit:
+    """The audit log of a store; of a session in memory there is none."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._path = None if directory is None else directory / FILE
+
+    def note(self, who: str, what: str, outcome: str, **more: Any) -> None:
+        """Appends a line: whole, whoever else appends."""
+        if self._path is None:
+            return
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": time, "who": who, "what": what, "outcome": outcome, **more}) + "\n"
+        is_new = not self._path.exists()
+        file = os.open(self._path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
+        try:
+            os.write(file, line.encode())
+        finally:
+            os.close(file)
+        if is_new:
+            belongs(self._path, self._path.parent)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The lines; one that a failure of the machine cut off is left out."""
+        if self._path is None or not self._path.exists():
+            return
+        with open(self._path, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                try:
+                    entry = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(entry, dict):
+                    yield entry
