@@ -31,17 +31,17 @@ SIZES = {"nodes": (1000, 300), "edges_a_round": (150, 50), "rounds": (3, 2), "mo
 WANTED = {1000: None, 100: 3_000.0, 35: 8_000.0}
 """For 1/p: how many times faster than evaluating the query again."""
 
-_PREFIX = "http://example.org/"
+PREFIX = "http://example.org/"
 _PATTERN = "{ ?x :link ?z1 . ?z1 :link ?z2 . ?z2 :link ?y }"
-QUERY = f"PREFIX : <{_PREFIX}> SELECT ?x ?y {_PATTERN}"
-COUNTING = f"PREFIX : <{_PREFIX}> SELECT (COUNT(*) AS ?n) {_PATTERN}"
+QUERY = f"PREFIX : <{PREFIX}> SELECT ?x ?y {_PATTERN}"
+COUNTING = f"PREFIX : <{PREFIX}> SELECT (COUNT(*) AS ?n) {_PATTERN}"
 _LARGEST_COMPARED = 2_000_000
 _PEER_SECONDS = 10.0
 
 
 def graph(nodes: int, one_in: int, chance: random.Random) -> list[Quad]:
-    link = NamedNode(_PREFIX + "link")
-    layers = [[NamedNode(f"{_PREFIX}{layer}/{node}") for node in range(nodes)] for layer in "abcd"]
+    link = NamedNode(PREFIX + "link")
+    layers = [[NamedNode(f"{PREFIX}{layer}/{node}") for node in range(nodes)] for layer in "abcd"]
     return [
         Quad(source, link, target)
         for sources, targets in pairwise(layers)
