@@ -7,11 +7,12 @@ JAVA := .venv/.java-found
 PEERS := .venv/.peers-looked-for
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop peers test test-spark lint format conformance bench bench-spark lock clean
+.PHONY: help run shop patients peers test test-spark lint format conformance bench bench-spark lock clean
 
 help:
 	@echo "make run          the pipeline on a local Spark: a generated catalogue, five views, a stream of changes, a check"
 	@echo "make shop         a small shop in process: three views, a stream of changes, the deltas as they happen"
+	@echo "make patients     the hospital of the counting paper: its tables, and what changes them"
 	@echo "make test         formatting, lint, types, import rules and all tests, on Spark a representative part"
 	@echo "make peers        bring what tests talk to: an MQTT broker, a browser, a Solid server"
 	@echo "make test-spark   only that part on Spark"
@@ -46,6 +47,9 @@ run: $(JAVA)
 
 shop: $(STAMP)
 	@$(BIN)/python -m examples.shop
+
+patients: $(STAMP)
+	@$(BIN)/python -m examples.patients
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
