@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
@@ -24,7 +24,7 @@ from sparqlive.errors import Error
 from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.reserved import graph_refusal
-from sparqlive.sources import Changes, Content, Failed, Outcome, Version, Watcher
+from sparqlive.sources import Changes, Content, Failed, Notifications, Outcome, Unchanged, Version, Watcher
 from sparqlive.sources.polling import retry_seconds, wait
 from sparqlive.views import Epoch, View
 
@@ -38,7 +38,8 @@ class _Refused(Exception):  # noqa: N818 - noted already, as a failure of the so
     """What was reported could not be committed: the source begins again from its last version."""
 
 
-_STATE = ("quads", "version", "last_seen", "stale_since", "error")
+_Seen: TypeAlias = Unchanged | Content | Changes | Failed
+_STATE = ("quads", "version", "last_seen", "stale_since", "error", "notifications")
 
 
 class Source:
@@ -71,6 +72,7 @@ class Source:
         self.last_seen: float | None = None
         self.stale_since: float | None = None
         self.error: str | None = None
+        self.notifications: str | None = None
         self.removed = False
         self.ended = False
         """Its stream has ended: there is nothing to look at any more."""
@@ -131,7 +133,8 @@ class Source:
         self._feeds.remove(self)
 
     def status(self) -> dict[str, Any]:
-        """Kind, address, number of quads, version, when it was last seen, and what went wrong since when."""
+        """Kind, address, number of quads, version, when it was last seen, what went wrong since when, and how
+        it is notified of changes, if its kind is."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -142,6 +145,7 @@ class Source:
             "lag_seconds": None if self.last_seen is None else max(0.0, time.time() - self.last_seen),
             "stale_since": self.stale_since,
             "error": self.error,
+            "notifications": self.notifications,
         }
 
     def __repr__(self) -> str:
@@ -276,6 +280,7 @@ class Feeds:
                 "last_seen": time.time(),
                 "stale_since": None,
                 "error": None,
+                "notifications": source.notifications,
             }
             notes = {source.key: source.note(**state)}
             epoch = epochs.commit(wanted, given, "auto", source=source.name, notes=notes)
@@ -323,6 +328,9 @@ class Feeds:
 
         async def report(outcome: Outcome) -> None:
             nonlocal failures
+            if isinstance(outcome, Notifications):  # is no look, and answers nobody who asked for one
+                await asyncio.to_thread(self._note, source, outcome)
+                return
             committed = await self._report(source, outcome)
             failures = 0 if committed else failures + 1
             if not committed and not isinstance(outcome, Failed):
@@ -341,7 +349,12 @@ class Feeds:
                 await report(Failed(f"{type(error).__name__}: {error}."))
             await wait(self._wakes[source], retry_seconds(failures))
 
-    async def _report(self, source: Source, outcome: Outcome) -> bool:
+    def _note(self, source: Source, outcome: Notifications) -> None:
+        if source.notifications != outcome.state:
+            source.notifications = outcome.state
+            self._remember(source)
+
+    async def _report(self, source: Source, outcome: _Seen) -> bool:
         asked = 0 if self._wakes[source].is_set() else source._asked
         assert self._turn is not None
         async with self._turn:
@@ -357,7 +370,7 @@ class Feeds:
         if self.heard is not None:
             self.heard()
 
-    def _take(self, source: Source, outcome: Outcome) -> bool:
+    def _take(self, source: Source, outcome: _Seen) -> bool:
         """Commits what was reported, and notes how it went; False for what failed."""
         if isinstance(outcome, Content | Changes):
             start = time.perf_counter()

@@ -1,8 +1,9 @@
 """Sources: where data comes from that changes out there. One file a kind.
 
-A source reports what it saw, and decides nothing: a report is `Unchanged`, `Content`, `Changes` or `Failed`,
-and only content and changes can change data. The session compares, makes an epoch of it, and remembers the
-source's version with that epoch, so that after a crash the source goes on from what was committed.
+A source reports what it saw, and decides nothing: a report is `Unchanged`, `Content`, `Changes`, `Failed` or
+`Notifications`, and only content and changes can change data. The session compares, makes an epoch of it, and
+remembers the source's version with that epoch, so that after a crash the source goes on from what was
+committed.
 """
 
 from __future__ import annotations
@@ -55,7 +56,14 @@ class Failed:
     reason: str
 
 
-Outcome: TypeAlias = Unchanged | Content | Changes | Failed
+@dataclass(frozen=True)
+class Notifications:
+    """How the source is told of changes, or why it is not; a phrase for its status, which changes no data."""
+
+    state: str
+
+
+Outcome: TypeAlias = Unchanged | Content | Changes | Failed | Notifications
 Report: TypeAlias = Callable[[Outcome], Awaitable[None]]
 """Hands an outcome over, and returns when it is committed."""
 
@@ -76,6 +84,7 @@ KINDS = {
     "endpoint": "sparqlive.sources.endpoint:Endpoint",
     "file": "sparqlive.sources.file:File",
     "ldes": "sparqlive.sources.ldes:EventStream",
+    "solid": "sparqlive.sources.solid:Solid",
     "stream": "sparqlive.sources.stream:stream",
     "web": "sparqlive.sources.web:Web",
 }
@@ -94,7 +103,7 @@ def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
     except ModuleNotFoundError as error:
         raise Error(
             f"A source of the kind {kind!r} needs {error.name}, which is not installed: "
-            f"pip install 'sparqlive[sources]'."
+            f"pip install 'sparqlive[{'solid' if kind == 'solid' else 'sources'}]'."
         ) from error
     return made
 
@@ -109,4 +118,4 @@ def host_is_among(address: str, hosts: Sequence[str] | None) -> bool:
 
 def address_of(kind: str, iri: str) -> str:
     """The address of what describes a resource: a document on the Web has no fragment."""
-    return iri.partition("#")[0] if kind == "web" else iri
+    return iri.partition("#")[0] if kind in ("solid", "web") else iri

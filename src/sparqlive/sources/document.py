@@ -70,6 +70,10 @@ _XML_ENCODING = re.compile(rb"""\bencoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 _JSON_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?|[\[\]{}]', re.DOTALL)
 
 
+class NotRdf(Error):  # noqa: N818 - read as the answer's state
+    """What came is no RDF, and never was meant to be."""
+
+
 async def read_document(response: Response, network: Network) -> list[Quad]:
     """The quads of an answer; relative IRIs are meant from where it came from, blank nodes are its own."""
     syntax, encoding = _syntax(response)
@@ -91,7 +95,7 @@ def _syntax(response: Response) -> tuple[RdfFormat, str | None]:
     charset = message.get_param("charset")
     encoding = charset if isinstance(charset, str) else None
     if media_type in ("text/html", "application/xhtml+xml"):
-        raise Error(
+        raise NotRdf(
             f"{response.url}: is HTML, not RDF, also when asked for RDF. Find the address of its data, which "
             f"pages often link to; data inside HTML is not read."
         )
@@ -101,7 +105,9 @@ def _syntax(response: Response) -> tuple[RdfFormat, str | None]:
         syntax = RdfFormat.from_extension(ending) or _VAGUE[media_type]
     if syntax is None:
         shown = media_type or "of no media type"
-        raise Error(f"{response.url}: is {shown}, which is no RDF syntax, and its address does not tell one.")
+        raise NotRdf(
+            f"{response.url}: is {shown}, which is no RDF syntax, and its address does not tell one."
+        )
     return (RdfFormat.TURTLE if syntax is RdfFormat.N3 else syntax), encoding
 
 

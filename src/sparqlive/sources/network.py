@@ -1,10 +1,11 @@
-"""The one way to the network: HTTP requests under a budget, to addresses that were checked.
+"""The one way to the network: HTTP requests under a budget, and sockets, to addresses that were checked.
 
 Owns name resolution, redirects, decompression and every bound on them. A look at a source is one `Network`:
 all its requests, with their redirects, share one budget. Refuses schemes other than http and https, addresses
 that are not public (unless allowed), redirects from https to http, encodings other than gzip and deflate.
 Invariants: a connection goes to the very address that was checked, whatever a name resolves to later; headers
-that were given for a source go to its origin only; what exceeds the budget is an error, never cut short.
+that were given for a source, and its login, go to its origin only; what exceeds the budget is an error, never
+cut short.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import httpcore
 import httpx
@@ -90,11 +91,22 @@ class Response:
     body: bytes
 
 
+class Login(Protocol):
+    """Credentials that are made anew for each request."""
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """What goes with a request."""
+
+    def refused(self, headers: Mapping[str, str]) -> None:
+        """A request was answered with 401: the next one goes with other credentials."""
+
+
 class Network:
     """One look at a source; a context manager. `home` is the source's address."""
 
-    def __init__(self, reach: Reach, home: str) -> None:
+    def __init__(self, reach: Reach, home: str, login: Login | None = None) -> None:
         self.reach = reach
+        self._login = login
         self._origin = _origin(checked_url(home))
         self._budget = _Budget(reach.max_bytes, reach.max_bytes, reach.max_redirects)
         self._deadline = asyncio.get_running_loop().time() + reach.timeout_seconds
@@ -136,23 +148,31 @@ class Network:
     ) -> AsyncIterator[tuple[int, Mapping[str, str], str, AsyncIterator[bytes]]]:
         """Status, headers, address and pieces of an answer, after redirects; whoever reads minds the time."""
         target, where = checked_url(url), url.partition("#")[0]
+        refused = False
         while True:
             if not host_is_among(str(target), self.reach.hosts):
                 raise Error(f"{target}: is on another host than those in hosts, and not reached.")
+            sent = self._headers(target, headers or {}, _origin(checked_url(url)))
+            login = self._login if _origin(target) == self._origin else None
+            if login is not None:
+                given = await login.headers(method, str(target))
+                sent.update((name.lower(), value) for name, value in given.items())
             try:
                 async with self._pool.stream(
-                    method,
-                    _core_url(target),
-                    headers=list(self._headers(target, headers or {}, _origin(checked_url(url))).items()),
-                    content=content,
+                    method, _core_url(target), headers=list(sent.items()), content=content
                 ) as answer:
                     found = _headers_of(answer)
-                    if answer.status not in _REDIRECTS or "location" not in found:
+                    again = login is not None and answer.status == 401 and not refused
+                    if not again and (answer.status not in _REDIRECTS or "location" not in found):
                         body = self._decoded(answer, found.get("content-encoding", "").strip().lower(), where)
                         yield answer.status, found, where, body
                         return
             except _HTTP_ERRORS as error:
                 raise Error(f"{target}: {_reason(error)}") from error
+            if again and login is not None:
+                refused = True
+                login.refused(found)
+                continue
             if method not in ("GET", "HEAD") and answer.status not in (307, 308):
                 raise Error(
                     f"{target}: answers a {method} with a redirect ({answer.status}) to "
@@ -266,6 +286,10 @@ def checked_url(url: str) -> httpx.URL:
     return parsed.copy_with(fragment=None)
 
 
+def same_origin(url: str, other: str) -> bool:
+    return _origin(checked_url(url)) == _origin(checked_url(other))
+
+
 def is_public(address: IPv4Address | IPv6Address) -> bool:
     """Whether an address is one of the public Internet, and not one inside another, which may not be."""
     if isinstance(address, IPv6Address):
@@ -300,7 +324,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        addresses = await self._resolved(host, port)
+        addresses = await _resolved(host, port, self._allow_private)
         for last, address in enumerate(addresses, 1 - len(addresses)):
             try:
                 stream = await self._backend.connect_tcp(
@@ -321,20 +345,43 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    async def _resolved(self, host: str, port: int) -> list[str]:
+
+async def _resolved(host: str, port: int, allow_private: bool) -> list[str]:
+    """The addresses of a name, all of which may be reached."""
+    try:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise Error(f"{host}: the name is not known: {error}.") from error
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    for address in addresses:
+        if not allow_private and not is_public(ip_address(address.partition("%")[0])):
+            raise Error(
+                f"{host}: is at {address}, which is no public address (private, loopback, link-local "
+                f"and the like are not reached unless allow_private is given)."
+            )
+    return addresses
+
+
+async def connected(url: httpx.URL, port: int, reach: Reach) -> socket.socket:
+    """A connection for what speaks another protocol than HTTP, by the same rules of addresses."""
+    loop = asyncio.get_running_loop()
+    failed: OSError | None = None
+    for address in await _resolved(url.host, port, reach.allow_private):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        connection.setblocking(False)
         try:
-            loop = asyncio.get_running_loop()
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise Error(f"{host}: the name is not known: {error}.") from error
-        addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
-        for address in addresses:
-            if not self._allow_private and not is_public(ip_address(address.partition("%")[0])):
-                raise Error(
-                    f"{host}: is at {address}, which is no public address (private, loopback, link-local "
-                    f"and the like are not reached unless allow_private is given)."
-                )
-        return addresses
+            await loop.sock_connect(connection, (address, port))
+        except OSError as error:
+            connection.close()
+            failed = error
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            return connection
+    raise Error(f"{url}: there is no connection to it: {failed}.") from failed
 
 
 class _CountedStream(httpcore.AsyncNetworkStream):

@@ -20,7 +20,7 @@ from pyoxigraph import Quad
 from sparqlive.errors import Error
 from sparqlive.sources import Content, Failed, Report, Unchanged, Version
 from sparqlive.sources.document import ACCEPT, read_document
-from sparqlive.sources.network import Network, Reach, Response, checked_url
+from sparqlive.sources.network import Login, Network, Reach, Response, checked_url
 from sparqlive.sources.polling import Look, checked_interval, poll
 
 # Every so many looks the whole document is fetched, whatever its ETag.
@@ -47,18 +47,20 @@ class Web:
         self._looks = 0
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
-        await poll(self._look, self._interval_seconds, version, report, wake)
+        await poll(self.look, self._interval_seconds, version, report, wake)
 
-    async def _look(self, version: Version | None) -> Look:
+    async def look(self, version: Version | None, *, whole: bool = False, login: Login | None = None) -> Look:
+        """What the document has now, against the version that is known; `whole` without asking for changes
+        only."""
         self._looks += 1
         known = dict(version or {})
         asking = {"Accept": ACCEPT}
-        if self._looks % _WHOLE_EVERY and not known.get("lies"):
+        if self._looks % _WHOLE_EVERY and not whole and not known.get("lies"):
             if "etag" in known:
                 asking["If-None-Match"] = known["etag"]
             if "last_modified" in known:
                 asking["If-Modified-Since"] = known["last_modified"]
-        async with Network(self._reach, self._address) as network:
+        async with Network(self._reach, self._address, login) as network:
             response = await network.get(self._address, asking)
             return await self._seen(response, network, known, conditional=len(asking) > 1)
 
