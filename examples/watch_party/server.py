@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,10 @@ from typing import Any
 import httpx
 
 import sparqlive
+from sparqlive.sources.network import Network, Reach
+from sparqlive.sources.solid_login import SolidLogin
 
-_START_SECONDS = 120.0
+_START_SECONDS = 300.0
 _PROGRAM = Path(__file__).parents[2] / ".peers" / "node_modules" / ".bin" / "community-solid-server"
 
 
@@ -53,6 +56,24 @@ class SolidServer:
             made = post(controls["account"]["clientCredentials"], name=name, webId=pod["webId"])
             return Person(name, pod["webId"], pod["pod"], made["id"], made["secret"])
 
+    def put(self, person: Person, address: str, turtle: str) -> None:
+        """Writes a document as somebody."""
+        self.request(person, "PUT", address, {"Content-Type": "text/turtle"}, turtle)
+
+    def request(
+        self, person: Person, method: str, address: str, headers: Mapping[str, str], content: str
+    ) -> None:
+        reach = Reach(allow_private=True)
+        login = SolidLogin(self.address, person.client_id, person.client_secret, None, reach)
+
+        async def ask() -> None:
+            async with Network(reach, address, login) as network:
+                response = await network.request(method, address, headers, content.encode())
+                if response.status >= 300:
+                    raise sparqlive.Error(f"{method} of {address}: status {response.status}.")
+
+        asyncio.run(ask())
+
 
 def unused_port() -> int:
     with socket.socket() as probe:
@@ -63,7 +84,9 @@ def unused_port() -> int:
 def solid_command() -> list[str]:
     """The command that starts the server; an Error if it is not installed."""
     if not _PROGRAM.exists() or shutil.which("node") is None:
-        raise sparqlive.Error("There is no Community Solid Server here: make peers installs one where npm is.")
+        raise sparqlive.Error(
+            "There is no Community Solid Server here: make peers installs one where npm is."
+        )
     return [str(_PROGRAM)]
 
 

@@ -39,7 +39,8 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def raw(self, data: bytes) -> None:
         """Bytes as they are, and the end of the connection."""

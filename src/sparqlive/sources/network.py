@@ -43,7 +43,7 @@ if hasattr(socket, "TCP_KEEPIDLE"):
 _NAT64 = IPv6Network("64:ff9b::/96")
 _EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("2002::/16"), IPv6Network("2001::/32"))
 
-_Origin: TypeAlias = tuple[str, str, int | None]
+Origin: TypeAlias = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ class Login(Protocol):
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
         """What goes with a request."""
 
-    def refused(self, headers: Mapping[str, str]) -> None:
-        """A request was answered with 401: the next one goes with other credentials."""
+    def refused(self, url: str, headers: Mapping[str, str]) -> None:
+        """A request was answered with 401: it is made once more, with other credentials."""
 
 
 class Network:
@@ -107,7 +107,7 @@ class Network:
     def __init__(self, reach: Reach, home: str, login: Login | None = None) -> None:
         self.reach = reach
         self._login = login
-        self._origin = _origin(checked_url(home))
+        self._origin = origin(checked_url(home))
         self._budget = _Budget(reach.max_bytes, reach.max_bytes, reach.max_redirects)
         self._deadline = asyncio.get_running_loop().time() + reach.timeout_seconds
         self._pool = httpcore.AsyncConnectionPool(
@@ -152,8 +152,8 @@ class Network:
         while True:
             if not host_is_among(str(target), self.reach.hosts):
                 raise Error(f"{target}: is on another host than those in hosts, and not reached.")
-            sent = self._headers(target, headers or {}, _origin(checked_url(url)))
-            login = self._login if _origin(target) == self._origin else None
+            sent = self._headers(target, headers or {}, origin(checked_url(url)))
+            login = self._login if origin(target) == self._origin else None
             if login is not None:
                 given = await login.headers(method, str(target))
                 sent.update((name.lower(), value) for name, value in given.items())
@@ -171,7 +171,7 @@ class Network:
                 raise Error(f"{target}: {_reason(error)}") from error
             if again and login is not None:
                 refused = True
-                login.refused(found)
+                login.refused(str(target), found)
                 continue
             if method not in ("GET", "HEAD") and answer.status not in (307, 308):
                 raise Error(
@@ -181,13 +181,13 @@ class Network:
             target = self._redirected(target, found["location"])
             where = str(target)
 
-    def _headers(self, target: httpx.URL, headers: Mapping[str, str], asked: _Origin) -> dict[str, str]:
+    def _headers(self, target: httpx.URL, headers: Mapping[str, str], asked: Origin) -> dict[str, str]:
         """What goes to a target: credentials of a request to the origin it was made for, and no other."""
         found = {"user-agent": "sparqlive", "accept-encoding": "gzip, deflate"}
         found.update((name.lower(), value) for name, value in headers.items())
-        if _origin(target) != asked:
+        if origin(target) != asked:
             found = {name: value for name, value in found.items() if name not in _CREDENTIALS}
-        if _origin(target) == self._origin:
+        if origin(target) == self._origin:
             found.update((name.lower(), value) for name, value in self.reach.headers.items())
         return found
 
@@ -287,7 +287,7 @@ def checked_url(url: str) -> httpx.URL:
 
 
 def same_origin(url: str, other: str) -> bool:
-    return _origin(checked_url(url)) == _origin(checked_url(other))
+    return origin(checked_url(url)) == origin(checked_url(other))
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
@@ -300,7 +300,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
-def _origin(url: httpx.URL) -> _Origin:
+def origin(url: httpx.URL) -> Origin:
     return url.scheme, url.host, url.port
 
 
@@ -365,6 +365,8 @@ async def _resolved(host: str, port: int, allow_private: bool) -> list[str]:
 
 async def connected(url: httpx.URL, port: int, reach: Reach) -> socket.socket:
     """A connection for what speaks another protocol than HTTP, by the same rules of addresses."""
+    if not host_is_among(str(url), reach.hosts):
+        raise Error(f"{url}: is on another host than those in hosts, and not reached.")
     loop = asyncio.get_running_loop()
     failed: OSError | None = None
     for address in await _resolved(url.host, port, reach.allow_private):

@@ -22,6 +22,7 @@ from sparqlive.sources.document import MOST_QUADS, NotRdf
 from sparqlive.sources.network import Login, Reach, checked_url
 from sparqlive.sources.polling import Look, checked_interval, poll
 from sparqlive.sources.solid_channels import Channels
+from sparqlive.sources.solid_login import login_of
 from sparqlive.sources.web import Web
 
 _CONTAINS = NamedNode("http://www.w3.org/ns/ldp#contains")
@@ -40,6 +41,10 @@ class Solid:
         poll_interval_seconds: float | None = 60.0,
         when_gone: Literal["keep", "clear"] = "keep",
         members: bool = False,
+        issuer: str | None = None,
+        client_id: str | None = None,
+        client_secret: str | None = None,
+        client_secret_variable: str | None = None,
         **reach: Any,
     ) -> None:
         checked_url(address)
@@ -51,7 +56,7 @@ class Solid:
         self._interval_seconds = checked_interval(poll_interval_seconds)
         self._reach = Reach(**reach)
         self._options = reach
-        self._login: Login | None = None
+        self._login = login_of(issuer, client_id, client_secret, client_secret_variable, self._reach)
         self._document = _Document(Web(self._address, when_gone=when_gone, **reach), keeps=members)
         self._has_members = members
         self._members: dict[str, _Document] = {}

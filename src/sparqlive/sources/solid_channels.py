@@ -175,7 +175,7 @@ class _Channel:
                 reasons.append(str(error))
             if there:
                 return
-        raise Error(" ".join(reasons) or f"{self._topic}: its storage offers no channel that is known here.")
+        raise Error(" ".join(reasons))
 
     # Which there are
 
@@ -193,11 +193,15 @@ class _Channel:
             described = [to for to, of in links if of == _SOLID + "storageDescription"]
             described = described or [urljoin(response.url, "/.well-known/solid")]
             described += [to for to, of in links if of == "describedby"]
+            reasons = []
             for address in described:
-                services = await self._services(network, address)
-                if services:
-                    return found + services
-            return found
+                try:
+                    found += await self._services(network, address)
+                except Error as error:
+                    reasons.append(str(error))
+                if found:
+                    return found
+        raise Error(" ".join(reasons) or f"{self._topic}: its storage offers no channel that is known here.")
 
     async def _services(self, network: Network, address: str) -> list[_Offer]:
         """The subscription services that a description names, the better ones first."""
