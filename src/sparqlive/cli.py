@@ -311,6 +311,7 @@ def serve(
             "Serving needs the extra packages of the agent: pip install 'sparqlive[agent]'."
         )
     from sparqlive.agent.health import Opening
+    from sparqlive.agent.logs import start_logging
     from sparqlive.agent.serve import Listening
     from sparqlive.agent.serve import serve as serve_store
     from sparqlive.agent.settings import Settings
@@ -335,6 +336,7 @@ def serve(
     def started(address: str) -> None:
         print(f"{store} is served at {address}", flush=True)
 
+    start_logging()
     serve_store(store, opened, settings, Listening(host, port, tls_certificate, tls_key), started)
 
 

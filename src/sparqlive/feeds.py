@@ -73,6 +73,8 @@ class Source:
         self.stale_since: float | None = None
         self.error: str | None = None
         self.notifications: str | None = None
+        self.failures = 0
+        """Looks that failed, since the session was opened."""
         self.removed = False
         self.ended = False
         """Its stream has ended: there is nothing to look at any more."""
@@ -384,6 +386,7 @@ class Feeds:
                 return True
         now = time.time()
         if isinstance(outcome, Failed):
+            source.failures += 1
             known = source.error == outcome.reason
             source.error = outcome.reason
             source.stale_since = source.stale_since or source.last_seen or now

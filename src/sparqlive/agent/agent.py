@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from sparqlive.agent.access import Access, Right
 from sparqlive.agent.epoch_log import EpochLog
+from sparqlive.agent.metrics import Metrics
 from sparqlive.agent.settings import Settings
 from sparqlive.session import Session
 
@@ -36,6 +37,7 @@ class Agent:
         """Set when the server begins to stop: streams send a last event and end."""
         self.computing: dict[object, float] = {}
         """The views that are being computed: since when."""
+        self.metrics = Metrics(self)
         self.log = EpochLog()
         session.observe(self.log.hear)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")

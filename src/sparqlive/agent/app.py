@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from sparqlive.agent import epochs, health, page, protocol, views
 from sparqlive.agent.agent import Agent
+from sparqlive.agent.logs import Requests
 from sparqlive.agent.openapi import document
 from sparqlive.agent.operations import Operation
 from sparqlive.agent.problems import answer, problem
@@ -63,7 +64,7 @@ def make_app(agent: Agent) -> Starlette:
     routes = [_route(agent, path, operations) for path, operations in by_path.items()]
     app = Starlette(
         routes=routes,
-        middleware=_cross_origin(agent.settings.origins),
+        middleware=[Middleware(Requests, agent=agent), *_cross_origin(agent.settings.origins)],
         lifespan=lifespan,
         exception_handlers={404: unknown, 405: unknown},
     )
@@ -89,6 +90,7 @@ def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
 def _route(agent: Agent, path: str, operations: Mapping[str, Operation]) -> Route:
     async def endpoint(request: Request) -> Response:
         method = "GET" if request.method == "HEAD" and "HEAD" not in operations else request.method
+        request.state.route = path
         response = await _answered(agent, operations[method], request)
         if operations[method].audited:
             agent.access.note(request, response.status_code)

@@ -1,4 +1,4 @@
-"""Whether the agent lives, and whether it is ready.
+"""Whether the agent lives, whether it is ready, and its numbers.
 
 Ready means that what is asked is answered without waiting for a view to be computed.
 """
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sparqlive.agent.agent import Agent
+from sparqlive.agent.metrics import CONTENT_TYPE
 from sparqlive.agent.operations import Operation
 
 _RETRY = {"Retry-After": "1", "Cache-Control": "no-store"}
@@ -53,6 +54,10 @@ async def readyz(agent: Agent, request: Request) -> Response:
     return JSONResponse(body, 200 if ready else 503, {"Cache-Control": "no-store"} if ready else _RETRY)
 
 
+async def metrics(agent: Agent, request: Request) -> Response:
+    return Response(await agent.run(agent.metrics.text), media_type=CONTENT_TYPE)
+
+
 OPERATIONS = (
     Operation("GET", "/healthz", healthz, "open", "Whether the agent lives."),
     Operation(
@@ -62,5 +67,13 @@ OPERATIONS = (
         "open",
         "Whether the agent is ready, or what is still being opened and computed.",
         gives={200: ("application/json",), 503: ("application/json",)},
+    ),
+    Operation(
+        "GET",
+        "/metrics",
+        metrics,
+        "read",
+        "The agent in numbers, for Prometheus.",
+        gives={200: ("text/plain",)},
     ),
 )

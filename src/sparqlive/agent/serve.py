@@ -194,12 +194,17 @@ class Door:
             async with app.router.lifespan_context(app):
                 self._app = app
                 self._changed.set()
+                _log.info(
+                    "the store is open", extra={"more": {"epoch": session.epoch, "views": len(session.views)}}
+                )
                 await self._closing.wait()
         finally:
             await asyncio.to_thread(session.close)
+            _log.info("the store is closed")
 
     def stopping(self) -> None:
         """Streams end now, and nobody waits for the store any more."""
+        _log.info("stopping")
         self._changed.set()
         if self._agent is not None:
             self._agent.stopping.set()

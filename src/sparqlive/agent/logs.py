@@ -1,0 +1,127 @@
+"""What the agent writes about itself: a line of JSON an event on standard error; text on a terminal.
+
+Each request has an id, which its answer carries (X-Request-Id) and every line that it causes. Lines have
+paths and the names of tokens; no parameters, no bodies and no headers, so that no secret gets into them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import sys
+import time
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from sparqlive.agent.agent import Agent
+
+_log = logging.getLogger("sparqlive.requests")
+_request: ContextVar[str | None] = ContextVar("request", default=None)
+# What a proxy in front may give, so that its log and this one can be read together.
+_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+_STREAM = "text/event-stream"
+# Asked every few seconds; there is a line only when something is wrong.
+_PROBES = ("/healthz", "/readyz", "/metrics")
+
+
+class _Formatter(logging.Formatter):
+    def entry(self, record: logging.LogRecord) -> dict[str, Any]:
+        time_ = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        entry: dict[str, Any] = {
+            "time": time_,
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        entry.update(getattr(record, "more", {}))
+        if _request.get() is not None:
+            entry["request"] = _request.get()
+        if record.exc_info:
+            entry["trace"] = self.formatException(record.exc_info)
+        return entry
+
+
+class _Json(_Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(self.entry(record), ensure_ascii=False)
+
+
+class _Text(_Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = self.entry(record)
+        time_, level, message = (entry.pop(name) for name in ("time", "level", "message"))
+        trace = entry.pop("trace", None)
+        words = [
+            time_[11:23],
+            level,
+            message,
+            *(f"{name}={json.dumps(value)}" for name, value in entry.items()),
+        ]
+        return "  ".join(words) + (f"\n{trace}" if trace else "")
+
+
+def start_logging(stream: TextIO | None = None) -> None:
+    """From now on the process logs as an agent does."""
+    stream = stream or sys.stderr
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_Text() if stream.isatty() else _Json())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("sparqlive").setLevel(logging.INFO)
+
+
+class Requests:
+    """Around the application: every request gets its id, its line and its place in the metrics."""
+
+    def __init__(self, app: ASGIApp, agent: Agent) -> None:
+        self._app = app
+        self._agent = agent
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        request = given if _ID.fullmatch(given) else secrets.token_hex(8)
+        token = _request.set(request)
+        begun, status, streams = time.perf_counter(), 0, False
+
+        async def sending(message: Message) -> None:
+            nonlocal status, streams
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = request
+                streams = headers.get("content-type", "").startswith(_STREAM)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            self._over(scope, status, time.perf_counter() - begun, streams)
+            _request.reset(token)
+
+    def _over(self, scope: Scope, status: int, seconds: float, streams: bool) -> None:
+        state = scope.get("state", {})
+        method, route = scope["method"], state.get("route", "none")
+        if route == "none":  # whatever words were sent to nowhere
+            method = "any"
+        self._agent.metrics.request(method, route, status, None if streams else seconds)
+        if status == 200 and route in _PROBES:
+            return
+        caller = state.get("caller")
+        more = {
+            "path": scope["path"],
+            "status": status,
+            "seconds": round(seconds, 6),
+            "who": None if caller is None else caller.name,
+            "client": scope["client"][0] if scope.get("client") else None,
+        }
+        _log.info("%s %s", scope["method"], route, extra={"more": more})

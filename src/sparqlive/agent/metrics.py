@@ -1,0 +1,115 @@
+"""The agent in numbers, for Prometheus: what happened is counted, what there is is measured when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from sparqlive.feeds import Source
+from sparqlive.session import Session
+from sparqlive.views import Epoch
+
+if TYPE_CHECKING:
+    from sparqlive.agent.agent import Agent
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# From a quad that concerns nobody to a batch that Spark carries.
+_SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
+
+
+class Metrics:
+    """The numbers of one agent, in a registry of their own."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._registry = CollectorRegistry()
+        self._epochs = Counter("sparqlive_epochs", "Epochs committed.", registry=self._registry)
+        self._changes = Counter(
+            "sparqlive_changes", "Quads inserted and deleted.", ["sign"], registry=self._registry
+        )
+        self._apply = Histogram(
+            "sparqlive_apply_seconds",
+            "How long an epoch took, by the strategy that carried it to the views.",
+            ["strategy"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._requests = Counter(
+            "sparqlive_requests", "Requests answered.", ["method", "route", "status"], registry=self._registry
+        )
+        self._request_seconds = Histogram(
+            "sparqlive_request_seconds",
+            "How long requests took, streams left out.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        ProcessCollector(registry=self._registry)
+        self._registry.register(_Present(agent.session))
+        agent.session.observe(self._hear)
+
+    def _hear(self, epoch: Epoch) -> None:
+        """In the thread that writes."""
+        self._apply.labels(epoch.strategy).observe(epoch.seconds)
+        if epoch.inserted or epoch.deleted:
+            self._epochs.inc()
+            self._changes.labels("+").inc(epoch.inserted)
+            self._changes.labels("-").inc(epoch.deleted)
+
+    def request(self, method: str, route: str, status: int, seconds: float | None) -> None:
+        """A request is over; seconds are None for streams."""
+        self._requests.labels(method, route, str(status)).inc()
+        if seconds is not None:
+            self._request_seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """All numbers; waits for the session's lock."""
+        return generate_latest(self._registry)
+
+
+class _Present(Collector):
+    """What there is at the moment, of one epoch."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def collect(self) -> Iterator[Metric]:
+        with self._session.reading():
+            yield GaugeMetricFamily("sparqlive_epoch", "The current epoch.", self._session.epoch)
+            yield GaugeMetricFamily("sparqlive_quads", "Quads at present.", len(self._session))
+            yield from self._views()
+        yield from self._sources(list(self._session.sources.values()))
+
+    def _views(self) -> Iterator[Metric]:
+        rows = GaugeMetricFamily("sparqlive_view_rows", "Rows of a view.", labels=["view"])
+        state = GaugeMetricFamily("sparqlive_view_state_bytes", "Bytes kept for a view.", labels=["view"])
+        lag = GaugeMetricFamily("sparqlive_view_lag_epochs", "Epochs that a view is behind.", labels=["view"])
+        failed = GaugeMetricFamily("sparqlive_view_failed", "1: the view is not kept.", labels=["view"])
+        for name, view in self._session.views.items():
+            stats = view.stats()
+            rows.add_metric([name], stats["rows"])
+            state.add_metric([name], stats["state_bytes"])
+            lag.add_metric([name], self._session.epoch - stats["epoch"])
+            failed.add_metric([name], stats["failure"] is not None)
+        yield from (rows, state, lag, failed)
+
+    def _sources(self, sources: list[Source]) -> Iterator[Metric]:
+        quads = GaugeMetricFamily("sparqlive_source_quads", "Quads of a source.", labels=["source"])
+        lag = GaugeMetricFamily(
+            "sparqlive_source_lag_seconds", "Seconds since a source was seen.", labels=["source"]
+        )
+        failing = GaugeMetricFamily("sparqlive_source_failing", "1: its last look failed.", labels=["source"])
+        failures = CounterMetricFamily(
+            "sparqlive_source_failures", "Looks at a source that failed.", labels=["source"]
+        )
+        for source in sources:
+            status = source.status()
+            quads.add_metric([source.name], status["quads"])
+            if status["lag_seconds"] is not None:
+                lag.add_metric([source.name], status["lag_seconds"])
+            failing.add_metric([source.name], status["error"] is not None)
+            failures.add_metric([source.name], source.failures)
+        yield from (quads, lag, failing, failures)
