@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.request import url2pathname
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from sparqlive.checking import check
 from sparqlive.collector import collector_paused
@@ -28,7 +28,8 @@ from sparqlive.live.deadline import deadline
 from sparqlive.live.once import compute_once
 from sparqlive.live.terms import Terms
 from sparqlive.plan.operators import kept_of
-from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.rdf.compare import matched
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.registration import Registration
 from sparqlive.sources import address_of, watcher
@@ -249,12 +250,35 @@ class Session:
         if strategy == "spark":
             self._epochs.spark.ensure_installed()
 
-    def quads(self) -> Iterator[Quad]:
-        """The quads of the current epoch."""
+    def replace(self, graph: NamedNode | DefaultGraph, quads: Iterable[Quad]) -> Epoch:
+        """From now on a graph has just these quads, as one epoch.
+
+        Blank nodes of theirs that are in the graph already, up to their labels, stay as they are.
+        """
+        given = [Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads]
+        with self._epochs.lock:
+            old = set(self.quads(graph))
+            new = set(matched(old, given))
+            return self._epochs.apply(old - new, new - old, "auto", None)
+
+    def quads(self, graph: NamedNode | DefaultGraph | None = None) -> Iterator[Quad]:
+        """The quads of the current epoch; with `graph` those of one graph."""
         with self.reading():
             self.ensure_open()
-            current = list(self._epochs.quads)
+            quads = self._epochs.quads
+            current = list(quads if graph is None else quads.of_graph(self.dictionary.find(graph) or UNDEF))
         yield from self.dictionary.quads(current)
+
+    def graphs(self) -> dict[NamedNode | DefaultGraph, int]:
+        """The graphs of the current epoch, each with its number of quads; the unnamed one is always there."""
+        with self.reading():
+            self.ensure_open()
+            sizes = {DEFAULT_GRAPH: 0, **self._epochs.quads.graph_sizes()}
+        term = self.dictionary.term
+        return {
+            DefaultGraph() if number == DEFAULT_GRAPH else term(number): size  # type: ignore[misc]
+            for number, size in sizes.items()
+        }
 
     def __len__(self) -> int:
         """The number of quads."""

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sparqlive.agent import epochs, health, page, protocol, views
+from sparqlive.agent import epochs, graph_store, health, page, protocol, views
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.logs import Requests
 from sparqlive.agent.openapi import document
@@ -32,6 +32,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *views.OPERATIONS,
     *protocol.OPERATIONS,
     *epochs.OPERATIONS,
+    *graph_store.OPERATIONS,
     *health.OPERATIONS,
     Operation("GET", "/openapi.json", openapi, "open", "This description."),
 )

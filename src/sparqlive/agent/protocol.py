@@ -19,10 +19,12 @@ from starlette.responses import JSONResponse, Response
 
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import body_of, decoded, type_of
+from sparqlive.agent.description import describe
 from sparqlive.agent.negotiation import GRAPH_TYPES, RESULT_TYPES, result_format
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.sparql.algebra import Dataset
+from sparqlive.views import Epoch
 
 _FORM = "application/x-www-form-urlencoded"
 _QUERY = "application/sparql-query"
@@ -80,6 +82,8 @@ async def get(agent: Agent, request: Request) -> Response:
     names = {name for name, _ in parameters}
     if "update" in names:
         raise Refused(400, "An update is sent by POST: GET changes nothing.")
+    if "query" not in names:
+        return await describe(agent, request, base_of(request))
     return await answered(agent, request, Asked("query", _only("query", parameters), parameters))
 
 
@@ -139,13 +143,18 @@ async def carried_out(agent: Agent, request: Request, asked: Asked) -> Response:
         dataset=asked.dataset(),
         allow_private=agent.settings.allow_private,
     )
+    return changed(epoch)
+
+
+def changed(epoch: Epoch, status: int = 200) -> Response:
+    """What a request has changed."""
     body = {
         "epoch": epoch.number,
         "inserted": epoch.inserted,
         "deleted": epoch.deleted,
         "ignored": epoch.ignored,
     }
-    return JSONResponse(body, headers={"Sparqlive-Epoch": str(epoch.number)})
+    return JSONResponse(body, status, {"Sparqlive-Epoch": str(epoch.number)})
 
 
 def base_of(request: Request) -> str:

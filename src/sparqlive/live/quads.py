@@ -83,6 +83,10 @@ class _Cold:
         elif not values:  # back to what is on disk
             del self.changes[subject]
 
+    def size_before(self) -> int:
+        changed = sum(sum(values.values()) for values in self.changes.values())
+        return changed + self._disk.size(self._key)
+
     def relation(self) -> KeyedRelation:
         """A copy in memory."""
         found = KeyedRelation(2, 1, self._disk.read(self._key))
@@ -159,6 +163,16 @@ class Quads:
         ):
             for subject, object_ in pairs.rows_before():
                 yield subject, predicate, object_, graph  # type: ignore[misc]
+
+    def graph_sizes(self) -> dict[int, int]:
+        """The number of quads of each graph that has any."""
+        sizes: dict[int, int] = {}
+        every: tuple[Mapping[tuple[int | Scope, int], KeyedRelation | _Cold], ...] = (self._pairs, self._cold)
+        for found in every:
+            for (graph, _), pairs in found.items():
+                if isinstance(graph, int):
+                    sizes[graph] = sizes.get(graph, 0) + pairs.size_before()
+        return {graph: size for graph, size in sizes.items() if size}
 
     def read_any_predicate(self) -> None:
         """From now on lookups may ask for any graph and predicate while changes are staged."""

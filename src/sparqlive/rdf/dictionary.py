@@ -89,6 +89,17 @@ class Dictionary:
         number = self.ids[term] = self.enter(str(term))
         return number
 
+    def find(self, term: Term | DefaultGraph) -> int | None:
+        """The id of a term, if it has one; nothing is entered."""
+        if term in self.ids:
+            return self.ids[term]
+        text = str(term)
+        number = self.exceptions.get(text, self._hash(text))
+        try:
+            return number if self.text(number) == text else None
+        except KeyError:
+            return None
+
     def enter(self, text: str) -> int:
         """The id of a term given by its canonical N-Triples form."""
         number = self._hash(text)

@@ -35,7 +35,7 @@ _DEEPEST = 200
 _MOST_CONTEXT_BYTES = 16 << 20
 _MOST_TRIPLE_TERMS = 1_000
 
-_SYNTAXES = {
+SYNTAXES = {
     "text/turtle": RdfFormat.TURTLE,
     "application/x-turtle": RdfFormat.TURTLE,
     "application/turtle": RdfFormat.TURTLE,
@@ -74,6 +74,15 @@ class NotRdf(Error):  # noqa: N818 - read as the answer's state
     """What came is no RDF, and never was meant to be."""
 
 
+def read_body(response: Response, max_bytes: int) -> list[Quad]:
+    """The quads of a document that somebody sent us; as `read_document`, but nothing is fetched for it."""
+    syntax, encoding = _syntax(response)
+    body = _utf8(response, syntax, encoding)
+    if syntax is RdfFormat.JSON_LD:
+        _check_json(body, response.url)
+    return _parsed(body, syntax, response.url, _MOST_EXPANSION * max_bytes)
+
+
 async def read_document(response: Response, network: Network) -> list[Quad]:
     """The quads of an answer; relative IRIs are meant from where it came from, blank nodes are its own."""
     syntax, encoding = _syntax(response)
@@ -99,7 +108,7 @@ def _syntax(response: Response) -> tuple[RdfFormat, str | None]:
             f"{response.url}: is HTML, not RDF, also when asked for RDF. Find the address of its data, which "
             f"pages often link to; data inside HTML is not read."
         )
-    syntax = _SYNTAXES.get(media_type)
+    syntax = SYNTAXES.get(media_type)
     if syntax is None and media_type in _VAGUE:
         ending = PurePosixPath(urlsplit(response.url).path).suffix.lstrip(".")
         syntax = RdfFormat.from_extension(ending) or _VAGUE[media_type]

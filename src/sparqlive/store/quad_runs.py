@@ -75,8 +75,11 @@ class QuadRuns:
 
     def sizes(self) -> Iterator[tuple[tuple[int, int], int]]:
         """Each graph and predicate, with its number of quads."""
-        for key, segments in self._segments.items():
-            yield key, sum(segment.stop - segment.start for segment in segments)
+        for key in self._segments:
+            yield key, self.size(key)
+
+    def size(self, key: tuple[int, int]) -> int:
+        return sum(segment.stop - segment.start for segment in self._segments[key])
 
     def read(self, key: tuple[int, int]) -> Run:
         """The pairs of subject and object of a graph and predicate."""

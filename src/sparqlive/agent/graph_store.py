@@ -1,0 +1,196 @@
+"""The SPARQL 1.1 Graph Store Protocol at /graphs: whole graphs read, replaced, added to and deleted.
+
+Owns which graph a request means: `?graph=IRI`, `?default`, or the address itself below /graphs/. Documents
+are read under the guards of documents from the Web. A named graph exists while it has a quad; the default
+graph of this protocol is the unnamed one, and always exists. Invariant: a request is one epoch, or changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from email.parser import BytesParser
+from email.policy import HTTP
+from uuid import uuid4
+
+from pyoxigraph import DefaultGraph, NamedNode, Quad
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sparqlive.agent.agent import Agent
+from sparqlive.agent.bodies import body_of, type_of
+from sparqlive.agent.negotiation import GRAPH_TYPES, chosen
+from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.problems import Refused
+from sparqlive.agent.protocol import changed, iri_of
+from sparqlive.sources.document import SYNTAXES, read_body
+from sparqlive.sources.network import Response as Document
+from sparqlive.sparql.results import write_graph
+from sparqlive.views import Epoch
+
+Graph = NamedNode | DefaultGraph
+
+# Quads of one graph are triples: the syntaxes that name graphs would not say more.
+_TYPES = {syntax: name for syntax, name in GRAPH_TYPES.items() if syntax not in ("nquads", "trig")}
+_FORM = "multipart/form-data"
+
+
+async def get(agent: Agent, request: Request) -> Response:
+    graph = _asked_for(request)
+    syntax, media_type = chosen(request, _TYPES)
+
+    def read() -> tuple[int, list[Quad]]:
+        with agent.session.reading():
+            return agent.session.epoch, list(agent.session.quads(graph))
+
+    epoch, quads = await agent.run(read)
+    if not quads:
+        _ensure_exists(graph, False)
+    content = await agent.run(lambda: write_graph(syntax, _placed(quads, DefaultGraph())))
+    headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
+    return Response(content, 200, headers, media_type=media_type)
+
+
+async def put(agent: Agent, request: Request) -> Response:
+    """The graph is what the document says."""
+    graph = _asked_for(request)
+    quads = await _document(agent, request, graph)
+
+    def replace() -> tuple[bool, Epoch]:
+        with agent.session.reading():
+            return _exists(agent, graph), agent.session.replace(graph, quads)
+
+    return _done(request, graph, bool(quads), *await agent.run(replace))
+
+
+async def post(agent: Agent, request: Request) -> Response:
+    """The graph has what the document says, too; without the name of a graph, it is a new one."""
+    new = request.url.path == "/graphs" and not request.url.query
+    graph: Graph = NamedNode(f"{request.base_url}graphs/{uuid4()}") if new else _asked_for(request)
+    quads = await _document(agent, request, graph)
+
+    def add() -> tuple[bool, Epoch]:
+        with agent.session.reading():
+            return _exists(agent, graph), agent.session.apply(insert=_placed(quads, graph))
+
+    return _done(request, graph, bool(quads), *await agent.run(add))
+
+
+async def delete(agent: Agent, request: Request) -> Response:
+    graph = _asked_for(request)
+
+    def remove() -> Epoch:
+        with agent.session.reading():
+            _ensure_exists(graph, _exists(agent, graph))
+            return agent.session.replace(graph, ())
+
+    return changed(await agent.run(remove))
+
+
+def _asked_for(request: Request) -> Graph:
+    """The graph that a request means (§4)."""
+    named, default = request.query_params.getlist("graph"), request.query_params.getlist("default")
+    if request.url.path != "/graphs":
+        if named or default:
+            raise Refused(400, "The address is that of a graph, and its parameters name another one.")
+        path = request.scope["raw_path"].decode("ascii").partition("?")[0]
+        return iri_of("address", str(request.base_url).rstrip("/") + path)
+    if len(named) + len(default) != 1:
+        raise Refused(400, "Which graph? Give ?default, or ?graph= and one IRI.")
+    return iri_of("graph", named[0]) if named else DefaultGraph()
+
+
+def _exists(agent: Agent, graph: Graph) -> bool:
+    return graph in agent.session.graphs()
+
+
+def _ensure_exists(graph: Graph, exists: bool) -> None:
+    if not exists and isinstance(graph, NamedNode):
+        raise Refused(404, f"There is no graph {graph}.")
+
+
+async def _document(agent: Agent, request: Request, graph: Graph) -> list[Quad]:
+    """The triples of the body; relative IRIs are meant from the graph's name."""
+    url = graph.value if isinstance(graph, NamedNode) else str(request.url.replace(query=""))
+    body = await body_of(agent, request)
+    header = request.headers.get("content-type", "")
+    if type_of(request) == _FORM and request.method == "POST":
+        parts = list(_parts(header, body))
+    else:
+        parts = [(header, body)]
+    documents = [Document(url, 200, {"content-type": _rdf_type(header)}, part) for header, part in parts]
+
+    def read() -> list[Quad]:
+        return [quad for one in documents for quad in read_body(one, agent.settings.body_bytes)]
+
+    quads = await agent.run(read)
+    if any(not isinstance(quad.graph_name, DefaultGraph) for quad in quads):
+        raise Refused(400, "The document has named graphs, and is to be one graph: send triples.")
+    return quads
+
+
+def _parts(header: str, body: bytes) -> Iterator[tuple[str, bytes]]:
+    """The files of a form, each with its Content-Type."""
+    whole = BytesParser(policy=HTTP).parsebytes(
+        b"Content-Type: " + header.encode("latin-1") + b"\r\n\r\n" + body
+    )
+    if not whole.is_multipart() or whole.defects:
+        raise Refused(400, f"The body is not well-formed {_FORM}: look at its boundary.")
+    for part in whole.iter_parts():
+        content = part.get_payload(decode=True)
+        assert isinstance(content, bytes)
+        yield part.get("content-type", ""), content
+
+
+def _rdf_type(header: str) -> str:
+    media_type = header.partition(";")[0].strip().lower()
+    if media_type not in SYNTAXES:
+        shown = media_type or "without Content-Type"
+        raise Refused(415, f"A graph is sent as {', '.join(SYNTAXES)}, not {shown}.")
+    return header
+
+
+def _placed(quads: Iterable[Quad], graph: Graph) -> list[Quad]:
+    return [Quad(quad.subject, quad.predicate, quad.object, graph) for quad in quads]
+
+
+def _done(request: Request, graph: Graph, exists: bool, existed: bool, epoch: Epoch) -> Response:
+    """201 where a graph was made (§5.3, §5.5)."""
+    if existed or not exists or isinstance(graph, DefaultGraph):
+        return changed(epoch)
+    answer = changed(epoch, 201)
+    is_address = graph.value.startswith(f"{request.base_url}graphs/")
+    answer.headers["Location"] = graph.value if is_address else str(request.url)
+    return answer
+
+
+_WHICH = (
+    Parameter("graph", "The IRI of the graph."),
+    Parameter("default", "The unnamed graph; its value means nothing."),
+)
+_BELOW = (Parameter("path", "The graph is named by the whole address.", place="path", required=True),)
+_GIVEN = tuple(name.partition(";")[0] for name in _TYPES.values())
+_FORMAT = Parameter("format", "The format, instead of Accept.")
+
+
+def _operations(path: str, which: tuple[Parameter, ...]) -> tuple[Operation, ...]:
+    done: dict[int, tuple[str, ...]] = {200: ("application/json",), 201: ("application/json",)}
+    taken = tuple(SYNTAXES)
+    return (
+        Operation("GET", path, get, "read", "A graph.", (*which, _FORMAT), gives={200: _GIVEN}),
+        Operation("PUT", path, put, "write", "Replaces a graph by a document.", which, taken, done),
+        Operation(
+            "POST",
+            path,
+            post,
+            "write",
+            "Adds a document to a graph, or to a new one if none is named.",
+            which,
+            (*taken, _FORM),
+            done,
+        ),
+        Operation("DELETE", path, delete, "write", "Deletes a graph.", which),
+    )
+
+
+OPERATIONS = (*_operations("/graphs", _WHICH), *_operations("/graphs/{path:path}", _BELOW))
