@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import socket
 import ssl
-import subprocess
 import time
 import zlib
 from ipaddress import ip_address
@@ -18,7 +17,7 @@ import pytest
 from sparqlive.errors import Error
 from sparqlive.sources import network as network_module
 from sparqlive.sources.network import Network, Reach, Response, checked_url, is_public
-from tests.sources.server import Handler, Site, serve, unused_port
+from tests.sources.server import Handler, Site, make_certificate, serve, unused_port
 
 
 def get(url: str, *, home: str | None = None, **reach: Any) -> Response:
@@ -211,24 +210,7 @@ def test_credentials_of_a_request_go_no_further(site: Site) -> None:
 
 
 def test_https_does_not_become_http(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "1",
-        "-subj",
-        "/CN=localhost",
-    ]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
-    try:
-        subprocess.run(command, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("openssl, which makes a certificate for this test, does not run here")
+    certificate, key = make_certificate(tmp_path)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
     with serve("localhost", context) as secure:

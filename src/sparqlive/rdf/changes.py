@@ -17,7 +17,7 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -50,6 +50,13 @@ class Batch:
         return len(self.insert) + len(self.delete)
 
 
+def _batch(words: Mapping[Quad, int], time: str | None = None, line: int = 0) -> Batch:
+    """The batch of the last word on each quad."""
+    insert = tuple(quad for quad, weight in words.items() if weight > 0)
+    delete = tuple(quad for quad, weight in words.items() if weight < 0)
+    return Batch(insert, delete, time, line)
+
+
 def is_changes_name(name: str) -> bool:
     """Whether a file name tells a syntax of changes."""
     return _plain_name(name).endswith(ENDINGS)
@@ -77,6 +84,15 @@ def parse_changes(lines: Iterable[bytes], name: str, graph: NamedNode | None = N
     return _batches(lines, Reader(name, graph, "patch" if plain.endswith(".rdfp") else "changes"))
 
 
+def parse_batch(text: bytes, name: str) -> Batch:
+    """All that a text says, as one batch; its first line tells the syntax."""
+    words: dict[Quad, int] = {}
+    for batch in _batches(text.split(b"\n"), Reader(name)):
+        words.update(dict.fromkeys(batch.delete, -1))
+        words.update(dict.fromkeys(batch.insert, 1))
+    return _batch(words)
+
+
 def _batches(lines: Iterable[bytes], reader: Reader) -> Iterator[Batch]:
     for line in lines:
         batch = reader.take(line)
@@ -85,7 +101,7 @@ def _batches(lines: Iterable[bytes], reader: Reader) -> Iterator[Batch]:
     if reader.transaction:
         raise ChangesSyntaxError(
             f"{reader.name}, line {reader.transaction}: the transaction that begins here has no end (TC): "
-            f"the file is cut short."
+            f"it is cut short."
         )
     if reader.started:
         yield reader.finish()
@@ -257,9 +273,7 @@ class _Gathering:
     def finish(self) -> Batch:
         self._parse()
         words, self._words, self.started = self._words, {}, False
-        insert = tuple(quad for quad, weight in words.items() if weight > 0)
-        delete = tuple(quad for quad, weight in words.items() if weight < 0)
-        return Batch(insert, delete, self._time, self._line)
+        return _batch(words, self._time, self._line)
 
     def _parse(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -84,6 +84,7 @@ KINDS = {
     "endpoint": "sparqlive.sources.endpoint:Endpoint",
     "file": "sparqlive.sources.file:File",
     "ldes": "sparqlive.sources.ldes:EventStream",
+    "mqtt": "sparqlive.sources.mqtt:Mqtt",
     "solid": "sparqlive.sources.solid:Solid",
     "stream": "sparqlive.sources.stream:stream",
     "web": "sparqlive.sources.web:Web",

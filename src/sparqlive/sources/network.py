@@ -324,7 +324,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        addresses = await _resolved(host, port, self._allow_private)
+        addresses = await resolved(host, port, self._allow_private)
         for last, address in enumerate(addresses, 1 - len(addresses)):
             try:
                 stream = await self._backend.connect_tcp(
@@ -346,7 +346,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
-async def _resolved(host: str, port: int, allow_private: bool) -> list[str]:
+async def resolved(host: str, port: int, allow_private: bool) -> list[str]:
     """The addresses of a name, all of which may be reached."""
     try:
         loop = asyncio.get_running_loop()
@@ -369,7 +369,7 @@ async def connected(url: httpx.URL, port: int, reach: Reach) -> socket.socket:
         raise Error(f"{url}: is on another host than those in hosts, and not reached.")
     loop = asyncio.get_running_loop()
     failed: OSError | None = None
-    for address in await _resolved(url.host, port, reach.allow_private):
+    for address in await resolved(url.host, port, reach.allow_private):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         connection = socket.socket(family, socket.SOCK_STREAM)
         connection.setblocking(False)

@@ -11,6 +11,7 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from sparqlive.errors import Error
@@ -83,6 +84,17 @@ def retry_seconds(failures: int) -> float:
     """How long to wait after so many failures in a row: twice as long each time, and not all at once."""
     longest = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 20))
     return longest * random.uniform(0.5, 1.0)
+
+
+async def first_of(*awaited: asyncio.Future[Any] | asyncio.Event, seconds: float | None = None) -> None:
+    """Until one of them is there, or so many seconds have passed."""
+    own = [asyncio.ensure_future(one.wait()) for one in awaited if isinstance(one, asyncio.Event)]
+    given = [one for one in awaited if isinstance(one, asyncio.Future)]
+    try:
+        await asyncio.wait([*given, *own], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in own:
+            task.cancel()
 
 
 async def wait(wake: asyncio.Event, seconds: float | None) -> None:

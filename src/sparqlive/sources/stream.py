@@ -31,7 +31,7 @@ from sparqlive.errors import Error
 from sparqlive.rdf.changes import Batch, Reader
 from sparqlive.sources import Changes, Failed, Report, Unchanged, Version, Watcher
 from sparqlive.sources.network import Network, Reach, Response, checked_url
-from sparqlive.sources.polling import Look, checked_interval, retry_seconds, wait
+from sparqlive.sources.polling import Look, checked_interval, first_of, retry_seconds, wait
 from sparqlive.sources.web import failure, retry_after_seconds
 
 _PIECE_BYTES = 1 << 18
@@ -212,7 +212,7 @@ async def _follow(
             if not coming.done():
                 await batches.pause()
                 await report(Unchanged())
-                await _any(coming, wake)
+                await first_of(coming, wake)
                 continue
             piece = coming.result()
             if not piece:
@@ -225,17 +225,6 @@ async def _follow(
         if not coming.cancelled():
             coming.exception()  # seen
         await pieces.aclose()
-
-
-async def _any(*awaited: asyncio.Future[Any] | asyncio.Event, seconds: float | None = None) -> None:
-    """Until one of them is there, or so many seconds have passed."""
-    own = [asyncio.ensure_future(one.wait()) for one in awaited if isinstance(one, asyncio.Event)]
-    try:
-        given = [one for one in awaited if isinstance(one, asyncio.Future)]
-        await asyncio.wait([*given, *own], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in own:
-            task.cancel()
 
 
 def _checked(quiet_seconds: float, when_replaced: str = "stop") -> None:
@@ -321,7 +310,7 @@ class GrowingFile:
                 await report(Failed(reason))
                 await wait(wake, _LOOK_SECONDS)
                 grown.clear()
-                await _any(wake, grown, seconds=retry_seconds(failures))
+                await first_of(wake, grown, seconds=retry_seconds(failures))
         finally:
             noticing.cancel()
 
