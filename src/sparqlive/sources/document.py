@@ -1,8 +1,9 @@
 """What came from the Web, as quads.
 
 Owns which syntax an answer is in, its encoding, and what is refused before it is parsed: HTML, DOCTYPE and
-entities in XML, remote contexts of JSON-LD unless allowed, and documents made to cost more than their size
-tells (deep nesting, prefixes that expand). Invariant: a document is read whole, or is an Error.
+entities in XML, contexts of JSON-LD that are neither bundled nor allowed, and documents made to cost more
+than their size tells (deep nesting, prefixes that expand). Invariant: a document is read whole, or is an
+Error.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pyoxigraph import Quad, RdfFormat, parse
 from sparqlive.errors import Error
 from sparqlive.errors import SyntaxError as RdfSyntaxError
 from sparqlive.rdf.read import check_quad
+from sparqlive.sources.contexts import bundled
 from sparqlive.sources.network import Network, Response
 
 ACCEPT = (
@@ -89,7 +91,7 @@ async def read_document(response: Response, network: Network) -> list[Quad]:
     body = _utf8(response, syntax, encoding)
     if syntax is RdfFormat.JSON_LD:
         await asyncio.to_thread(_check_json, body, response.url)
-        if network.reach.remote_contexts:
+        if b"@context" in body:
             body = await _with_contexts(body, response.url, network)
     return await asyncio.to_thread(
         _parsed, body, syntax, response.url, _MOST_EXPANSION * network.reach.max_bytes
@@ -159,10 +161,7 @@ def _parsed(body: bytes, syntax: RdfFormat, url: str, most_text: int) -> list[Qu
                     f"max_bytes allows."
                 )
     except SyntaxError as error:  # its message says line and column
-        said = str(error)
-        if "LoadDocumentCallback" in said:
-            said = "it names a JSON-LD context on the Web, which is fetched only if remote_contexts is given."
-        raise RdfSyntaxError(f"{url}: {said}") from error
+        raise RdfSyntaxError(f"{url}: {error}") from error
     except ValueError as error:
         raise RdfSyntaxError(f"{url}: {error}.") from error
     return quads
@@ -221,40 +220,47 @@ def _check_json(body: bytes, url: str) -> None:
 async def _with_contexts(body: bytes, url: str, network: Network) -> bytes:
     """The document with the contexts that it names in place of their names."""
     try:
-        document = json.loads(body)
+        document = await asyncio.to_thread(json.loads, body)
     except ValueError as error:
         raise RdfSyntaxError(f"{url}: is not JSON: {error}.") from error
-    return json.dumps(await _Contexts(network).inlined(document, url)).encode()
+    contexts = _Contexts(network)
+    for node in await asyncio.to_thread(_nodes_with_context, document):
+        node["@context"] = await contexts.resolved(node["@context"], url)
+    return (await asyncio.to_thread(json.dumps, document)).encode() if contexts.named else body
+
+
+def _nodes_with_context(document: Any) -> list[dict[str, Any]]:
+    found, waiting = [], [document]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if "@context" in node:
+                found.append(node)
+            waiting += [value for key, value in node.items() if key != "@context"]
+        elif isinstance(node, list):
+            waiting += node
+    return found
 
 
 class _Contexts:
-    """Contexts on the Web, fetched once a document."""
+    """Contexts that a document names: those that are here, and if that is allowed others, fetched once."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
+        self.named = False
         self._known: dict[str, tuple[Any, int]] = {}
         self._bytes = 0
 
-    async def inlined(self, node: Any, url: str) -> Any:
-        if isinstance(node, list):
-            return [await self.inlined(item, url) for item in node]
-        if not isinstance(node, dict):
-            return node
-        return {
-            key: await (self._context(value, url, ()) if key == "@context" else self.inlined(value, url))
-            for key, value in node.items()
-        }
-
-    async def _context(self, given: Any, url: str, path: tuple[str, ...]) -> Any:
+    async def resolved(self, given: Any, url: str, path: tuple[str, ...] = ()) -> Any:
         """A context without names of others; `path` are those that it came by."""
         if isinstance(given, list):
-            parts = [await self._context(part, url, path) for part in given]
+            parts = [await self.resolved(part, url, path) for part in given]
             return [part for nested in parts for part in (nested if isinstance(nested, list) else [nested])]
         if isinstance(given, str):
             return await self._remote(given, url, path)
         if not isinstance(given, dict):
             return given
-        found = {key: await self.inlined(value, url) for key, value in given.items() if key != "@import"}
+        found = {key: await self._scoped(value, url) for key, value in given.items() if key != "@import"}
         if isinstance(given.get("@import"), str):
             imported = await self._remote(given["@import"], url, path)
             if not isinstance(imported, dict):
@@ -262,7 +268,19 @@ class _Contexts:
             found = {**imported, **found}
         return found
 
+    async def _scoped(self, node: Any, url: str) -> Any:
+        """What a context says of a term, which may have contexts of its own."""
+        if isinstance(node, list):
+            return [await self._scoped(item, url) for item in node]
+        if not isinstance(node, dict):
+            return node
+        return {
+            key: await (self.resolved(value, url) if key == "@context" else self._scoped(value, url))
+            for key, value in node.items()
+        }
+
     async def _remote(self, name: str, url: str, path: tuple[str, ...]) -> Any:
+        self.named = True
         target = urljoin(url, name)
         if target in path:
             raise RdfSyntaxError(f"{url}: the context {target} names itself.")
@@ -276,6 +294,14 @@ class _Contexts:
 
     async def _fetched(self, target: str, url: str, path: tuple[str, ...]) -> tuple[Any, int]:
         """A context with all that it names, and its size."""
+        here = bundled().get(target)
+        if here is not None:
+            return here, len(json.dumps(here))
+        if not self._network.reach.remote_contexts:
+            raise Error(
+                f"{url}: names the JSON-LD context {target}, which is not among those that are bundled, and "
+                f"is fetched only if remote_contexts is given."
+            )
         response = await self._network.get(target, {"Accept": "application/ld+json, application/json;q=0.9"})
         if response.status != 200:
             raise Error(f"{url}: the context {target} was answered with status {response.status}.")
@@ -285,7 +311,7 @@ class _Contexts:
         except ValueError as error:
             raise RdfSyntaxError(f"{target}: this context is not JSON: {error}.") from error
         given = document.get("@context") if isinstance(document, dict) else None
-        found = await self._context(given, response.url, path)
+        found = await self.resolved(given, response.url, path)
         for part in found if isinstance(found, list) else [found]:
             if isinstance(part, dict):
                 part.pop("@base", None)  # that of a remote context is ignored (JSON-LD 1.1 API, 5.1)
