@@ -11,10 +11,8 @@ import asyncio
 import json
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any, TypeAlias
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
@@ -26,7 +24,7 @@ from sparqlive.rdf.compare import matched
 from sparqlive.rdf.reserved import graph_refusal
 from sparqlive.sources import Changes, Content, Failed, Notifications, Outcome, Unchanged, Version, Watcher
 from sparqlive.sources.polling import retry_seconds, wait
-from sparqlive.views import Epoch, View
+from sparqlive.views import Epoch
 
 _REFRESH_SECONDS = 60.0
 # When a source was last seen is written into the store at most so often, unless something else is written.
@@ -53,6 +51,7 @@ class Source:
         address: str,
         options: Mapping[str, Any],
         found: bool = False,
+        given_by: Iterable[str] = (),
     ) -> None:
         self.name = name
         self.kind = kind
@@ -60,6 +59,8 @@ class Source:
         self.options = dict(options)
         self.found = found
         """Nobody named it: a view that follows links came to it."""
+        self.given_by = tuple(given_by)
+        """Nobody named it: these gave it (`linked.py`)."""
         try:
             self.graph = NamedNode(name if ":" in name else f"source:{name}")
         except ValueError as error:
@@ -86,8 +87,8 @@ class Source:
     def from_note(cls, feeds: Feeds, note: str) -> Source:
         """A source as a store remembers it."""
         noted = json.loads(note)
-        found = noted.get("found", False)
-        made = cls(feeds, noted["name"], noted["kind"], noted["address"], noted["options"], found)
+        found, given_by = noted.get("found", False), noted.get("given_by", ())
+        made = cls(feeds, noted["name"], noted["kind"], noted["address"], noted["options"], found, given_by)
         for state in _STATE:
             setattr(made, state, noted.get(state, getattr(made, state)))
         return made
@@ -100,6 +101,7 @@ class Source:
             "address": self.address,
             "options": self.options,
             "found": self.found,
+            "given_by": self.given_by,
         }
         return json.dumps({**settings, **{state: getattr(self, state) for state in _STATE}, **later})
 
@@ -182,11 +184,18 @@ class Feeds:
             known = self.by_name.get(source.name)
             if known is not None and known.found and not source.found:
                 known.found = False  # from now on somebody has named it
+                known.given_by = source.given_by
                 self._remember(known)
                 if known.settings() != source.settings():
                     self.remove(known)
                     known = None
+            if known is not None and not known.given_by and source.given_by:
+                return known  # it is there because somebody named it, and stays as they want it
             if known is not None and known.settings() == source.settings():
+                both = dict.fromkeys([*known.given_by, *source.given_by]) if source.given_by else ()
+                if known.given_by != tuple(both):
+                    known.given_by = tuple(both)
+                    self._remember(known)
                 return known
             if known is not None:
                 raise Error(f"A source named {source.name!r} is there with other settings: remove it first.")
@@ -235,6 +244,14 @@ class Feeds:
             self._forget(source)
         with self._answers:
             self._answers.notify_all()
+
+    def release(self, source: Source, giver: str) -> None:
+        """A giver no longer gives a source; when none does, it is removed. The caller holds the lock."""
+        source.given_by = tuple(other for other in source.given_by if other != giver)
+        if source.given_by:
+            self._remember(source)
+        else:
+            self.remove(source)
 
     def stop(self) -> None:
         """Ends the watching of all sources; what they brought stays."""
@@ -399,49 +416,3 @@ class Feeds:
             source.remembered = now
             self._remember(source)
         return not isinstance(outcome, Failed)
-
-
-class Linked:
-    """Sources given by a view: one for each IRI that a variable has, for as long as it has it."""
-
-    def __init__(
-        self,
-        view: View,
-        variable: str,
-        address_of: Callable[[str], str],
-        add: Callable[[str], Source],
-        known: Callable[[str], bool],
-    ) -> None:
-        self.refused: dict[str, str] = {}
-        self._view = view
-        self._column = view.variables.index(variable)
-        self._address_of = address_of
-        self._add = add
-        self._known = known
-        self._counts: Counter[str] = Counter()
-        self._own: dict[str, Source] = {}
-        self._thread = threading.Thread(target=self._follow, name=f"sources of {view.name}", daemon=True)
-        self._thread.start()
-
-    def _follow(self) -> None:
-        for delta in self._view.changes(since=-1, follow=True):
-            before = set(self._counts)
-            if delta.reset:
-                self._counts.clear()
-            for row, weight in delta.weights().items():
-                value = row[self._column]
-                if isinstance(value, NamedNode):
-                    self._counts[self._address_of(value.value)] += weight
-            self._counts = +self._counts
-            for address in before - set(self._counts):
-                self.refused.pop(address, None)
-                if address in self._own:
-                    with suppress(Error):  # somebody else has removed it
-                        self._own.pop(address).remove()
-            for address in set(self._counts) - before:
-                if self._known(address):
-                    continue
-                try:
-                    self._own[address] = self._add(address)
-                except Error as error:
-                    self.refused[address] = str(error)

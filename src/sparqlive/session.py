@@ -23,7 +23,8 @@ from sparqlive.collector import collector_paused
 from sparqlive.deferred import Refresh
 from sparqlive.epochs import Epochs
 from sparqlive.errors import Error, TooLarge, Unsupported
-from sparqlive.feeds import Feeds, Linked, Source
+from sparqlive.feeds import Feeds, Source
+from sparqlive.linked import Linked, Links
 from sparqlive.live.deadline import deadline
 from sparqlive.live.once import compute_once
 from sparqlive.live.terms import Terms
@@ -103,7 +104,7 @@ class Session:
         self._epochs = Epochs(self.terms, spark, read_only)
         self._feeds = Feeds(self._epochs, watch)
         self._traversal = Traversal(self._epochs, self._feeds)
-        self._linked: list[Linked] = []
+        self._links = Links(self._epochs, self._feeds)
         if path is None:
             self._registration = Registration(self._epochs, self.default_graph == "union")
             return
@@ -155,6 +156,7 @@ class Session:
         for source in stored:
             self._feeds.start(source, watcher(source.kind, source.address, source.options))
         self._traversal.load(store)
+        self._links.load(store)
 
     @property
     def epoch(self) -> int:
@@ -308,20 +310,10 @@ class Session:
     def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> Linked:
         """From now on each IRI that a variable of a view has is a source, for as long as it has it.
 
-        IRIs that cannot be one are in `refused` of what is returned, with the reason.
+        IRIs that cannot be one are in `refused` of what is returned, with the reason; its `remove()` ends it.
+        A store remembers it. The same again gives the one that is there.
         """
-        followed = self._epochs.views[view]
-        if variable not in followed.variables:
-            raise Error(f"The view {view!r} has no variable {variable!r}.")
-        linked = Linked(
-            followed,
-            variable,
-            lambda iri: address_of(kind, iri),
-            lambda address: self.source(kind, address, **options),
-            self._feeds.by_name.__contains__,
-        )
-        self._linked.append(linked)
-        return linked
+        return self._links.add(view, variable, kind, options)
 
     def observe_sources(self, observer: Callable[[Source, Epoch, float], None]) -> None:
         """From now on an observer hears of each epoch that a source made, and how many seconds it took."""
@@ -362,12 +354,14 @@ class Session:
             notes = {} if settings is None else self._traversal.note(name, settings)
             view = self._registration.register(name, query, base, replace, refresh, strategy, notes)
             self._traversal.begin(view, settings)
+            self._links.heard()
             return view
 
     def drop(self, name: str) -> None:
         """Forgets a view."""
         self._registration.drop(name)
         self._traversal.end(name)
+        self._links.heard()
 
     def query(
         self,
@@ -440,6 +434,7 @@ class Session:
     def close(self) -> None:
         """Ends the session; closing twice is no error."""
         self._traversal.stop()
+        self._links.stop()
         self._feeds.stop()
         self._epochs.close()
 
