@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sparqlive.agent import epochs, graph_store, health, page, protocol, views
+from sparqlive.agent import epochs, graph_store, health, page, protocol, sources, views
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.logs import Requests
 from sparqlive.agent.openapi import document
@@ -33,6 +33,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *protocol.OPERATIONS,
     *epochs.OPERATIONS,
     *graph_store.OPERATIONS,
+    *sources.OPERATIONS,
     *health.OPERATIONS,
     Operation("GET", "/openapi.json", openapi, "open", "This description."),
 )
