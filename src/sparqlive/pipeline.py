@@ -111,6 +111,7 @@ class Job:
         """
         running: list[Following] = []
         self.session.observe_sources(self._reported)
+        self._add_sources()
         with self._lock:  # what sources brought before anybody observed them
             for sink, view, name in self._sinks:
                 catch_up(sink, view, name)
@@ -133,7 +134,7 @@ class Job:
                     )
                 )
             with _interrupts_set(self._stopping):
-                self._wait_for(running, watching=not once and bool(self.session.sources))
+                self._wait_for(running, watching=not once)
         finally:
             interrupted = self._stopping.is_set()
             self._stopping.set()
@@ -145,27 +146,42 @@ class Job:
         if interrupted:
             self._progress.line(f"stopped at epoch {self.session.epoch}; another run goes on from there")
 
+    def _add_sources(self) -> None:
+        """The sources of the file become those of the store, beside others that it has."""
+        for entry in self.pipeline.watched:
+            try:
+                self.session.source(entry.kind, entry.address, name=entry.name, **entry.options)
+            except Error as error:
+                raise Error(
+                    f"{self.pipeline.file}: [sources.{entry.name}]: {error} "
+                    f"(sparqlive source remove {entry.name} --store {self.pipeline.store}: what it brought "
+                    f"leaves with it; or choose another name.)"
+                ) from error
+
     def _refresh_sources(self) -> None:
         """Each of the store's sources is looked at once; one that fails is named, and keeps what it had."""
         for source in list(self.session.sources.values()):
             try:
-                source.refresh()
+                source.refresh(timeout_seconds=None)
             except Error as error:
                 self._progress.line(str(error))
 
     def _wait_for(self, running: Sequence[Following], watching: bool) -> None:
         """Until all have ended; an interrupt, or the first failure of one, ends the waiting.
 
-        The sources of the store are watched until there is an interrupt.
+        The sources of the store are watched until there is an interrupt, or all their streams have ended.
         """
         waiting = list(running)
         try:
-            while (waiting or watching) and not self._stopping.is_set():
+            while (waiting or (watching and self._are_watched())) and not self._stopping.is_set():
                 if not waiting:
                     self._stopping.wait(_LOOK_SECONDS)
                 waiting = [following for following in waiting if not following.wait(_LOOK_SECONDS)]
         except _Stopped:
             pass
+
+    def _are_watched(self) -> bool:
+        return any(not source.ended for source in self.session.sources.values())
 
     def _take(self, source: ChangesSource, files: Sequence[NewFile]) -> None:
         """Applies the batches of new files; those that are in the store already change nothing."""
@@ -232,7 +248,7 @@ def run_pipeline(
     """Runs a pipeline until it is interrupted, or with `once` until what is there has been applied."""
     with Job(pipeline, progress, observer) as job:
         job.prepare()
-        if pipeline.sources or job.session.sources:
+        if pipeline.sources or pipeline.watched or job.session.sources:
             job.follow(once)
 
 

@@ -7,6 +7,7 @@ paths are absolute (relative ones are meant from the folder of the file), or URI
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
@@ -20,9 +21,10 @@ from pyoxigraph import NamedNode
 
 from sparqlive.errors import Error
 from sparqlive.rdf.changes import ENDINGS, is_changes_name
+from sparqlive.sources import KINDS, watcher
 from sparqlive.sparql.syntax import parse_query
 
-SOURCE_KINDS = ("changes",)
+SOURCE_KINDS = tuple(sorted(["changes", *KINDS]))
 SINK_KINDS = ("delta-lake", "json-lines", "parquet", "rdf-patch")
 _PATTERN = "*{" + ",".join(f"{ending}{zipped}" for ending in ENDINGS for zipped in ("", ".gz", ".bz2")) + "}"
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -54,6 +56,16 @@ class ChangesSource:
 
 
 @dataclass(frozen=True)
+class WatchedSource:
+    """A source of the session, of any of its kinds."""
+
+    name: str
+    kind: str
+    address: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class ViewEntry:
     name: str
     query: str
@@ -79,6 +91,8 @@ class Pipeline:
     """None: a local Spark, started only when there is need of it."""
     loads: tuple[Load, ...]
     sources: tuple[ChangesSource, ...]
+    """Followed by Spark."""
+    watched: tuple[WatchedSource, ...]
     views: tuple[ViewEntry, ...]
     sinks: tuple[SinkEntry, ...]
 
@@ -104,13 +118,15 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     }
     top = reader.table("", text, known, required=("store",))
     views = tuple(reader.view(*entry) for entry in top.get("views", {}).items())
+    sources = [reader.source(*entry) for entry in top.get("sources", {}).items()]
     return Pipeline(
         file,
         reader.place(top["store"]),
         reader.path(top["runs"]) if "runs" in top else None,
         top.get("master"),
         tuple(reader.load(*entry) for entry in top.get("load", {}).items()),
-        tuple(reader.source(*entry) for entry in top.get("sources", {}).items()),
+        tuple(source for source in sources if isinstance(source, ChangesSource)),
+        tuple(source for source in sources if isinstance(source, WatchedSource)),
         views,
         reader.sinks(top.get("sinks", {}), {view.name: view.form for view in views}),
     )
@@ -169,12 +185,35 @@ class _Reader:
         except ValueError as error:
             raise self.error(where, f"graph is an IRI, not {graph!r}: {error}.") from error
 
-    def source(self, name: str, value: Any) -> ChangesSource:
+    def source(self, name: str, value: Any) -> ChangesSource | WatchedSource:
         where = f"[sources.{name}]"
         self._check_name(where, name)
+        kind = value.get("kind", "changes") if isinstance(value, dict) else "changes"
+        self._check_kind(where, kind, SOURCE_KINDS)
+        return self._changes(name, where, value) if kind == "changes" else self._watched(name, where, value)
+
+    def _watched(self, name: str, where: str, value: Mapping[str, Any]) -> WatchedSource:
+        options = {key: given for key, given in value.items() if key not in ("kind", "path", "address")}
+        given = {key: value[key] for key in ("path", "address") if key in value}
+        if len(given) != 1:
+            raise self.error(where, "give its path, or its address (an IRI, or - for standard input).")
+        [(key, address)] = given.items()
+        if not isinstance(address, str):
+            raise self.error(where, f"{key} is text, not {address!r}.")
+        if key == "path":
+            address = self.path(address)
+        elif ":" not in address and address != "-":
+            raise self.error(where, f"address is an IRI, or -, not {address!r}: a file is given by path.")
+        try:
+            json.dumps(options)  # as a store keeps them
+            watcher(value["kind"], address, options)
+        except (Error, TypeError) as error:
+            raise self.error(where, str(error)) from error
+        return WatchedSource(name, value["kind"], address, options)
+
+    def _changes(self, name: str, where: str, value: Any) -> ChangesSource:
         known = {"kind": str, "path": str, "poll_interval_seconds": (int, float)}
         entry = self.table(where, value, known, required=("kind", "path"))
-        self._check_kind(where, entry["kind"], SOURCE_KINDS)
         seconds = float(entry.get("poll_interval_seconds", 1.0))
         if not 0.001 <= seconds <= 86_400:
             raise self.error(where, f"poll_interval_seconds is from 0.001 to 86400, not {seconds}.")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -142,3 +145,84 @@ def test_a_pipeline_watches_the_sources_of_its_store(
         assert running.is_alive()
         job._stopping.set()
         running.join()
+
+
+SOURCES = """
+[sources.page]
+kind = "web"
+address = "{site}/"
+allow_private = true
+poll_interval_seconds = 0.05
+
+[sources.file]
+kind = "file"
+path = "data/*.ttl"
+
+[sources.feed]
+kind = "stream"
+path = "feed.rdfp"
+quiet_seconds = 0.1
+
+[sources.input]
+kind = "stream"
+address = "-"
+"""
+
+
+def test_a_pipeline_names_its_sources(tmp_path: Path, site: Site) -> None:
+    """Once: each is looked at, standard input to its end. Following: each is watched."""
+    pipeline(tmp_path)
+    file = tmp_path / "pipeline.toml"
+    file.write_text(file.read_text() + SOURCES.format(site=site.address))
+    page = site.pages["/"] = Page("<a:s> <a:p> 1 .")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.ttl").write_text("<a:s> <a:p> 2 .")
+    feed = tmp_path / "feed.rdfp"
+    feed.write_text("TX .\nA <a:s> <a:p> <a:3> .\nTC .\n")
+    command = [sys.executable, "-m", "sparqlive", "run", str(file)]
+    text = "@\n+ <a:s> <a:p> <a:4> .\n@\n+ <a:s> <a:p> <a:5> .\n"
+    result = subprocess.run(
+        [*command, "--once"], input=text, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (result.returncode, rows(tmp_path)) == (0, 5), result.stderr
+    for name, epochs in (("page", 1), ("file", 1), ("feed", 1), ("input", 2)):
+        assert len(re.findall(rf"^epoch \d+  {name}  ", result.stdout, re.MULTILINE)) == epochs
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdin is not None
+        try:
+            running.stdin.write("- <a:s> <a:p> <a:5> .\n")
+            running.stdin.flush()
+            wait_until(lambda: rows(tmp_path) == 4)
+            page.body = "<a:s> <a:p> 1, 6 ."
+            wait_until(lambda: rows(tmp_path) == 5)
+            with feed.open("a") as opened:
+                opened.write("TX .\nD <a:s> <a:p> <a:3> .\nTC .\n")
+            wait_until(lambda: rows(tmp_path) == 4)
+        finally:
+            running.send_signal(signal.SIGTERM)
+            running.communicate(timeout=60)
+        assert running.returncode == 0
+    file.write_text(file.read_text().replace("quiet_seconds = 0.1", "quiet_seconds = 0.2"))
+    result = subprocess.run([*command, "--once"], input="", capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "[sources.feed]: A source named 'feed' is there with other settings" in result.stderr
+
+
+def test_a_pipeline_ends_with_its_streams(tmp_path: Path) -> None:
+    pipeline(tmp_path)
+    file = tmp_path / "pipeline.toml"
+    file.write_text(file.read_text() + '[sources.input]\nkind = "stream"\naddress = "-"\n')
+    command = [sys.executable, "-m", "sparqlive", "run", str(file)]
+    text = "+ <a:s> <a:p> <a:4> .\n"
+    result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+    assert (result.returncode, rows(tmp_path)) == (0, 1), result.stderr
+
+
+def test_streams_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add = ["source", "add", "--store", tmp_path / "s"]
+    command(
+        capsys, *add, "stream", tmp_path / "feed.changes", "--name", "feed", "--option", "quiet_seconds=0.1"
+    )
+    command(capsys, *add, "mqtt", "mqtt://broker.example/a/+", "--name", "messages")
+    listed = command(capsys, "source", "list", "--store", tmp_path / "s")
+    assert re.findall(r"^(\w+)\t(\w+)\t", listed, re.MULTILINE) == [("feed", "stream"), ("messages", "mqtt")]
