@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyoxigraph import Literal, NamedNode, Quad
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyoxigraph import Literal, NamedNode, Quad, Triple
 
 import sparqlive
 from sparqlive import Follow
+from tests.oracle import Oracle
 from tests.sources.server import Handler, Page, Site, serve
 from tests.sources.test_file import wait_until
 
@@ -479,3 +482,83 @@ def test_a_query_that_could_never_see_a_document_is_refused() -> None:
         with pytest.raises(sparqlive.Unsupported, match="reads the unnamed one alone"):
             session.view("view", "SELECT * { ?s ?p ?o }", follow=True)
         session.view("view", "SELECT * { GRAPH ?g { ?s <a:p> ?o } }", follow=True)
+
+
+# Against a model
+
+PEOPLE = 5
+Fact = tuple[int, str, int]
+facts = st.frozensets(
+    st.tuples(
+        st.integers(0, PEOPLE - 1), st.sampled_from(["knows", "name", "other"]), st.integers(0, PEOPLE - 1)
+    ),
+    max_size=4,
+)
+versions = st.lists(facts, min_size=PEOPLE, max_size=PEOPLE)
+
+
+def triples_of(site: Site, stated: Iterable[Fact]) -> set[Triple]:
+    """Of whom, what, and whom (or the number, for a name)."""
+
+    def person(number: int) -> NamedNode:
+        return NamedNode(f"{site.address}/p{number}#me")
+
+    return {
+        Triple(
+            person(s), NamedNode(f"http://xmlns.com/foaf/0.1/{p}"), Literal(o) if p == "name" else person(o)
+        )
+        for s, p, o in stated
+    }
+
+
+def model(local: Iterable[Fact], documents: list[frozenset[Fact]], depth: int) -> set[int]:
+    """The documents that are reached from the first, and from other data, by definition."""
+
+    def mentioned(stated: Iterable[Fact]) -> set[int]:
+        return {n for s, p, o in stated if p != "other" for n in ((s,) if p == "name" else (s, o))}
+
+    levels = [{0}]
+    for distance in range(depth):
+        here = set().union(*(mentioned(documents[number]) for number in levels[-1]))
+        here |= mentioned(local) if distance == 0 else set()
+        levels.append(here - set().union(*levels))
+    return set().union(*levels)
+
+
+@pytest.mark.laws
+@settings(max_examples=15, deadline=None)
+@given(depth=st.integers(0, 3), local=facts, series=st.lists(versions, min_size=1, max_size=4))
+def test_what_is_reached_is_what_the_definition_says(
+    depth: int, local: frozenset[Fact], series: list[list[frozenset[Fact]]]
+) -> None:
+    """Whatever the documents say, and become: the sources, links and solutions that the definition gives."""
+    text = FOAF + "SELECT ?x ?n { <p0#me> f:knows* ?x OPTIONAL { ?x f:name ?n } }"
+    with serve() as site, sparqlive.open(default_graph="union") as session:
+        session.apply(insert=list(triples_of(site, local)))
+        view = None
+        for documents in series:
+            for number, stated in enumerate(documents):
+                lines = " .\n".join(map(str, triples_of(site, stated)))
+                site.pages[f"/p{number}"] = Page(lines and f"{lines} .")
+            follow = Follow(depth=depth, allow_private=True)
+            if view is None:
+                view = session.view("view", text, base=f"{site.address}/", follow=follow)
+            assert view.follow is not None
+            for _ in range(depth + 2):  # a document that comes by way of another is looked at again, too
+                view.follow.refresh()
+            reached = model(local, documents, depth)
+            assert names_of(site, session.sources) == {f"p{number}" for number in reached}
+            links = {
+                (quad.subject.value, quad.object.value)
+                for quad in session.quads()
+                if quad.graph_name == NamedNode("sparqlive:links")
+            }
+            assert links == {(f"{site.address}/p{n}#me", f"{site.address}/p{n}") for n in reached}
+            data = set(local).union(*(documents[number] for number in reached))
+            quads = [Quad(*triple) for triple in triples_of(site, data)]
+            base = f"BASE <{site.address}/>\n"
+            expected = Oracle(quads).weights(base + text, ("x", "n"))
+            if quads or expected:  # the other engine does not match a constant that no graph has
+                start = (NamedNode(f"{site.address}/p0#me"), None)
+                assert view.weights() == (expected or {start: 1})
+            session.check()
