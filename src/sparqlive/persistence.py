@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from sparqlive.deferred import Deferred, Refresh, gathered_name
 from sparqlive.errors import StoreFailed
@@ -93,6 +94,15 @@ class Persistence:
                 f"The store {self.store.directory} was made with default_graph={recorded!r}, and its views "
                 f"are kept for that: open it so, or make another store for {wanted!r}."
             )
+        return recorded
+
+    def lineage(self) -> str | None:
+        """The name of the history that the store's epochs count; None where nobody has named it."""
+        recorded = self.store.catalog.meta("lineage")
+        if recorded is None and not self.store.catalog.read_only:
+            recorded = uuid4().hex
+            with self.store.catalog.transaction():
+                self.store.catalog.set_meta("lineage", recorded)
         return recorded
 
     # Opening

@@ -6,7 +6,7 @@ as long as a view reads it, and no view reads its own graph, by whatever way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from sparqlive.deferred import Deferred
@@ -31,6 +31,8 @@ class Views(Mapping[str, View]):
         self.by_name: dict[str, View] = {}
         self.readers: dict[Content, list[View]] = {}
         self.later: dict[View, Deferred] = {}
+        self.observers: list[Callable[[View], None]] = []
+        """Hear of each view that is kept no longer, under the lock."""
 
     def __getitem__(self, name: str) -> View:
         try:
@@ -60,8 +62,12 @@ class Views(Mapping[str, View]):
 
     def release(self, view: View) -> None:
         """A view reads nothing any more."""
-        if self.release_content(view) and view.deferred is not None:
+        if not self.release_content(view):
+            return
+        if view.deferred is not None:
             self.later.pop(view).stop()
+        for observer in self.observers:
+            observer(view)
 
     def release_content(self, view: View) -> bool:
         """Gives back what a view reads; whether that was not done before."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.request import url2pathname
+from uuid import uuid4
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
@@ -105,6 +106,9 @@ class Session:
         self._feeds = Feeds(self._epochs, watch)
         self._traversal = Traversal(self._epochs, self._feeds)
         self._links = Links(self._epochs, self._feeds)
+        self._linked: list[Linked] = []
+        self.lineage = uuid4().hex
+        """The name of the history that epochs count: their numbers mean the same under the same name only."""
         if path is None:
             self._registration = Registration(self._epochs, self.default_graph == "union")
             return
@@ -125,6 +129,8 @@ class Session:
         )
         try:
             self._open_store(store, default_graph, retain, progress or (lambda done, of: None))
+            if durability == "epoch":  # else an epoch that was seen may be lost, and its number given again
+                self.lineage = store.lineage() or self.lineage
         except BaseException:
             store.close()
             raise
@@ -408,6 +414,10 @@ class Session:
         It is called by the thread that writes, before anybody else writes: it hands on, and returns at once.
         """
         self._epochs.observers.append(observer)
+
+    def observe_views(self, observer: Callable[[View], None]) -> None:
+        """From now on an observer hears of each view that is dropped, replaced or failed, as by `observe`."""
+        self._epochs.views.observers.append(observer)
 
     def repair(self) -> list[str]:
         """Looks at every file of the store, and computes anew the views whose files are damaged or missing.

@@ -7,7 +7,7 @@ to one whole epoch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
@@ -215,6 +215,16 @@ class Delta:
         self.reset = reset
         self.rows = rows
         self._decode = decode
+
+    @classmethod
+    def summed(cls, deltas: Sequence[Delta]) -> Delta:
+        """Consecutive deltas as one; rows that came and went are gone."""
+        if len(deltas) == 1:
+            return deltas[0]
+        rows = dict(deltas[0].rows)
+        for delta in deltas[1:]:
+            add_into(rows, delta.rows)
+        return cls(deltas[-1].epoch, rows, deltas[0]._decode, deltas[0].reset)
 
     def weights(self) -> dict[TermRow, int]:
         """Rows that entered (positive) and left (negative)."""

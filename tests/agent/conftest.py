@@ -33,9 +33,9 @@ class Server(uvicorn.Server):
 
 
 @contextmanager
-def serving(agent: Agent) -> Iterator[str]:
+def serving(agent: Agent, port: int = 0) -> Iterator[str]:
     """The address of a server that answers for an agent while the block runs."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = socket.create_server(("127.0.0.1", port))
     server = Server(agent)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from sparqlive.agent.access import Access, Right
 from sparqlive.agent.epoch_log import EpochLog
+from sparqlive.agent.hub import Hub
 from sparqlive.agent.metrics import Metrics
 from sparqlive.agent.settings import Settings
 from sparqlive.session import Session
@@ -40,6 +41,7 @@ class Agent:
         self.metrics = Metrics(self)
         self.log = EpochLog()
         session.observe(self.log.hear)
+        self.hub = Hub(self)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")
 
     async def run(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
@@ -63,7 +65,9 @@ class Agent:
 
     async def start(self) -> None:
         """The event loop runs from now on."""
+        await self.hub.start()
 
     async def stop(self) -> None:
         """Nothing is asked any more; the session stays open."""
+        self.hub.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)

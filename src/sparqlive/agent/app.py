@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sparqlive.agent import epochs, graph_store, health, page, protocol, sources, views
+from sparqlive.agent import epochs, graph_store, health, page, protocol, sources, subscriptions, views
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.logs import Requests
 from sparqlive.agent.openapi import document
@@ -30,6 +30,7 @@ async def openapi(agent: Agent, request: Request) -> Response:
 OPERATIONS: tuple[Operation, ...] = (
     *page.OPERATIONS,
     *views.OPERATIONS,
+    *subscriptions.OPERATIONS,
     *protocol.OPERATIONS,
     *epochs.OPERATIONS,
     *graph_store.OPERATIONS,
@@ -84,7 +85,7 @@ def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
             allow_origins=origins,
             allow_methods=["GET", "PUT", "POST", "DELETE"],
             allow_headers=["Accept", "Authorization", "Content-Type", "If-None-Match", "Last-Event-ID"],
-            expose_headers=["ETag", "Location", "Retry-After", "Sparqlive-Epoch"],
+            expose_headers=["ETag", "Location", "Retry-After", "Sparqlive-Epoch", "Sparqlive-Lineage"],
         )
     ]
 

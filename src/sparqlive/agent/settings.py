@@ -27,8 +27,12 @@ class Settings:
     """How far a subscriber may be behind, in bytes of events that wait for it; then it is cut off."""
     progress_seconds: float = 15.0
     """On quiet views, subscribers hear at least this often which epoch they stand for."""
+    stall_seconds: float = 60.0
+    """How long a subscriber may take nothing of what is sent; then it is given up."""
     temporary_seconds: float = 30.0
     """How long the view of an ad-hoc subscription is kept without a reader."""
+    temporary_views: int = 1_000
+    """How many views of ad-hoc subscriptions there may be."""
     allow_private: bool = False
     """Whether sources and LOAD may fetch from addresses that are not public."""
     origins: tuple[str, ...] = ()

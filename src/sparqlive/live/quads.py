@@ -192,13 +192,14 @@ class Quads:
 
     def pairs(self, graph: int | Scope, predicate: int) -> KeyedRelation:
         """Subject → objects of one graph and predicate, to be read also while changes are staged."""
+        is_read = (graph, predicate) in self._read  # then nothing of it was left for the commit
         self._read.add((graph, predicate))
         found = self._pairs.get((graph, predicate))
         if found is None and (graph, predicate) in self._cold:
             found = self._warm((graph, predicate))
         if found is None:
             found = self._pairs[(graph, predicate)] = KeyedRelation(2, 1)
-        elif self._unread:
+        elif self._unread and not is_read:
             self._stage_unread({found})
         return found
 

@@ -104,6 +104,23 @@ def json_delta(
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
+def json_weighted(
+    form: str, variables: Sequence[str], epoch: int, weights: Mapping[tuple[Term | None, ...], int]
+) -> str:
+    """A content or a change of it as one line: the JSON results format with the members epoch and weights.
+
+    There is a weight for each binding, in the same order. Of an ASK, `boolean` is the answer as of the epoch.
+    """
+    ends = f'"epoch":{epoch},"weights":{json.dumps(list(weights.values()), separators=(",", ":"))}}}'
+    if form == "ASK":
+        answer = "true" if any(weight > 0 for weight in weights.values()) else "false"
+        return f'{{"head":{{}},"boolean":{answer},{ends}'
+    head = json.dumps(list(variables), ensure_ascii=False)
+    rows = [_json_row(dict(zip(variables, row, strict=True))) for row in weights]
+    bindings = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    return f'{{"head":{{"vars":{head}}},"results":{{"bindings":{bindings}}},{ends}'
+
+
 def tsv_term(term: Term | None) -> str:
     """A term in Turtle syntax; an unbound variable is empty (TSV format §4)."""
     return "" if term is None else str(term).replace("\t", "\\t")

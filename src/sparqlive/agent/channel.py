@@ -1,0 +1,176 @@
+"""A view that has readers: its last deltas, and the events made of them, each encoded once.
+
+A reader holds its position, which is an epoch, and no queue: what it is behind is summed when it can take it.
+Only the event loop touches a channel; what waits for the session's lock, or takes long, is done in a thread.
+A channel is known to the hub before its first reader's position is read, so that no delta after it is missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparqlive.agent import events
+from sparqlive.agent.events import Ending, Format
+from sparqlive.errors import ViewFailed
+from sparqlive.views import Delta, View
+
+if TYPE_CHECKING:
+    from sparqlive.agent.agent import Agent
+
+# What a channel has in memory; it shares the rows with the view's own history.
+_RECENT_DELTAS = 256
+_RECENT_ROWS = 100_000
+# More rows than this are encoded in a thread, so that the event loop goes on.
+_MANY_ROWS = 500
+# How large a row is thought to be before one was encoded.
+_ROW_BYTES = 150.0
+
+
+class Outdated(Exception):  # noqa: N818 - nothing went wrong
+    """The channel's view is no longer the one of its name."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a reader is sent next, and the epoch that it stands for then."""
+
+    data: bytes
+    epoch: int
+
+
+class Channel:
+    def __init__(self, agent: Agent, view: View) -> None:
+        self.view = view
+        self.readers = 0
+        self.unread_since = time.monotonic()
+        """Since when nobody reads it, while nobody does."""
+        self.head = -1
+        """The last epoch that changed the view, as far as the event loop has heard."""
+        self.quiet_until = -1
+        """Nothing changed it between that epoch and this one."""
+        self.bytes = 0.0
+        """About how many bytes of events there were."""
+        self.ending: Ending | None = None
+        self.moved = asyncio.Event()
+        """Set when there is something for readers; there is a new one then."""
+        self._agent = agent
+        self._deltas: deque[Delta] = deque()
+        self._rows = 0
+        self._forgotten = -1
+        """The deltas up to this epoch are no longer here."""
+        self._row_bytes = _ROW_BYTES
+        self._encoded: dict[tuple[Format, int], bytes | asyncio.Task[bytes]] = {}
+        self._snapshots: dict[Format, asyncio.Task[Step]] = {}
+
+    # What the hub brings
+
+    def take(self, delta: Delta) -> None:
+        if self.ending is not None:
+            return
+        self._deltas.append(delta)
+        self._rows += len(delta)
+        self.head = delta.epoch
+        self.bytes += len(delta) * self._row_bytes
+        self._encoded.clear()
+        while len(self._deltas) > _RECENT_DELTAS or (self._rows > _RECENT_ROWS and len(self._deltas) > 1):
+            oldest = self._deltas.popleft()
+            self._rows -= len(oldest)
+            self._forgotten = oldest.epoch
+        self.notify()
+
+    def end(self, ending: Ending) -> None:
+        self.ending = self.ending or ending
+        self.notify()
+
+    def notify(self) -> None:
+        """Readers look what there is for them."""
+        moved, self.moved = self.moved, asyncio.Event()
+        moved.set()
+
+    # What readers are sent first
+
+    async def snapshot(self, format_: Format) -> Step:
+        """The content, taken once for all who ask at the same time."""
+        task = self._snapshots.get(format_)
+        if task is None:
+            task = asyncio.ensure_future(self._agent.run(self._content, format_))
+            self._snapshots[format_] = task
+            task.add_done_callback(lambda _: self._snapshots.pop(format_))
+        return await asyncio.shield(task)
+
+    def _content(self, format_: Format) -> Step:
+        with self._reading():
+            content = self._whole()
+        return Step(events.snapshot(self.view, format_, content), content.epoch)
+
+    async def present(self) -> Step:
+        """Not the content, but from when on changes will come."""
+
+        def read() -> int:
+            with self._reading():
+                return self.view.epoch
+
+        epoch = await self._agent.run(read)
+        return Step(events.progress(epoch), epoch)
+
+    async def missed(self, since: int, format_: Format, known: bool = True) -> Step:
+        """What a reader that stands for an epoch misses; the whole content where that is not kept."""
+        return await self._agent.run(self._missed, since, format_, known)
+
+    def _missed(self, since: int, format_: Format, known: bool) -> Step:
+        view = self.view
+        with self._reading():
+            epoch = view.epoch
+            # At the epoch of its registration a view may have taken the place of another of its name.
+            known = known and view.since < since <= epoch
+            deltas = list(view.changes(since)) if known else [self._whole()]
+        if deltas and deltas[0].reset:
+            told = events.reset(epoch, f"What changed view {view.name!r} after epoch {since} is not known.")
+            return Step(told + events.snapshot(view, format_, deltas[0]), epoch)
+        if not deltas:
+            return Step(events.progress(epoch), epoch)
+        return Step(events.delta(view, format_, Delta.summed(deltas)), epoch)
+
+    def _whole(self) -> Delta:
+        return next(self.view.changes(since=-1))
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Inside, the view is the one of its name, and stands for one epoch."""
+        with self._agent.session.reading():
+            if self.view.failure is not None:
+                raise ViewFailed(self.view.failure)
+            if self._agent.session.views[self.view.name] is not self.view:
+                raise Outdated
+            yield
+
+    # What readers are sent then
+
+    async def next(self, position: int, format_: Format) -> Step:
+        """What a reader at a position before the head misses, as one event, which all who miss it share."""
+        if position < self._forgotten:
+            return await self.missed(position, format_)
+        deltas = [delta for delta in self._deltas if delta.epoch > position]
+        key = (format_, deltas[0].epoch)
+        encoded = self._encoded.get(key)
+        if encoded is None:
+            if sum(map(len, deltas)) > _MANY_ROWS:
+                encoded = asyncio.ensure_future(self._agent.run(self._event, deltas, format_))
+            else:
+                encoded = self._event(deltas, format_)
+            self._encoded[key] = encoded
+        data = encoded if isinstance(encoded, bytes) else await asyncio.shield(encoded)
+        return Step(data, deltas[-1].epoch)
+
+    def _event(self, deltas: list[Delta], format_: Format) -> bytes:
+        change = Delta.summed(deltas)
+        data = events.delta(self.view, format_, change)
+        if change:
+            self._row_bytes = len(data) / len(change)
+        return data
