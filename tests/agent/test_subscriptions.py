@@ -336,7 +336,7 @@ def slow(address: str, path: str) -> Iterator[socket.socket]:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
         connection.connect((url.host, url.port))
         connection.settimeout(20)
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         yield connection
 
 
