@@ -106,7 +106,6 @@ class Session:
         self._feeds = Feeds(self._epochs, watch)
         self._traversal = Traversal(self._epochs, self._feeds)
         self._links = Links(self._epochs, self._feeds)
-        self._linked: list[Linked] = []
         self.lineage = uuid4().hex
         """The name of the history that epochs count: their numbers mean the same under the same name only."""
         if path is None:
