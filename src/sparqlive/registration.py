@@ -17,9 +17,11 @@ from sparqlive.errors import Error, ViewExists
 from sparqlive.live.keeper import Content
 from sparqlive.live.maintained import Saved
 from sparqlive.plan.checks import check_functions
+from sparqlive.plan.explain import Explained, explained
 from sparqlive.plan.once import fixed
 from sparqlive.plan.operators import Operator, kept_of
 from sparqlive.plan.rewrites import rewrite
+from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.translate import translate
 from sparqlive.plan.unfold import unfold, views_read
 from sparqlive.registry import readable
@@ -67,6 +69,13 @@ class Registration:
     def translated(self, query: Query) -> Operator:
         plan = translate(query, self._union)
         return unfold(plan, self._views.graph_of) if views_read(query) else plan
+
+    def explained(self, text: str, base: str | None) -> Explained:
+        """The plan that a query would be kept by; see `Session.explained`."""
+        with self._epochs.lock:
+            self._epochs.ensure_open()
+            _, plan = self.plan(text, base, volatile=False)
+            return explained(store_unreachable(rewrite(kept_of(plan))), {})
 
     # Views
 

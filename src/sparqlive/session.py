@@ -29,6 +29,7 @@ from sparqlive.linked import Linked, Links
 from sparqlive.live.deadline import deadline
 from sparqlive.live.once import compute_once
 from sparqlive.live.terms import Terms
+from sparqlive.plan.explain import Explained
 from sparqlive.plan.operators import kept_of
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
@@ -397,6 +398,13 @@ class Session:
                     f"register it as a view."
                 )
             return Answer(parsed, plan, rows, self.terms, self.epoch)
+
+    def explained(self, query: str, *, base: str | None = None) -> Explained:
+        """The plan by which a query would be kept as a view, and its delta rules, as a tree to draw.
+
+        A query that cannot be kept is refused as `view` refuses it.
+        """
+        return self._registration.explained(query, base)
 
     def check(self) -> None:
         """Recomputes every view from scratch, by other code than keeps it, and compares.

@@ -20,7 +20,7 @@ from sparqlive.errors import Error, HistoryGone, Unsupported, ViewFailed
 from sparqlive.live.keeper import Content
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order
-from sparqlive.plan.explain import explain
+from sparqlive.plan.explain import Explained, explain, explained
 from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.plan.spelling import Spelt, spelt
 from sparqlive.rdf.dictionary import Dictionary
@@ -261,6 +261,22 @@ class Epoch:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a piece of carrying changes cost: how often, how many changed rows went in, seconds in all.
+
+    The piece begins with the change of the operator `at` (its number in the plan) and goes, by one function
+    for all operators on the way, to the operator `to`, where deltas are gathered: a term of the delta rules.
+    Without `to` it is what the operator took to bring up to date what it stores.
+    """
+
+    at: int
+    to: int | None
+    times: int
+    rows: int
+    seconds: float
+
+
 class Deltas(Mapping[str, Delta]):
     """The deltas of an epoch by view: an entry only for views that changed, an answer for all."""
 
@@ -452,6 +468,23 @@ class View(Result):
         """The plan, its delta rules, what is stored and how large it is."""
         with self._epochs.reading():
             return explain(self.content.shown(), self.content.sizes(), self.text, self._choice_lines())
+
+    def explained(self) -> Explained:
+        """The plan as a tree to draw: operators, delta rules, and what is stored with its sizes."""
+        with self._epochs.reading():
+            return explained(self.content.shown(), self.content.sizes())
+
+    def costs(self) -> list[Cost] | None:
+        """Where the time went that carried changes to this view, in this process.
+
+        None where the view has no costs of its own: many views of one shape are carried together, and a
+        product of parts is carried part by part.
+        """
+        with self._epochs.reading():
+            costs = self.content.costs()
+            if costs is None:
+                return None
+            return [Cost(at, to, spent.times, spent.rows, spent.seconds) for at, to, spent in costs]
 
     def _choice_lines(self) -> list[str]:
         """The last epoch for which there was something to choose: how it was carried, and why."""

@@ -27,6 +27,7 @@ _OPTIONS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 PEOPLE = "SELECT ?who ?mail { ?who <http://x/mail> ?mail }"
 
 
@@ -104,3 +105,140 @@ def test_terms_are_text(page: playwright.Page, session: sparqlive.Session) -> No
     page.get_by_role("link", name="people").click()
     expect(rows(page)).to_contain_text(bad)
     assert page.locator("main img, main script").count() == 0
+
+
+def test_a_query_is_tried_planned_and_registered(page: playwright.Page, session: sparqlive.Session) -> None:
+    session.apply(
+        insert="\n".join(
+            [mail("ann", "a@x"), mail("bob", "b@x"), "<http://x/ann> <http://x/is> <http://x/Boss> ."]
+        )
+    )
+    page.get_by_role("link", name="Query", exact=True).click()
+    box = page.get_by_label("Query in SPARQL")
+    box.fill(f"{PEOPLE[:-2]} . ?who <http://x/is> ?what }}")
+    box.press("Control+Enter")
+    expect(page.get_by_role("heading", name="1 row")).to_be_visible()
+    expect(page.locator("table.rows tbody tr")).to_contain_text("a@x")
+    page.get_by_role("button", name="Show plan").click()
+    expect(page.locator("svg.plan .box")).to_have_count(4)
+    page.get_by_label("Keep it as view").fill("bosses")
+    page.get_by_role("button", name="Register").click()
+    expect(page.get_by_role("heading", name="bosses")).to_be_visible()
+    expect(rows(page)).to_have_count(1)
+    assert session.views["bosses"].solutions()[0]["mail"].value == "a@x"
+
+
+def test_what_went_wrong_is_said_in_the_agents_sentence(
+    browser: playwright.Browser, address: str, session: sparqlive.Session
+) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{address}/#/query")
+        box = page.get_by_label("Query in SPARQL")
+        problem = page.get_by_role("alert").filter(visible=True)
+        box.fill("SELECT ?s { ?s")
+        page.get_by_role("button", name="Run").click()
+        expect(problem).to_contain_text("line 1")
+        page.get_by_label("Keep it as view").fill("v")
+        page.get_by_role("button", name="Register").click()
+        expect(problem).to_contain_text("line 1")
+        box.fill("SELECT (RAND() AS ?r) {}")
+        page.get_by_role("button", name="Show plan").click()
+        expect(problem).to_contain_text("RAND")
+        page.goto(f"{address}/#/views/nothing")
+        expect(problem).to_contain_text("nothing")
+    assert not session.views
+
+
+def test_the_plan_is_a_picture_with_rules_and_times(
+    page: playwright.Page, session: sparqlive.Session
+) -> None:
+    session.view(
+        "mails", "SELECT ?mail (COUNT(*) AS ?n) { ?who <http://x/mail> ?mail . ?who a ?kind } GROUP BY ?mail"
+    )
+    for number in range(20):
+        session.apply(insert=f"{mail(f'p{number}', 'a@x')}\n<http://x/p{number}> <{RDF_TYPE}> <http://x/P> .")
+    page.get_by_role("link", name="mails").click()
+    page.get_by_role("link", name="Plan").click()
+    boxes = page.locator("svg.plan .box")
+    expect(boxes.first).to_be_visible()
+    names = [box.locator(".name").text_content() for box in boxes.all()]
+    explained = session.views["mails"].explain()
+    assert len(names) == len(set(names)) >= 5
+    assert all(f"{name}  " in explained for name in names)
+    group = boxes.filter(has=page.get_by_text("R", exact=True))
+    expect(group.locator(".size")).to_contain_text("1 row")
+    expect(group.locator(".time")).to_contain_text("% of the time")
+    expect(page.locator("table.costs tbody tr").first).to_contain_text("20")
+    group.focus()
+    expect(page.locator(".rules li.chosen")).to_contain_text("ΔR = redone(")
+
+
+def test_everything_is_reached_by_keyboard(page: playwright.Page, session: sparqlive.Session) -> None:
+    session.view("people", PEOPLE)
+    expect(page.get_by_role("link", name="people")).to_be_visible()
+    seen = walk(page, "people")
+    assert seen[:7] == ["Skip to the content", "sparqlive", "Views", "Query", "Sources", "Epochs", "Token"]
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="people")).to_be_visible()
+    expect(page.locator("main")).to_be_focused()
+    assert walk(page, "Plan")[-2:] == ["Rows", "Plan"]
+    page.keyboard.press("Enter")
+    expect(page.locator("svg.plan .box")).not_to_have_count(0)
+    walk(page, "T1")
+    outlined = page.locator("svg.plan .box:focus-visible .back")
+    expect(outlined).to_have_css("stroke-width", "3px")
+    page.keyboard.press("Control+Home")
+    page.evaluate("document.activeElement.blur()")
+    page.locator("#skip").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+
+
+def walk(page: playwright.Page, until: str) -> list[str]:
+    """What the tabulator key comes to, up to something whose words begin so."""
+    seen: list[str] = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(
+            "(document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent).trim()"
+        )
+        seen.append(focused)
+        if focused.startswith(until):
+            return seen
+    raise AssertionError(f"{until} is not reached: {seen}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [380, 1280])
+def test_light_and_dark_narrow_and_wide(
+    page: playwright.Page, session: sparqlive.Session, scheme: str, width: int
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 800})
+    session.apply(insert=mail("ann", "a@x" * 60))
+    session.view("people", PEOPLE)
+    page.get_by_role("link", name="people").click()
+    expect(rows(page)).to_have_count(1)
+    for place in ("#/views", "#/views/people", "#/views/people/plan", "#/query", "#/epochs"):
+        page.evaluate("(place) => { location.hash = place }", place)
+        expect(page.locator("main h1")).to_be_visible()
+        # Nothing sticks out of the window: what is wide is scrolled inside its own frame.
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert contrast(page) >= 4.5
+
+
+def contrast(page: playwright.Page) -> float:
+    """Of the softest text on the page's ground (WCAG 2.2 §1.4.3)."""
+    lights = page.evaluate(
+        """() => ["--soft", "--back"].map((name) => {
+          const probe = document.createElement("i");
+          probe.style.color = `var(${name})`;
+          document.body.append(probe);
+          const channels = getComputedStyle(probe).color.match(/[0-9.]+/g).map((value) => value / 255);
+          probe.remove();
+          const [r, g, b] = channels.map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        })"""
+    )
+    return (max(lights) + 0.05) / (min(lights) + 0.05)

@@ -101,3 +101,16 @@ def test_bodies_of_other_types_and_names_that_are_none_are_refused(client: httpx
     assert client.put("/views/v", content=QUERY).status_code == 415
     assert put(client, "a b").status_code == 400
     assert client.post("/views/v").status_code == 405
+
+
+def test_the_first_rows_are_given_once_each(client: httpx.Client, session: sparqlive.Session) -> None:
+    session.apply(insert="\n".join(f'<http://x/{n}> <http://x/p> "{n % 4}" .' for n in range(20)))
+    put(client, "v", "SELECT ?o { ?s <http://x/p> ?o } ORDER BY DESC(?o)")
+    given = client.get("/views/v/rows", params={"limit": 3}).json()
+    assert (given["rows"], given["epoch"]) == (4, 1)
+    assert [row["o"]["value"] for row in given["results"]["bindings"]] == ["3", "2", "1"]
+    assert given["weights"] == [5, 5, 5]
+    put(client, "u", QUERY)
+    assert len(client.get("/views/u/rows", params={"limit": 7}).json()["weights"]) == 7
+    assert client.get("/views/u/rows", params={"limit": 0}).json()["rows"] == 20
+    assert client.get("/views/u/rows", params={"limit": 10**9}).status_code == 400

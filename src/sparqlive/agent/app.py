@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sparqlive.agent import epochs, graph_store, health, page, protocol, sources, subscriptions, views
+from sparqlive.agent import epochs, graph_store, health, page, plans, protocol, sources, subscriptions, views
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.logs import Requests
 from sparqlive.agent.openapi import document
@@ -31,6 +31,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *page.OPERATIONS,
     *views.OPERATIONS,
     *subscriptions.OPERATIONS,
+    *plans.OPERATIONS,
     *protocol.OPERATIONS,
     *epochs.OPERATIONS,
     *graph_store.OPERATIONS,

@@ -12,7 +12,7 @@ from typing import Any
 
 from sparqlive.views import Epoch
 
-_EPOCHS = 500
+EPOCHS = 500
 _COUNTS = 50_000  # changed views, of all epochs that are held together
 
 
@@ -47,7 +47,7 @@ class EpochLog:
         }
         self._entries.append(entry)
         self._counts += len(rows)
-        while len(self._entries) > _EPOCHS or (self._counts > _COUNTS and len(self._entries) > 1):
+        while len(self._entries) > EPOCHS or (self._counts > _COUNTS and len(self._entries) > 1):
             self._counts -= len(self._entries.popleft()["rows"])
 
     def after(self, epoch: int) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from itertools import product
 
 from sparqlive.errors import SparkFailed
 from sparqlive.live.dispatch import Dispatcher
-from sparqlive.live.maintained import Inputs, Maintained, Saved, key_of
+from sparqlive.live.maintained import Inputs, Maintained, Saved, Spent, key_of
 from sparqlive.live.quads import Quads
 from sparqlive.live.stored import StoredRows
 from sparqlive.live.terms import Terms
@@ -90,6 +90,12 @@ class Content:
         if self.rows is not None:
             found[-1] = (len(self.rows), self.rows.nbytes)
         return found
+
+    def costs(self) -> list[tuple[int, int | None, Spent]] | None:
+        """What carrying changes cost, by numbers of operators; None where it is not measured by itself."""
+        if self.maintained is None or self.shown() is not self.maintained.plan:
+            return None
+        return list(self.maintained.costs())
 
     @property
     def nbytes(self) -> int:

@@ -7,9 +7,10 @@ Invariant: until `commit`, nothing of the state before the epoch is changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from time import perf_counter
 from typing import Any
 
-from sparqlive.live.compiler import Compiler, Node
+from sparqlive.live.compiler import Compiler, Node, Segment
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
@@ -32,6 +33,34 @@ def key_of(plan: op.Operator, scope: str = "") -> str:
     return f"{hash_of(scope + repr(plan)) & (2**64 - 1):016x}"
 
 
+class Spent:
+    """What a piece of work has cost so far: how often it was done, for how many rows, and the seconds."""
+
+    __slots__ = ("rows", "seconds", "times")
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.rows = 0
+        self.seconds = 0.0
+
+    def add(self, rows: int, seconds: float) -> None:
+        self.times += 1
+        self.rows += rows
+        self.seconds += seconds
+
+
+class Summand:
+    """A term of a delta rule: the function that carries the change of one place to where it is gathered."""
+
+    __slots__ = ("function", "source", "spent", "target")
+
+    def __init__(self, segment: Segment) -> None:
+        self.source = segment.source.number
+        self.target = segment.target.number
+        self.function = segment.function
+        self.spent = Spent()
+
+
 class Maintained:
     def __init__(
         self, plan: op.Operator, quads: Quads, terms: Terms, saved: Saved | None = None, scope: str = ""
@@ -40,11 +69,12 @@ class Maintained:
         self.key = key_of(plan, scope)
         self._compiler = Compiler(plan, quads, terms)
         self._touched: dict[int, Any] = {}
-        gathering: dict[int, tuple[Node, list[tuple[int, Callable[..., None]]]]] = {}
+        gathering: dict[int, tuple[Node, list[Summand]]] = {}
         for segment in self._compiler.segments():
-            _, functions = gathering.setdefault(segment.target.number, (segment.target, []))
-            functions.append((segment.source.number, segment.function))
+            _, summands = gathering.setdefault(segment.target.number, (segment.target, []))
+            summands.append(Summand(segment))
         self._schedule = [gathering[number] for number in sorted(gathering)]
+        self._upkeep = {number: Spent() for number in self._compiler.states}
         self._member: Callable[..., None] | None = None
         self.carried = "live"
         """How the last epoch that concerned the plan was carried to it."""
@@ -187,12 +217,14 @@ class Maintained:
         if self._elsewhere:
             self._fetch()
         result: dict[Row, int] = {}
-        for node, functions in self._schedule:
+        for node, summands in self._schedule:
             out: dict[Row, int] = {}
-            for source, function in functions:
-                rows = inputs.get(source)
+            for summand in summands:
+                rows = inputs.get(summand.source)
                 if rows:
-                    function(rows, out)
+                    begun = perf_counter()
+                    summand.function(rows, out)
+                    summand.spent.add(len(rows), perf_counter() - begun)
             if not out:
                 inputs[node.number] = ()
                 continue
@@ -210,7 +242,20 @@ class Maintained:
         if isinstance(parent.operator, op.Keeping):
             state = self._compiler.states[parent.number]
             self._touched[parent.number] = state
+            begun = perf_counter()
             inputs[parent.number] = state.carry(delta).items()
+            self._upkeep[parent.number].add(len(delta), perf_counter() - begun)
+
+    def costs(self) -> Iterator[tuple[int, int | None, Spent]]:
+        """What carrying changes live has cost since the plan is in this process, all of it, piece by piece.
+
+        A piece is a term of a delta rule: from the change of one operator, through all operators on the way
+        (they are one function), to the operator where deltas are gathered; or (None) what one operator took
+        to bring up to date what it stores.
+        """
+        for _, summands in self._schedule:
+            yield from ((summand.source, summand.target, summand.spent) for summand in summands)
+        yield from ((number, None, spent) for number, spent in self._upkeep.items())
 
     def commit(self) -> None:
         for state in self._touched.values():

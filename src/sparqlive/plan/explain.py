@@ -1,7 +1,8 @@
 """What a view does, as text for a terminal: its plan, delta rules, stored relations and pattern forms.
 
-Owns the sections. The rules are those of `delta`, written as the counting paper writes them: nothing is
-derived here, and only terms that hold the change of something constant are left out. Refuses nothing.
+Owns the sections, and the same plan as a tree to draw (`explained`). The rules are those of `delta`, written
+as the counting paper writes them: nothing is derived here, and only terms that hold the change of something
+constant are left out. Refuses nothing.
 Invariant: the text depends on the arguments alone, and every short name that a rule uses stands in the plan.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from sparqlive.plan import operators as op
@@ -33,10 +35,14 @@ from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.wording import Node, Words, named, text_of_expression, text_of_term
 from sparqlive.sparql.algebra import Expression, Var
 
-__all__ = ["RESULT", "explain", "text_of_expression"]
+__all__ = ["RESULT", "Explained", "Kept", "Step", "explain", "explained", "text_of_expression"]
 
 RESULT: Final = -1
 _WIDTH = 100
+_SIGNS = (
+    "A is the content before the change, A′ after it, ΔA what the change adds (+) and removes (-).",
+    "T(G) are the matches of a pattern in the quads G; ⋈ multiplies weights, + adds them.",
+)
 _INDEXES = "nothing but the quads' indexes"
 
 
@@ -66,6 +72,46 @@ def explain(
     return "\n\n".join(blocks) + "\n"
 
 
+@dataclass(frozen=True)
+class Kept:
+    """Something that is stored: in words, and how large it is where there is such a view."""
+
+    what: str
+    rows: int | None
+    bytes: int | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operator as it is drawn: its name in the rules, its words, its rule, and what is below it.
+
+    `number` is its place in post-order, `rule` the lines of its delta rule; `°` marks a variable that may be
+    unbound.
+    """
+
+    number: int
+    name: str
+    kind: str
+    words: str
+    variables: tuple[str, ...]
+    rule: tuple[str, ...]
+    stored: tuple[Kept, ...]
+    inputs: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A plan to draw, and what the signs in its rules mean."""
+
+    root: Step
+    legend: tuple[str, ...]
+
+
+def explained(plan: op.Operator, sizes: Mapping[int, tuple[int, int]]) -> Explained:
+    """What `explain` says of a plan and its rules, as a tree; `sizes` as there, or nothing."""
+    return _Explanation(plan, sizes).drawn()
+
+
 class _Explanation:
     def __init__(self, plan: op.Operator, sizes: Mapping[int, tuple[int, int]]) -> None:
         self._sizes = sizes
@@ -76,15 +122,34 @@ class _Explanation:
         self._results = self._root.children if self._apart else (self._root,)
         self._words = Words()
 
+    def drawn(self) -> Explained:
+        words = {node: self._written(node) for node in self._all}
+        rules = {node: tuple(_RuleWriter(node, self._words).lines()) for node in self._all}
+
+        def step(node: Node) -> Step:
+            operator = node.operator
+            kind = "product" if self._is_product(node) else type(operator).__name__.lower()
+            variables = tuple(map(self._words.marked(operator.maybe), operator.variables))
+            inputs = tuple(map(step, node.children))
+            stored = tuple(self._kept(node))
+            return Step(node.number, node.name, kind, words[node], variables, rules[node], stored, inputs)
+
+        return Explained(step(self._root), (*_SIGNS, *self._legend()))
+
+    def _is_product(self, node: Node) -> bool:
+        return self._apart and node is self._root
+
+    def _written(self, node: Node) -> str:
+        if self._is_product(node):
+            return "product of parts that share no variable"
+        return self._words.operator(node.operator)
+
     def plan(self) -> Iterator[str]:
         lines = []
         for node in self._all:
-            words = self._words.operator(node.operator)
-            if self._apart and node is self._root:
-                words = "product of parts that share no variable"
             keeps = node in self._results or isinstance(node.operator, op.Distinct | op.Keyed)
             stored = "  (stored)" if keeps else ""
-            lines.append(f"{'  ' * node.depth}{node.name}  {words}{stored}")
+            lines.append(f"{'  ' * node.depth}{node.name}  {self._written(node)}{stored}")
         yield from lines
         if any("°" in line for line in lines):
             yield "° may be unbound"
@@ -94,8 +159,7 @@ class _Explanation:
     # Delta rules
 
     def rules(self) -> Iterator[str]:
-        yield "A is the content before the change, A′ after it, ΔA what the change adds (+) and removes (-)."
-        yield "T(G) are the matches of a pattern in the quads G; ⋈ multiplies weights, + adds them."
+        yield from _SIGNS
         for node in self._all:
             if node is self._root or not node.is_leaf:
                 yield from _RuleWriter(node, self._words).lines()
@@ -141,20 +205,40 @@ class _Explanation:
 
     def _below_the_result(self) -> Iterator[str]:
         for node in self._all:
-            size = "" if self._apart else self._size(node.number)
-            match node.operator:
-                case op.Distinct() if not (self._apart and node in self._results):
-                    yield f"{node.name}{size}: how often each solution occurs below DISTINCT"
-                case op.Group():
-                    yield f"{node.name}{size}: each group's values, and what its aggregates need of them"
-                case op.Closure() as closure:
-                    yield f"{node.name}{size}: its steps, and {self._what_is_reached(closure)}"
-                case op.Window():
-                    yield f"{node.name}{size}: the solutions below, in order"
-                case op.Numbered():
-                    yield f"{node.name}{size}: how often each solution is there"
-                case op.Stored() as stored:
-                    yield f"{node.name}{size}: {self._why_stored(stored)}"
+            what = self._kept_by(node)
+            if what is not None:
+                size = "" if self._apart else self._size(node.number)
+                yield f"{node.name}{size}: {what}"
+
+    def _kept_by(self, node: Node) -> str | None:
+        """What an operator stores below the result."""
+        match node.operator:
+            case op.Distinct() if not (self._apart and node in self._results):
+                return "how often each solution occurs below DISTINCT"
+            case op.Group():
+                return "each group's values, and what its aggregates need of them"
+            case op.Closure() as closure:
+                return f"its steps, and {self._what_is_reached(closure)}"
+            case op.Window():
+                return "the solutions below, in order"
+            case op.Numbered():
+                return "how often each solution is there"
+            case op.Stored() as stored:
+                return self._why_stored(stored)
+        return None
+
+    def _kept(self, node: Node) -> Iterator[Kept]:
+        what = self._kept_by(node)
+        if what is not None:
+            yield self._sized(what, None if self._apart else node.number)
+        if self._apart and node in self._results:
+            yield self._sized("a part of the result", -1 - self._results.index(node))
+        elif node in self._results and not isinstance(node.operator, op.Distinct | op.Closure):
+            yield self._sized("the result", RESULT)
+
+    def _sized(self, what: str, key: int | None) -> Kept:
+        rows, size = (None, None) if key is None else self._sizes.get(key, (None, None))
+        return Kept(what, rows, size)
 
     def _what_is_reached(self, closure: op.Closure) -> str:
         if not isinstance(closure.start, Var):

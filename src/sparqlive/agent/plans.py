@@ -1,0 +1,52 @@
+"""Plans to draw: of a view, with sizes and times; of a query that is not a view yet."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sparqlive.agent.agent import Agent
+from sparqlive.agent.bodies import text_of
+from sparqlive.agent.operations import Operation, Parameter
+
+
+async def plan_of_view(agent: Agent, request: Request) -> Response:
+    view = agent.session.views[request.path_params["name"]]
+
+    def read() -> dict[str, Any]:
+        with agent.session.reading():
+            costs = view.costs()
+            listed = None if costs is None else [asdict(cost) for cost in costs]
+            return {"epoch": view.epoch, **asdict(view.explained()), "costs": listed}
+
+    return JSONResponse(await agent.run(read))
+
+
+async def plan_of_query(agent: Agent, request: Request) -> Response:
+    query = await text_of(agent, request, "application/sparql-query")
+    explained = await agent.run(agent.session.explained, query, base=request.query_params.get("base"))
+    return JSONResponse({**asdict(explained), "costs": None})
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/views/{name}/plan",
+        plan_of_view,
+        "read:view",
+        "The plan of a view as a tree: operators, delta rules, what is stored, and where the time went.",
+        (Parameter("name", "The view's name.", place="path", required=True),),
+    ),
+    Operation(
+        "POST",
+        "/plan",
+        plan_of_query,
+        "read",
+        "The plan by which a query would be kept as a view; nothing is registered.",
+        (Parameter("base", "The IRI that relative IRIs are meant from."),),
+        takes=("application/sparql-query",),
+    ),
+)
