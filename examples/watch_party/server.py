@@ -7,32 +7,75 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 import httpx
 
 import sparqlive
-from sparqlive.sources.network import Network, Reach
+from sparqlive.sources.network import Network, Reach, Response
 from sparqlive.sources.solid_login import SolidLogin
 
 _START_SECONDS = 300.0
 _PROGRAM = Path(__file__).parents[2] / ".peers" / "node_modules" / ".bin" / "community-solid-server"
+_REACH = Reach(allow_private=True)  # the server is on this machine
+_ACL = "@prefix acl: <http://www.w3.org/ns/auth/acl#>."
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with a pod, and the credentials of a program that may act for them."""
+    """Somebody with a pod, and the credentials of a program that acts for them."""
 
     name: str
     web_id: str
     pod: str
+    issuer: str
     client_id: str
     client_secret: str
+    _login: SolidLogin = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        login = SolidLogin(self.issuer, self.client_id, self.client_secret, None, _REACH)
+        object.__setattr__(self, "_login", login)
+
+    def put(self, address: str, turtle: str) -> None:
+        """Writes a document."""
+        self._request("PUT", address, "text/turtle", turtle)
+
+    def patch(self, address: str, *, insert: str = "", delete: str = "") -> None:
+        """Changes a document, by an N3 Patch."""
+        parts = {"inserts": insert, "deletes": delete}
+        given = "; ".join(f"solid:{verb} {{ {triples} }}" for verb, triples in parts.items() if triples)
+        change = (
+            f"@prefix solid: <http://www.w3.org/ns/solid/terms#>. _:c a solid:InsertDeletePatch; {given} ."
+        )
+        self._request("PATCH", address, "text/n3", change)
+
+    def share(self, address: str, others: Sequence[Person], mode: str) -> None:
+        """Lets others read or append to a document (Web Access Control)."""
+        agents = ", ".join(f"<{other.web_id}>" for other in others)
+        self.put(
+            address + ".acl",
+            f"{_ACL} <#me> a acl:Authorization; acl:agent <{self.web_id}>; acl:accessTo <{address}>; "
+            f"acl:mode acl:Read, acl:Write, acl:Control . "
+            f"<#others> a acl:Authorization; acl:agent {agents}; acl:accessTo <{address}>; acl:mode {mode} .",
+        )
+
+    def _request(self, method: str, address: str, content_type: str, content: str) -> None:
+        async def ask() -> Response:
+            async with Network(_REACH, address, self._login) as network:
+                return await network.request(
+                    method, address, {"Content-Type": content_type}, content.encode()
+                )
+
+        response = asyncio.run(ask())
+        if response.status >= 300:
+            raise sparqlive.Error(f"{address}: {self.name} cannot {method} it (status {response.status}).")
 
 
 @dataclass(frozen=True)
@@ -51,28 +94,11 @@ class SolidServer:
             token = post(self.address + ".account/account/")["authorization"]
             client.headers["Authorization"] = f"CSS-Account-Token {token}"
             controls = client.get(self.address + ".account/").raise_for_status().json()["controls"]
-            post(controls["password"]["create"], email=f"{name}@example.org", password=name)
-            pod = post(controls["account"]["pod"], name=name)
+            account = f"{name}-{token_hex(3)}"
+            post(controls["password"]["create"], email=f"{account}@example.org", password=account)
+            pod = post(controls["account"]["pod"], name=account)
             made = post(controls["account"]["clientCredentials"], name=name, webId=pod["webId"])
-            return Person(name, pod["webId"], pod["pod"], made["id"], made["secret"])
-
-    def put(self, person: Person, address: str, turtle: str) -> None:
-        """Writes a document as somebody."""
-        self.request(person, "PUT", address, {"Content-Type": "text/turtle"}, turtle)
-
-    def request(
-        self, person: Person, method: str, address: str, headers: Mapping[str, str], content: str
-    ) -> None:
-        reach = Reach(allow_private=True)
-        login = SolidLogin(self.address, person.client_id, person.client_secret, None, reach)
-
-        async def ask() -> None:
-            async with Network(reach, address, login) as network:
-                response = await network.request(method, address, headers, content.encode())
-                if response.status >= 300:
-                    raise sparqlive.Error(f"{method} of {address}: status {response.status}.")
-
-        asyncio.run(ask())
+            return Person(name, pod["webId"], pod["pod"], self.address, made["id"], made["secret"])
 
 
 def unused_port() -> int:

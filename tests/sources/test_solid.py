@@ -20,7 +20,7 @@ from examples.watch_party.server import Person, SolidServer, solid_server
 from sparqlive.feeds import Source
 from sparqlive.sources import network
 from tests import peers
-from tests.sources.relay import CHANNEL, Relay, relay
+from tests.sources.relay import CHANNEL, Relay
 from tests.sources.server import Handler, Page, Site, serve, unused_port
 from tests.sources.test_file import wait_until
 
@@ -28,15 +28,6 @@ from tests.sources.test_file import wait_until
 NEVER = 100_000.0
 STREAMING, WEB_SOCKET = "StreamingHTTPChannel2023", "WebSocketChannel2023"
 QUERY = "SELECT ?o { GRAPH ?g { ?s <a:p> ?o } }"
-
-
-@pytest.fixture(scope="session")
-def pods() -> Iterator[tuple[SolidServer, Relay]]:
-    """A server for all tests; its addresses are those of the relay."""
-    command, front, back = peers.solid_server(), unused_port(), unused_port()
-    address = f"http://localhost:{front}/"
-    with solid_server(command, back, address) as server, relay(front, back) as between:
-        yield server, between
 
 
 @pytest.fixture
@@ -250,13 +241,12 @@ def ann(pods: tuple[SolidServer, Relay]) -> Person:
     return pods[0].person("ann")
 
 
-def login(server: SolidServer, person: Person, **other: Any) -> dict[str, Any]:
-    given = {"issuer": server.address, "client_id": person.client_id, "client_secret": person.client_secret}
+def login(person: Person, **other: Any) -> dict[str, Any]:
+    given = {"issuer": person.issuer, "client_id": person.client_id, "client_secret": person.client_secret}
     return {**given, **other}
 
 
 def test_a_private_resource(
-    pods: tuple[SolidServer, Relay],
     ann: Person,
     between: Relay,
     tmp_path: Path,
@@ -264,22 +254,22 @@ def test_a_private_resource(
 ) -> None:
     address = ann.pod + "secret.ttl"
     between.refused = ("StreamingHTTP",)
-    pods[0].put(ann, address, "<#s> <a:p> 1 .")
+    ann.put(address, "<#s> <a:p> 1 .")
     with sparqlive.open(tmp_path / "s") as session:
         session.view("v", QUERY)
         with pytest.raises(sparqlive.Error, match="may not be read"):
             add(session, address, name="stranger").refresh()
         monkeypatch.setenv("ANNS_SECRET", ann.client_secret)
-        given = login(pods[0], ann, client_secret=None, client_secret_variable="ANNS_SECRET")
+        given = login(ann, client_secret=None, client_secret_variable="ANNS_SECRET")
         source = add(session, address, **given)
         wait_until(lambda: values(session) == {"1"})
         wait_until(notified(source, WEB_SOCKET))
-        pods[0].put(ann, address, "<#s> <a:p> 2 .")
+        ann.put(address, "<#s> <a:p> 2 .")
         wait_until(lambda: values(session) == {"2"})
         between.refused = ()
         between.cut()
         wait_until(notified(source, STREAMING))
-        pods[0].put(ann, address, "<#s> <a:p> 3 .")
+        ann.put(address, "<#s> <a:p> 3 .")
         wait_until(lambda: values(session) == {"3"})
         assert ann.client_secret not in repr((source, source.status()))
     kept = b"".join(file.read_bytes() for file in (tmp_path / "s").rglob("*") if file.is_file())
@@ -287,24 +277,24 @@ def test_a_private_resource(
     assert ann.client_secret.encode() not in kept
 
 
-def test_a_private_container(pods: tuple[SolidServer, Relay], ann: Person, between: Relay) -> None:
-    pods[0].put(ann, ann.pod + "box/a.ttl", "<#s> <a:p> 1 .")
+def test_a_private_container(ann: Person, between: Relay) -> None:
+    ann.put(ann.pod + "box/a.ttl", "<#s> <a:p> 1 .")
     with sparqlive.open() as session:
         session.view("v", QUERY)
-        source = add(session, ann.pod + "box/", members=True, **login(pods[0], ann))
+        source = add(session, ann.pod + "box/", members=True, **login(ann))
         wait_until(lambda: values(session) == {"1"})
         wait_until(notified(source, STREAMING))
-        pods[0].put(ann, ann.pod + "box/b.ttl", "<#s> <a:p> 2 .")
+        ann.put(ann.pod + "box/b.ttl", "<#s> <a:p> 2 .")
         wait_until(lambda: values(session) == {"1", "2"})
 
 
-def test_credentials_that_are_wrong(pods: tuple[SolidServer, Relay], ann: Person, between: Relay) -> None:
+def test_credentials_that_are_wrong(ann: Person, between: Relay) -> None:
     with sparqlive.open() as session:
-        given = login(pods[0], ann, client_secret="wrong")
+        given = login(ann, client_secret="wrong")
         with pytest.raises(sparqlive.Error, match="gives no token for these credentials") as failed:
             add(session, ann.pod + "secret.ttl", **given).refresh()
         assert "wrong" not in str(failed.value)
-        given = login(pods[0], ann, client_secret=None, client_secret_variable="NOBODYS_SECRET")
+        given = login(ann, client_secret=None, client_secret_variable="NOBODYS_SECRET")
         with pytest.raises(sparqlive.Error, match="no variable NOBODYS_SECRET"):
             add(session, ann.pod + "secret.ttl", name="unset", **given).refresh()
 
