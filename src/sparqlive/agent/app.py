@@ -109,6 +109,8 @@ async def _answered(agent: Agent, operation: Operation, request: Request) -> Res
         return await operation.handler(agent, request)
     except Error as error:
         return problem(error)
+    except RecursionError:
+        return answer(400, "What was asked for is nested too deeply.")
     except Exception:
         _log.exception("%s %s failed", request.method, request.url.path)
         return answer(500, "The agent failed at this; its log says more. Nothing was changed.")

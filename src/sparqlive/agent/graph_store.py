@@ -165,12 +165,12 @@ def _done(request: Request, graph: Graph, exists: bool, existed: bool, epoch: Ep
 
 
 _WHICH = (
-    Parameter("graph", "The IRI of the graph."),
+    Parameter("graph", "The IRI of the graph.", "iri"),
     Parameter("default", "The unnamed graph; its value means nothing."),
 )
 _BELOW = (Parameter("path", "The graph is named by the whole address.", place="path", required=True),)
 _GIVEN = tuple(name.partition(";")[0] for name in _TYPES.values())
-_FORMAT = Parameter("format", "The format, instead of Accept.")
+_FORMAT = Parameter("format", "The format, instead of Accept.", one_of=tuple(_TYPES))
 
 
 def _operations(path: str, which: tuple[Parameter, ...]) -> tuple[Operation, ...]:

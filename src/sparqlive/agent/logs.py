@@ -49,7 +49,7 @@ class _Formatter(logging.Formatter):
 
 class _Json(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(self.entry(record), ensure_ascii=False)
+        return json.dumps(self.entry(record))
 
 
 class _Text(_Formatter):

@@ -18,6 +18,18 @@ _PROBLEM = {
         "detail": {"type": "string", "description": "What happened, and what to do."},
     },
 }
+_QUERY = {"type": "string", "format": "sparql-query"}
+_UPDATE = {"type": "string", "format": "sparql-update"}
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    "application/sparql-query": _QUERY,
+    "application/sparql-update": _UPDATE,
+    "application/x-www-form-urlencoded": {
+        "oneOf": [
+            {"type": "object", "properties": {"query": _QUERY}, "required": ["query"]},
+            {"type": "object", "properties": {"update": _UPDATE}, "required": ["update"]},
+        ]
+    },
+}
 _REFUSED = {"$ref": "#/components/responses/refused"}
 
 
@@ -84,11 +96,15 @@ def _answer(status: int, types: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _content(types: tuple[str, ...]) -> dict[str, Any]:
-    return {name: {"schema": {} if name.endswith("json") else {"type": "string"}} for name in types}
+    return {
+        name: {"schema": _SCHEMAS.get(name, {} if name.endswith("json") else {"type": "string"})}
+        for name in types
+    }
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": parameter.type}
+    iri = {"type": "string", "format": "iri"}
+    schema: dict[str, Any] = dict(iri) if parameter.type == "iri" else {"type": parameter.type}
     if parameter.pattern is not None:
         schema["pattern"] = f"^{parameter.pattern}$"
     if parameter.one_of:

@@ -22,7 +22,7 @@ Handler: TypeAlias = Callable[[Agent, Request], Awaitable[Response]]
 class Parameter:
     name: str
     about: str
-    type: Literal["string", "integer", "boolean", "number"] = "string"
+    type: Literal["string", "iri", "integer", "boolean", "number"] = "string"
     place: Literal["query", "path", "header"] = "query"
     required: bool = False
     pattern: str | None = None

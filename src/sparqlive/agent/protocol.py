@@ -202,7 +202,7 @@ _ABOUT_QUERY = (
     ),
     Parameter("named-graph-uri", "A named graph of the query, in place of FROM NAMED; may be repeated."),
     Parameter("timeout", "Seconds after which the query is stopped, if the agent allows as much.", "number"),
-    Parameter("format", "The format, instead of Accept."),
+    Parameter("format", "The format, instead of Accept.", one_of=(*RESULT_TYPES, *GRAPH_TYPES)),
 )
 _RESULTS = tuple(name.partition(";")[0] for name in (*RESULT_TYPES.values(), *GRAPH_TYPES.values()))
 

@@ -161,7 +161,7 @@ OPERATIONS = (
         "Registers a query as a view and computes it; the same query again changes nothing.",
         (
             *_NAMED,
-            Parameter("base", "The IRI that relative IRIs are meant from."),
+            Parameter("base", "The IRI that relative IRIs are meant from.", "iri"),
             Parameter("replace", "Whether a view of that name with another query is replaced.", "boolean"),
             Parameter("refresh", '"immediate", "manual", or seconds within which changes are gathered.'),
         ),
@@ -177,7 +177,7 @@ OPERATIONS = (
         (
             *_NAMED,
             Parameter("at", "An earlier epoch, as far back as deltas are kept.", "integer"),
-            Parameter("format", "The format, instead of Accept."),
+            Parameter("format", "The format, instead of Accept.", one_of=(*RESULT_TYPES, *GRAPH_TYPES)),
         ),
         gives={200: _RESULTS, 304: ()},
     ),
