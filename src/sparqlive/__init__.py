@@ -1,5 +1,7 @@
 """Keeps SPARQL query results fresh while the data changes."""
 
+from typing import TYPE_CHECKING, Any
+
 from sparqlive.errors import (
     CheckFailed,
     Closed,
@@ -19,6 +21,9 @@ from sparqlive.errors import (
 from sparqlive.session import Session, open  # noqa: A004 - always used as sparqlive.open
 from sparqlive.traversal import Follow
 from sparqlive.views import Answer, Delta, Epoch, View
+
+if TYPE_CHECKING:
+    from sparqlive.sources.event_stream import follow
 
 __all__ = [
     "Answer",
@@ -41,5 +46,19 @@ __all__ = [
     "View",
     "ViewExists",
     "ViewFailed",
+    "follow",
     "open",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs an HTTP client is imported when it is used."""
+    if name != "follow":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from sparqlive.sources.event_stream import follow
+    except ModuleNotFoundError as error:
+        raise Error(
+            f"sparqlive.follow needs {error.name}, which is not installed: pip install 'sparqlive[sources]'."
+        ) from error
+    return follow

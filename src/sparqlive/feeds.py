@@ -288,7 +288,8 @@ class Feeds:
             wanted: dict[QuadIds, int] = {}
             if isinstance(outcome, Content):
                 old = set(epochs.terms.dictionary.quads(epochs.assertions.quads(source.name)))
-                new = set(matched(old, source.placed(outcome.quads)))
+                placed = source.placed(outcome.quads)
+                new = set(placed if outcome.labelled else matched(old, placed))
                 given = epochs.want(wanted, old - new, -1) + epochs.want(wanted, new - old, 1)
             else:
                 given = epochs.want(wanted, source.placed(outcome.delete), -1)

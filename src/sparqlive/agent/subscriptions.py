@@ -55,7 +55,7 @@ class _Asked:
 async def changes(agent: Agent, request: Request) -> Response:
     """The stream of a view."""
     if agent.hub.stopped:
-        raise Refused(503, "The agent is stopping.", {"Retry-After": "1"})
+        raise _stopping()
     view = agent.session.views[request.path_params["name"]]
     asked = _asked(request, view.form, agent.session.lineage)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", LINEAGE: agent.session.lineage}
@@ -66,6 +66,10 @@ async def changes(agent: Agent, request: Request) -> Response:
         channel, first = await _begun(agent, view.name, asked)
         held.callback(agent.hub.left, channel)
         return Stream(agent.settings, channel, asked.format, first, headers, held.pop_all())
+
+
+def _stopping() -> Refused:
+    return Refused(503, "The agent is stopping.", {"Retry-After": "1", "Connection": "close"})
 
 
 def _asked(request: Request, form: str, lineage: str) -> _Asked:
@@ -219,7 +223,7 @@ class Stream(Response):
 async def subscribe(agent: Agent, request: Request) -> Response:
     """A view of its own for a query."""
     if agent.hub.stopped:
-        raise Refused(503, "The agent is stopping.", {"Retry-After": "1"})
+        raise _stopping()
     query = await text_of(agent, request, "application/sparql-query")
     if agent.hub.temporary_views >= agent.settings.temporary_views:
         raise Refused(429, "There are too many temporary views.", {"Retry-After": "5"})

@@ -36,6 +36,8 @@ class Content:
 
     quads: Sequence[Quad]
     version: Version
+    labelled: bool = False
+    """Labels of blank nodes name the store's nodes: there is nothing to match."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Watcher(Protocol):
 
 # A kind is imported when it is used: what it needs need not be installed for the others.
 KINDS = {
+    "agent": "sparqlive.sources.agent:Agent",
     "endpoint": "sparqlive.sources.endpoint:Endpoint",
     "file": "sparqlive.sources.file:File",
     "ldes": "sparqlive.sources.ldes:EventStream",
