@@ -20,6 +20,7 @@ import sparqlive
 from sparqlive.agent.health import Opening
 from sparqlive.agent.serve import Door, Listening, Server, configured
 from sparqlive.agent.settings import Settings
+from tests.agent.reading import reading
 
 SPARQL = {"content-type": "application/sparql-query"}
 Start = Callable[..., tuple["subprocess.Popen[str]", str]]
@@ -77,6 +78,34 @@ def test_it_serves_until_a_signal_and_the_store_is_closed(start: Start, how: int
     with sparqlive.open(tmp_path / "store") as session:
         assert list(session.views) == ["v"]
         assert session.default_graph == "union"
+
+
+def test_streams_get_a_last_event_and_what_is_asked_is_answered(start: Start) -> None:
+    process, address = start()
+    with httpx.Client(base_url=address, timeout=20) as client:
+        until_ready(client)
+        client.put("/views/v", content="SELECT * { ?s ?p ?o }", headers=SPARQL)
+        values = " ".join(map(str, range(500)))
+        slow = (
+            f"SELECT (COUNT(*) AS ?n) {{ VALUES ?x {{{values}}} VALUES ?y {{{values}}} FILTER(?x * ?y > 7) }}"
+        )
+        answers = []
+        asking = threading.Thread(
+            target=lambda: answers.append(
+                httpx.post(f"{address}/sparql", content=slow, headers=SPARQL, timeout=20).status_code
+            )
+        )
+        with reading(client, "/views/v/changes") as reader:
+            assert reader.next().kind == "snapshot"
+            asking.start()
+            time.sleep(0.2)
+            process.send_signal(signal.SIGTERM)
+            assert reader.next().json["reason"] == "stopping"
+            with pytest.raises(StopIteration):
+                reader.next()
+        assert process.wait(12) == 0
+        asking.join()
+        assert answers == [200]
 
 
 def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -97,6 +97,26 @@ class Access:
             f"The token {token.name!r} may not do this: it takes the right {wanted}.",
             {"WWW-Authenticate": f'{_REALM}, error="insufficient_scope", scope="{right}"'},
         )
+
+    def still(self, request: Request, right: Right) -> Callable[[], bool]:
+        """For what lasts: tells, as of the last second, whether the caller still has a right."""
+        caller, view = caller_of(request), request.path_params.get("name")
+        checked = time.monotonic()
+
+        def has() -> bool:
+            nonlocal checked
+            if time.monotonic() - checked < 1:
+                return True
+            checked = time.monotonic()
+            if self._tokens is None or caller.token is None:
+                return self._tokens is None or not self._tokens.wanted
+            try:
+                token = self._tokens.all().get(caller.token.name)
+            except StoreFailed:
+                return False
+            return token is not None and token.hash == caller.token.hash and token.may(right, view)
+
+        return has
 
     def _caller(self, request: Request, right: Right) -> Caller | None:
         """None for what is open to all."""

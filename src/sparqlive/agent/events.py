@@ -18,7 +18,7 @@ from sparqlive.sparql.results import json_weighted
 from sparqlive.views import Delta, TermRow, View
 
 Format: TypeAlias = Literal["json", "patch"]
-Ending: TypeAlias = Literal["dropped", "replaced", "failed", "stopping", "behind"]
+Ending: TypeAlias = Literal["dropped", "replaced", "failed", "stopping", "behind", "revoked"]
 
 RETRY = b"retry: 1000\n\n"
 """Browsers come back after a second."""

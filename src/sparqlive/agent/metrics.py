@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from sparqlive.agent.hub import TEMPORARY
 from sparqlive.feeds import Source
 from sparqlive.session import Session
 from sparqlive.views import Epoch
@@ -47,6 +48,9 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
+        self._subscribers = Gauge(
+            "sparqlive_subscribers", "Those who follow a view.", ["view"], registry=self._registry
+        )
         ProcessCollector(registry=self._registry)
         self._registry.register(_Present(agent.session))
         agent.session.observe(self._hear)
@@ -65,8 +69,11 @@ class Metrics:
         if seconds is not None:
             self._request_seconds.labels(route).observe(seconds)
 
-    def text(self) -> bytes:
-        """All numbers; waits for the session's lock."""
+    def text(self, subscribers: Mapping[str, int]) -> bytes:
+        """All numbers, with those who follow each view; waits for the session's lock."""
+        self._subscribers.clear()
+        for view, number in subscribers.items():
+            self._subscribers.labels("temporary" if view.startswith(TEMPORARY) else view).inc(number)
         return generate_latest(self._registry)
 
 

@@ -36,6 +36,7 @@ _log = logging.getLogger("sparqlive.agent")
 
 _USER_TIMEOUT = 18  # TCP_USER_TIMEOUT of Linux
 _SILENT_MILLISECONDS = 60_000
+_LINGER_SECONDS = 1.0
 
 OpenStore = Callable[[Opening], Session]
 
@@ -150,7 +151,9 @@ def _protocol(header_seconds: float) -> type[H11Protocol]:
         def on_response_complete(self) -> None:
             super().on_response_complete()
             self._head_due.cancel()
-            self._head_due = self.loop.call_later(header_seconds + self.timeout_keep_alive, self._give_up)
+            # A body that nobody reads is thrown away for a moment, so that its sender can see the answer.
+            patience = _LINGER_SECONDS if self.cycle.more_body else header_seconds + self.timeout_keep_alive
+            self._head_due = self.loop.call_later(patience, self._give_up)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._head_due.cancel()

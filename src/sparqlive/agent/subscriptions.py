@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import cast
@@ -65,7 +65,8 @@ async def changes(agent: Agent, request: Request) -> Response:
         held.enter_context(agent.access.subscription(request))
         channel, first = await _begun(agent, view.name, asked)
         held.callback(agent.hub.left, channel)
-        return Stream(agent.settings, channel, asked.format, first, headers, held.pop_all())
+        still = agent.access.still(request, "read:view")
+        return Stream(agent.settings, channel, asked.format, first, headers, still, held.pop_all())
 
 
 def _stopping() -> Refused:
@@ -122,6 +123,7 @@ class Stream(Response):
         format_: Format,
         first: Step,
         headers: Mapping[str, str],
+        still: Callable[[], bool],
         held: ExitStack,
     ) -> None:
         self.status_code = 200
@@ -131,6 +133,7 @@ class Stream(Response):
         self.init_headers(headers)
         del self.headers["content-length"]
         self._settings = settings
+        self._still = still
         self._held = held
         self._channel = channel
         self._format = format_
@@ -192,6 +195,8 @@ class Stream(Response):
                     break
                 if channel.ending is not None:
                     return channel.ending
+                if not self._still():
+                    return "revoked"
                 if time.monotonic() - self._sent >= interval:
                     self._position = max(self._position, channel.quiet_until)
                     data = events.progress(self._position)
@@ -213,6 +218,7 @@ class Stream(Response):
             "replaced": f"View {view.name!r} was replaced by another query: subscribe again.",
             "failed": view.failure or "",
             "stopping": "The agent is stopping: come back later, and go on from the last id.",
+            "revoked": "The right to read this view was taken back.",
             "behind": "This reader is too far behind: come back, and go on from the last id.",
         }[ending]
         async with asyncio.timeout(self._settings.stall_seconds):
