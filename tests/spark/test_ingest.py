@@ -287,6 +287,15 @@ def test_triple_terms_and_broken_files_are_refused(spark: SparkSession, tmp_path
     (tmp_path / "a.nt").write_text(_line(1) + "<a:s> <a:p> <<( <a:s> <a:p> <a:o> )>> .\n")
     with pytest.raises(sparqlive.InvalidChange, match=r"a\.nt, line 2: .*triple terms"):
         ingest(spark, tmp_path / "a.nt", None, tmp_path / "out")
+    deep = "<a:s> <a:p> " + "<<( <a:s> <a:p> " * 100_000  # it would end a worker
+    for name, text, said in (
+        ("deep.nt", deep, "line 2: .*triple terms"),
+        ("deep.ttl", deep, "triple terms"),
+        ("deep.jsonld", '{"a:p":' * 10_000, "nested more than 1,000 levels"),
+    ):
+        (tmp_path / name).write_text((_line(1) if name != "deep.jsonld" else "") + text)
+        with pytest.raises(sparqlive.InvalidChange, match=said):
+            ingest(spark, tmp_path / name, None, tmp_path / "out")
     (tmp_path / "b.nt.gz").write_bytes(gzip.compress(_line(1).encode() * 100)[:-10])
     for choice in ("fail", "skip"):
         with pytest.raises(sparqlive.Error, match=r"b\.nt\.gz: cannot be read"):

@@ -27,6 +27,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
 
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as ChangesSyntaxError
+from sparqlive.rdf.guard import has_too_many_triple_terms
 from sparqlive.rdf.read import check_quad
 
 ENDINGS = (".changes", ".rdfp")
@@ -279,8 +280,11 @@ class _Gathering:
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
+        statements = "\n".join(statement for _, _, statement in waiting)
         try:
-            quads = list(parse("\n".join(statement for _, _, statement in waiting), RdfFormat.N_QUADS))
+            quads = (
+                [] if has_too_many_triple_terms(statements) else list(parse(statements, RdfFormat.N_QUADS))
+            )
         except SyntaxError:
             quads = []
         if len(quads) != len(waiting):  # one of them is malformed: find it
@@ -289,6 +293,11 @@ class _Gathering:
             self._words[self._checked(quad, line)] = weight
 
     def _statement(self, line: int, statement: str) -> Quad:
+        if has_too_many_triple_terms(statement):
+            raise InvalidChange(
+                f"{self.name}, line {line}: {_shown(statement)} has triple terms: RDF 1.2 triple terms are "
+                f"not supported yet."
+            )
         try:
             quads: list[Quad] = list(parse(statement, RdfFormat.N_QUADS))
         except SyntaxError as error:

@@ -19,6 +19,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFor
 
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
+from sparqlive.rdf.guard import has_too_many_triple_terms, parse_guarded
 
 
 def _open_zstd(file: Path, _mode: str) -> Any:
@@ -70,7 +71,7 @@ def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
     try:
         with cast("IO[bytes]", opener(file, "rb")) as stream:
             base = file.resolve().as_uri()
-            for quad in parse(stream, syntax, base_iri=base, rename_blank_nodes=True):
+            for quad in parse_guarded(stream, syntax, base, rename_blank_nodes=True):
                 yield check_quad(quad, graph)
     except (OSError, zlib.error) as error:
         raise Error(f"{file}: cannot be read: {error}.") from error
@@ -82,6 +83,8 @@ def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
 
 def read_text(text: str) -> Iterator[Quad]:
     """The quads of N-Quads text."""
+    if has_too_many_triple_terms(text):
+        raise InvalidChange("The N-Quads text has triple terms: RDF 1.2 triple terms are not supported yet.")
     try:
         for quad in parse(text, RdfFormat.N_QUADS):
             yield check_quad(quad, None)

@@ -14,15 +14,16 @@ import json
 import re
 from collections.abc import Mapping
 from email.message import Message
+from io import BytesIO
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urljoin, urlsplit
-from xml.parsers import expat
 
-from pyoxigraph import Quad, RdfFormat, parse
+from pyoxigraph import Quad, RdfFormat
 
-from sparqlive.errors import Error
+from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
+from sparqlive.rdf.guard import check_json, parse_guarded
 from sparqlive.rdf.read import check_quad
 from sparqlive.sources.contexts import bundled
 from sparqlive.sources.network import Network, Response
@@ -35,7 +36,6 @@ MOST_QUADS = 2_000_000
 _MOST_EXPANSION = 16  # times max_bytes: what prefixes may come to when they are written out
 _DEEPEST = 200
 _MOST_CONTEXT_BYTES = 16 << 20
-_MOST_TRIPLE_TERMS = 1_000
 
 SYNTAXES = {
     "text/turtle": RdfFormat.TURTLE,
@@ -69,7 +69,6 @@ _BYTE_ORDER_MARKS = (
 )
 _XML_DECLARATION = re.compile(rb"\s*<\?xml\b([^>]*)\?>")
 _XML_ENCODING = re.compile(rb"""\bencoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
-_JSON_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?|[\[\]{}]', re.DOTALL)
 
 
 class NotRdf(Error):  # noqa: N818 - read as the answer's state
@@ -144,14 +143,12 @@ def _utf8(response: Response, syntax: RdfFormat, encoding: str | None) -> bytes:
 
 
 def _parsed(body: bytes, syntax: RdfFormat, url: str, most_text: int) -> list[Quad]:
-    if syntax is RdfFormat.RDF_XML:
-        _check_xml(body, url)
-    elif syntax is not RdfFormat.JSON_LD and body.count(b"<<") > _MOST_TRIPLE_TERMS:
-        raise Error(f"{url}: has triple terms, which are not supported yet.")  # and nested ones are dangerous
     quads: list[Quad] = []
     text = 0
     try:
-        for quad in parse(body, syntax, base_iri=url, rename_blank_nodes=True):
+        for quad in parse_guarded(
+            BytesIO(body), syntax, url, deepest=_DEEPEST, doctype=False, rename_blank_nodes=True
+        ):
             quads.append(check_quad(quad, None))
             subject, predicate, object_, _ = quad
             text += len(subject.value) + len(predicate.value) + len(object_.value)
@@ -160,6 +157,8 @@ def _parsed(body: bytes, syntax: RdfFormat, url: str, most_text: int) -> list[Qu
                     f"{url}: holds more than {MOST_QUADS:,} quads, or terms that come to more than "
                     f"max_bytes allows."
                 )
+    except InvalidChange as error:
+        raise InvalidChange(f"{url}: {error}") from error
     except SyntaxError as error:  # its message says line and column
         raise RdfSyntaxError(f"{url}: {error}") from error
     except ValueError as error:
@@ -167,54 +166,15 @@ def _parsed(body: bytes, syntax: RdfFormat, url: str, most_text: int) -> list[Qu
     return quads
 
 
-# XML
-
-
-def _check_xml(body: bytes, url: str) -> None:
-    """Refuses DOCTYPE, with it entities, and deep nesting, which takes the parser quadratic time."""
-    depth = 0
-
-    def refuse(*_: Any) -> None:
-        raise Error(f"{url}: has a DOCTYPE; documents with DOCTYPE or entities are not read.")
-
-    def start(*_: Any) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > _DEEPEST:
-            raise _too_deep(url)
-
-    def end(_: str) -> None:
-        nonlocal depth
-        depth -= 1
-
-    parser = expat.ParserCreate("utf-8")
-    parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    try:
-        parser.Parse(body, True)
-    except expat.ExpatError as error:
-        raise RdfSyntaxError(f"{url}: is not well-formed XML: {error}.") from error
-
-
-def _too_deep(url: str) -> Error:
-    return Error(f"{url}: is nested more than {_DEEPEST} levels deep.")
-
-
 # JSON-LD
 
 
 def _check_json(body: bytes, url: str) -> None:
-    """Refuses deep nesting, which takes the parser quadratic time."""
-    depth = 0
-    for token in _JSON_TOKENS.finditer(body):
-        sign = body[token.start()]
-        if sign in b"[{":
-            depth += 1
-            if depth > _DEEPEST:
-                raise _too_deep(url)
-        elif sign in b"]}":
-            depth -= 1
+    """Refuses deep nesting before anybody reads it."""
+    try:
+        check_json(body, _DEEPEST)
+    except InvalidChange as error:
+        raise Error(f"{url}: {error}") from error
 
 
 async def _with_contexts(body: bytes, url: str, network: Network) -> bytes:

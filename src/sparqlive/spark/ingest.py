@@ -33,11 +33,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 
 from pyarrow import fs
-from pyoxigraph import NamedNode, Quad, parse
+from pyoxigraph import NamedNode, Quad
 
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of
+from sparqlive.rdf.guard import parse_guarded
 from sparqlive.spark.documents import Document, Piece, absolute, find_documents, tasks_of
 from sparqlive.spark.ingest_parts import (
     Part,
@@ -310,7 +311,7 @@ class _ParseTask:
         label = numbered_labels(document.scope)
         try:
             with document.open() as stream:
-                quads = parse(stream, document.format, base_iri=document.base)
+                quads = parse_guarded(stream, document.format, document.base)
                 for batch in batches(map(_plain, quads)):
                     own.add(self.encoder.quads(batch, label))
         except SyntaxError as error:

@@ -20,6 +20,7 @@ import xxhash
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
 
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
+from sparqlive.rdf.guard import MOST_TRIPLE_TERMS
 
 Ids = npt.NDArray[np.int64]
 FaultKind = Literal_["syntax", "unsupported", "unreadable"]
@@ -312,12 +313,14 @@ def _kinds(texts: pa.StringArray) -> npt.NDArray[np.int8]:
 
 def _parsed(lines: Sequence[bytes], numbers: Ids, syntax: RdfFormat) -> tuple[list[Quad], list[Fault]]:
     """The quads of lines that need the parser; if one has a fault, line by line."""
-    try:
-        quads = list(parse(b"\n".join(lines), syntax))
-        if all(map(is_plain, quads)):
-            return quads, []
-    except SyntaxError:
-        pass
+    text = b"\n".join(lines)
+    if text.count(b"<<(") <= MOST_TRIPLE_TERMS:
+        try:
+            quads = list(parse(text, syntax))
+            if all(map(is_plain, quads)):
+                return quads, []
+        except SyntaxError:
+            pass
     quads, faults = [], []
     for line, number in zip(lines, numbers, strict=True):
         found, fault = _parsed_line(line, int(number) + 1, syntax)
@@ -329,6 +332,8 @@ def _parsed(lines: Sequence[bytes], numbers: Ids, syntax: RdfFormat) -> tuple[li
 
 def _parsed_line(line: bytes, number: int, syntax: RdfFormat) -> tuple[list[Quad], Fault | None]:
     text = line.decode(errors="replace")
+    if line.count(b"<<(") > MOST_TRIPLE_TERMS:
+        return [], Fault(number, text, TRIPLE_TERM, "unsupported")
     try:
         quads = list(parse(line, syntax))
     except SyntaxError as error:

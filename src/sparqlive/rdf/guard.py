@@ -1,0 +1,134 @@
+"""Parsing under guard: what is nested so deep that pyoxigraph cannot take it is refused.
+
+Nesting takes its parsers of RDF/XML and JSON-LD quadratic time; deeper, that of JSON-LD, and triple terms in
+any syntax, end the process (JSON-LD from about 3,000 levels, triple terms from about 15,000). Owns the
+bounds. A document is looked at as the parser asks for its bytes: it is read once, and never held whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import IO, Any, cast
+from xml.parsers import expat
+
+from pyoxigraph import Quad, RdfFormat, parse
+
+from sparqlive.errors import InvalidChange
+
+_DEEPEST = 1_000
+MOST_TRIPLE_TERMS = 2_000  # in one statement, nested or not
+_TRIPLE_TERMS = "it has triple terms: RDF 1.2 triple terms are not supported yet."
+_JSON_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:(")|(\\?))|[\[\]{}]', re.DOTALL)
+
+
+def parse_guarded(
+    stream: IO[bytes],
+    syntax: RdfFormat,
+    base_iri: str,
+    *,
+    deepest: int = _DEEPEST,
+    doctype: bool = True,
+    **options: Any,
+) -> Iterator[Quad]:
+    """The quads of a document; what is refused is an InvalidChange, without the document's name.
+
+    Without `doctype`, RDF/XML with a DOCTYPE, and with it entities, is refused too.
+    """
+    guarded = _Guarded(stream, syntax, deepest, doctype)
+    for quad in parse(cast("IO[bytes]", guarded), syntax, base_iri=base_iri, **options):
+        if guarded.triple_terms:
+            guarded.triple_terms = 0
+        yield quad
+
+
+def has_too_many_triple_terms(statements: str) -> bool:
+    """Whether one of the lines might end the process."""
+    return statements.count("<<(") > MOST_TRIPLE_TERMS and any(
+        line.count("<<(") > MOST_TRIPLE_TERMS for line in statements.split("\n")
+    )
+
+
+def check_json(body: bytes, deepest: int) -> None:
+    """Refuses JSON that is nested too deep."""
+    _json_guard(deepest)(body)
+
+
+class _Guarded:
+    """A stream whose bytes are looked at on their way to the parser."""
+
+    def __init__(self, stream: IO[bytes], syntax: RdfFormat, deepest: int, doctype: bool) -> None:
+        self.triple_terms = 0
+        """Seen since the last quad; those in literals too."""
+        self._stream = stream
+        if syntax == RdfFormat.RDF_XML:
+            self._look = _xml_guard(deepest, doctype)
+        elif syntax == RdfFormat.JSON_LD:
+            self._look = _json_guard(deepest)
+        else:
+            self._look = self._count_triple_terms
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._look(data)
+        return data
+
+    def _count_triple_terms(self, data: bytes) -> None:
+        self.triple_terms += data.count(b"<<(")  # one that is cut between two pieces may be missed
+        if self.triple_terms > MOST_TRIPLE_TERMS:
+            raise InvalidChange(_TRIPLE_TERMS)
+
+
+def _xml_guard(deepest: int, doctype: bool) -> Callable[[bytes], None]:
+    depth = 0
+
+    def refuse(*_: Any) -> None:
+        raise InvalidChange("it has a DOCTYPE; documents with DOCTYPE or entities are not read.")
+
+    def start(*_: Any) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > deepest:
+            raise _too_deep(deepest)
+
+    def end(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    if not doctype:
+        parser.StartDoctypeDeclHandler = refuse
+
+    def look(data: bytes) -> None:
+        try:
+            parser.Parse(data, not data)
+        except expat.ExpatError as error:
+            raise SyntaxError(f"this is not well-formed XML: {error}") from error
+
+    return look
+
+
+def _json_guard(deepest: int) -> Callable[[bytes], None]:
+    depth, begun = 0, b""  # the beginning of a string that goes on in the next piece
+
+    def look(data: bytes) -> None:
+        nonlocal depth, begun
+        data, begun = begun + data, b""
+        for token in _JSON_TOKENS.finditer(data):
+            sign = data[token.start()]
+            if sign in b"[{":
+                depth += 1
+                if depth > deepest:
+                    raise _too_deep(deepest)
+            elif sign in b"]}":
+                depth -= 1
+            elif token[1] is None:
+                begun = b'"' + token[2]
+
+    return look
+
+
+def _too_deep(deepest: int) -> InvalidChange:
+    return InvalidChange(f"it is nested more than {deepest:,} levels deep.")
