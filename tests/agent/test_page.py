@@ -98,6 +98,53 @@ def test_rows_enter_and_leave(page: playwright.Page, session: sparqlive.Session)
     expect(page.locator("tr.entered")).to_have_count(0)
 
 
+def test_a_large_view_is_shown_in_part(page: playwright.Page, session: sparqlive.Session) -> None:
+    session.apply(insert="\n".join(mail(f"p{number}", "x") for number in range(5000)))
+    session.view("people", PEOPLE)
+    page.get_by_role("link", name="people").click()
+    expect(page.locator(".summary")).to_have_text("300 of 5,000 rows")
+    session.apply(insert=mail("new", "y"))
+    expect(page.locator("tr.entered")).to_contain_text("y")
+    expect(page.locator(".summary")).to_have_text("300 of 5,001 rows")
+    assert page.locator("table.rows tbody tr").count() == 300
+    session.apply(delete="\n".join(mail(f"p{number}", "x") for number in range(4990)))
+    expect(page.locator(".summary")).to_have_text("11 rows")
+    expect(rows(page)).to_have_count(11)
+
+
+def test_an_order_is_kept_and_an_answer_turns(page: playwright.Page, session: sparqlive.Session) -> None:
+    session.apply(insert="\n".join(mail("ann", text) for text in "bdf"))
+    session.view("first", "SELECT ?mail { ?who <http://x/mail> ?mail } ORDER BY ?mail LIMIT 3")
+    session.view("any", "ASK { ?who <http://x/mail> 'z' }")
+    page.get_by_role("link", name="first").click()
+    expect(rows(page)).to_have_text(["b", "d", "f"])
+    session.apply(insert=mail("ann", "c"))
+    expect(rows(page)).to_have_text(["b", "+enteredc", "d"])
+    expect(rows(page)).to_have_text(["b", "c", "d"])
+    page.get_by_role("link", name="Views").first.click()
+    page.get_by_role("link", name="any").click()
+    expect(page.locator(".answer")).to_have_text("No")
+    session.apply(insert=mail("ann", "z"))
+    expect(page.locator(".answer")).to_have_text("Yes")
+
+
+def test_paused_rows_stay_and_nothing_is_missed(page: playwright.Page, session: sparqlive.Session) -> None:
+    session.apply(insert=mail("ann", "a@x"))
+    session.view("people", PEOPLE)
+    page.get_by_role("link", name="people").click()
+    expect(rows(page)).to_have_count(1)
+    page.get_by_role("button", name="Pause").click()
+    for number in range(9):
+        session.apply(insert=mail("bob", f"{number}@x"))
+    session.apply(delete=mail("ann", "a@x"))
+    expect(page.get_by_text("epoch 11")).to_be_visible()
+    expect(rows(page)).to_have_count(1)
+    page.get_by_role("button", name="Go on").click()
+    expect(rows(page)).to_have_count(9)
+    session.drop("people")
+    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("dropped")
+
+
 def test_terms_are_text(page: playwright.Page, session: sparqlive.Session) -> None:
     bad = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     session.apply(insert=mail("ann", bad))

@@ -1,18 +1,29 @@
 // A view's rows while they change: what enters and what leaves is marked for a moment.
 //
-// The page holds the first rows of a view, never all of a large one, and reads them again and again.
+// The page holds the first rows of a view, never all of a large one. It reads them as of an epoch and follows
+// exactly the changes after it, so that nothing is missed and nothing comes twice. Rows of a view with ORDER BY have
+// places that only the agent knows: their beginning is read again after a change, as long as that is cheap.
 
-import { Problem, read, viewPath } from "./agent.js";
+import { Problem, events, read, viewPath } from "./agent.js";
 import { announce, count, counted, element, setText } from "./dom.js";
+import { follow } from "./pulse.js";
 import { shortener, termElement } from "./terms.js";
 
 const SHOWN = 300;
 const MARKED = 2400; // milliseconds; the style sheet knows them too
+const TOGETHER = 120;
+const SORTED_AT_ONCE = 5000; // rows
 
 export function showRows(panel, view) {
   const live = new Live(panel, view);
-  live.begin();
-  return () => live.end();
+  // A tab that nobody looks at holds no connection: a browser has few for one host.
+  const turn = () => live.turn(!document.hidden && !live.paused);
+  document.addEventListener("visibilitychange", turn);
+  turn();
+  return () => {
+    document.removeEventListener("visibilitychange", turn);
+    live.turn(false);
+  };
 }
 
 class Live {
@@ -20,10 +31,15 @@ class Live {
     this.view = view;
     this.short = shortener(view.query);
     this.rows = new Map();
+    this.keys = new WeakMap();
     this.leaving = new Set();
+    this.changes = new Map();
     this.total = view.rows;
     this.epoch = null;
+    this.read = false;
+    this.paused = false;
     this.full = false;
+    this.control = null;
     this.draw(panel);
   }
 
@@ -53,37 +69,81 @@ class Live {
     }
   }
 
-  begin() {
+  // Begins to follow, from where it was left, or ends it.
+  turn(on) {
+    if (on === Boolean(this.control)) return;
+    if (!on) {
+      this.control.abort();
+      this.control = null;
+      this.unfollow();
+      clearTimeout(this.later);
+      this.later = undefined;
+      return;
+    }
     this.control = new AbortController();
+    this.unfollow = follow((state) => {
+      const now = state.views.find((view) => view.name === this.view.name);
+      if (now && this.total > SHOWN) this.retell(now.rows);
+    });
+    this.schedule();
     this.run(this.control.signal);
   }
 
-  end() {
-    this.control.abort();
-  }
-
   toggle() {
-    const paused = this.pause.getAttribute("aria-pressed") !== "true";
-    this.pause.setAttribute("aria-pressed", String(paused));
-    setText(this.pause, paused ? "Go on" : "Pause");
-    if (paused) this.end();
-    else this.begin();
+    this.paused = !this.paused;
+    this.pause.setAttribute("aria-pressed", String(this.paused));
+    setText(this.pause, this.paused ? "Go on" : "Pause");
+    this.turn(!this.paused);
   }
 
-  // Reads, follows, and after a failure tries again, ever more seldom.
+  // Follows, and after a failure tries again, ever more seldom.
   async run(signal) {
     for (let wait = 500; !signal.aborted; wait = Math.min(wait * 2, 15000)) {
+      this.stream = new AbortController();
       try {
-        await this.load(signal);
-        this.say("");
-        wait = 250;
+        for await (const event of this.events(signal)) {
+          wait = 500;
+          this.say("");
+          if (this.stream.signal.aborted) break;
+          if (event.name === "end" && this.ended(JSON.parse(event.data))) return;
+          if (event.name === "reset") this.readAnew();
+          else if (this.epoch === null) await this.begin(event, signal);
+          else if (event.name === "delta") this.take(JSON.parse(event.data));
+          else if (event.name === "progress") this.epoch = Number(event.id);
+        }
       } catch (error) {
         if (signal.aborted) return;
-        if (!(error instanceof Problem) && error.name !== "TypeError") throw error;
-        this.say(error instanceof Problem ? error.message : "The agent does not answer.");
+        if (error.name === "AbortError") wait = 50; // it was asked to
+        else if (!(error instanceof Problem) && error.name !== "TypeError") throw error;
+        else this.say(error instanceof Problem ? error.message : "The agent does not answer.");
       }
       await new Promise((done) => setTimeout(done, wait));
     }
+  }
+
+  events(signal) {
+    const path = viewPath(this.view.name, "/changes?snapshot=false");
+    return events(path, { since: this.epoch ?? undefined, signal: AbortSignal.any([signal, this.stream.signal]) });
+  }
+
+  // A stream begins by saying which epoch its changes follow on. The rows are read once it is open; if they are
+  // of a later epoch already, they are followed from there.
+  async begin(event, signal) {
+    await this.load(signal);
+    if (Number(event.id) !== this.epoch) this.stream.abort();
+  }
+
+  // What was followed cannot be gone on with.
+  readAnew() {
+    this.epoch = null;
+    this.stream.abort();
+  }
+
+  // Whether the stream has ended for good.
+  ended({ reason, detail }) {
+    if (reason === "replaced") dispatchEvent(new Event("hashchange")); // another query: the place is shown anew
+    else this.say(detail);
+    return ["replaced", "dropped", "failed"].includes(reason);
   }
 
   say(sentence) {
@@ -91,28 +151,32 @@ class Live {
     setText(this.problem, sentence);
   }
 
-  // The first rows as they are now; what differs from what is shown is marked, unless nothing is shown yet.
+  // The first rows as they are now. What differs from what is shown is marked, unless nothing was shown yet; of
+  // a view that is not shown whole, only what is known to have changed: other rows may just have moved.
   async load(signal) {
+    const heard = this.changes;
+    this.changes = new Map();
     const given = await read(viewPath(this.view.name, `/rows?limit=${SHOWN}`), { signal });
-    const marks = this.epoch !== null;
+    const first = !this.read;
+    const whole = given.rows <= SHOWN && this.total <= SHOWN;
+    const marked = (key, sign) => !first && (whole || heard.get(key)?.weight * sign > 0);
     this.epoch = given.epoch;
     this.total = given.rows;
+    this.read = true;
     const now = new Map();
     given.results.bindings.forEach((binding, place) => now.set(this.keyOf(binding), { binding, weight: given.weights[place] }));
     let left = 0;
-    for (const key of [...this.rows.keys()]) {
-      if (!now.has(key)) {
-        left += 1;
-        this.leave(key, marks);
-      }
+    for (const key of [...this.rows.keys()].filter((key) => !now.has(key))) {
+      left += marked(key, -1);
+      this.leave(key, marked(key, -1));
     }
     let entered = 0;
     let before = null;
     for (const [key, { binding, weight }] of now) {
       let row = this.rows.get(key);
       if (!row) {
-        entered += 1;
-        row = this.enter(key, binding, marks);
+        entered += marked(key, 1);
+        row = this.enter(key, binding, marked(key, 1));
       }
       this.weigh(row, weight);
       // Rows that are leaving keep their place until they are gone.
@@ -121,11 +185,82 @@ class Live {
       if (next !== row.line) this.body.insertBefore(row.line, next);
       before = row.line;
     }
-    this.tell(marks ? entered : 0, marks ? left : 0);
+    this.tell(entered, left);
   }
 
   keyOf(binding) {
     return JSON.stringify(this.view.variables.map((name) => binding[name] ?? null));
+  }
+
+  // Whether the rows have places, or an answer, that only the agent knows.
+  get placed() {
+    return this.view.form === "ASK" || (this.view.ordered && this.total <= SORTED_AT_ONCE);
+  }
+
+  // Changes wait for a moment and are summed, so that what comes and goes at once is not shown.
+  take(delta) {
+    if (this.view.form === "ASK") this.changes.set("", null);
+    else delta.results.bindings.forEach((binding, place) => {
+      const key = this.keyOf(binding);
+      const known = this.changes.get(key) ?? { binding, weight: 0 };
+      known.weight += delta.weights[place];
+      if (known.weight) this.changes.set(key, known);
+      else this.changes.delete(key);
+    });
+    this.epoch = delta.epoch;
+    this.schedule();
+  }
+
+  schedule() {
+    if (!this.changes.size || this.epoch === null) return; // what is about to be read holds them
+    const { signal } = this.control;
+    this.later ??= setTimeout(async () => {
+      try {
+        await this.show(signal);
+      } catch (error) {
+        if (error.name !== "AbortError") this.say(error.message);
+      }
+      if (signal.aborted) return;
+      this.later = undefined;
+      this.schedule();
+    }, TOGETHER);
+  }
+
+  async show(signal) {
+    if (this.placed) return this.load(signal);
+    if (this.changes.size > SHOWN) return this.readAnew();
+    const complete = this.total <= SHOWN;
+    let entered = 0;
+    let left = 0;
+    for (const [key, { binding, weight }] of this.changes) {
+      const row = this.rows.get(key);
+      if (row) {
+        this.weigh(row, row.weight + weight);
+        if (row.weight <= 0) {
+          left += 1;
+          this.leave(key, true);
+        }
+      } else if (weight > 0) {
+        entered += 1;
+        const made = this.enter(key, binding, true);
+        this.weigh(made, weight);
+        this.body.prepend(made.line);
+      } else left += 1;
+    }
+    this.changes.clear();
+    if (complete) this.total = this.rows.size;
+    this.trim();
+    if (this.rows.size < Math.min(SHOWN / 2, this.total)) this.readAnew();
+    this.tell(entered, left);
+  }
+
+  // Of more rows than are shown, those at the end go.
+  trim() {
+    const lines = [...this.body.children].filter((line) => !this.leaving.has(line));
+    for (const line of lines.slice(SHOWN)) {
+      this.rows.delete(this.keys.get(line));
+      line.remove();
+    }
   }
 
   enter(key, binding, marked) {
@@ -134,6 +269,7 @@ class Live {
     const times = element("td", { class: "times" });
     const row = { binding, weight: 0, times, cells, line: element("tr", {}, mark, ...cells, times) };
     this.rows.set(key, row);
+    this.keys.set(row.line, key);
     if (marked) this.mark(row.line, mark, "entered", "+", "entered");
     return row;
   }
@@ -173,9 +309,14 @@ class Live {
     }
   }
 
-  tell(entered, left) {
+  retell(total) {
+    this.total = total;
     const shown = this.rows.size;
-    setText(this.summary, shown < this.total ? `${count(shown)} of ${counted(this.total, "row")}` : counted(this.total, "row"));
+    setText(this.summary, shown < total ? `${count(shown)} of ${counted(total, "row")}` : counted(total, "row"));
+  }
+
+  tell(entered, left) {
+    this.retell(this.total);
     if (this.view.form === "ASK") setText(this.answer, this.total ? "Yes" : "No");
     if (!entered && !left) return;
     this.recent.replaceChildren(
