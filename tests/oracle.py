@@ -10,7 +10,8 @@ Not to be trusted, and how the tests live with it:
 - `GRAPH ?g` around anything but a basic graph pattern: tests give the oracle the union over the graph names
   that the specification defines it by (`graph_union`); fixtures have an `equivalent` query.
 - Alternatives in paths: it removes duplicates of `(:p|:q)`, which are a bag (§18.4). Zero-length paths with a
-  constant end that the graph does not hold: it gives nothing instead of the constant.
+  constant end that the graph does not hold: it gives nothing instead of the constant; so in EXISTS, where a
+  term stands in place of an outer variable.
 - Negated property sets when both ends are bound already: it counts one where each triple counts (§18.4).
 - `<` and `>` between IRIs, which are errors (§17.3): it answers them.
 - COUNT(DISTINCT *) over a path: it counts the nodes between as if they were variables of the solution.

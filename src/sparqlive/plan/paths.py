@@ -65,7 +65,7 @@ class Paths:
         """Any number of steps, at least one unless `from_zero`; no steps are steps from a node to itself."""
         if start == end and isinstance(start, Var):
             if from_zero:  # every node is joined with itself
-                return op.Nodes(scope.graph, start)
+                return scope.nodes(start, (start,))
             other = self._fresh("end")
             pairs = self._closure(start, step, other, (start, other, *scope.hidden), scope, from_zero)
             return op.Project(op.Filter(al.Call("SAMETERM", (start, other)), pairs), columns)
@@ -77,14 +77,14 @@ class Paths:
             if terms:
                 nowhere = scope.in_graph(op.Table((at, to), tuple((term, term) for term in terms)))
             else:
-                nowhere = op.Extend(op.Nodes(scope.graph, at), to, at)
+                nowhere = op.Extend(scope.nodes(at, (start, end)), to, at)
             steps = op.Union((_with_columns(nowhere, ends), steps))
         return op.Closure(steps, scope.hidden, start, end)
 
     def _zero_length(self, start: al.VarOrTerm, end: al.VarOrTerm, scope: Scope) -> op.Operator:
         """§18.4: a term matches itself, also where the graph has no such node."""
         if isinstance(start, Var) and isinstance(end, Var):
-            nodes = op.Nodes(scope.graph, start)
+            nodes = scope.nodes(start, (start, end))
             return nodes if start == end else op.Extend(nodes, end, start)
         if isinstance(start, Var):
             assert not isinstance(end, Var)

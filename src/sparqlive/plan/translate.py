@@ -253,7 +253,7 @@ class _Translator:
         body reads one where a key does not reach: in a filter, or under an OPTIONAL or MINUS that does not
         always bind it. Such variables are passed into every leaf, with the distinct values they have.
         """
-        right = self._pattern(body, replace(scope, passed=()))
+        right = self._pattern(body, replace(scope, passed=(), outer=left))
         read = variables_in(body)
         lost = [v for v in left.variables if v in read and v not in pushable(right)]
         if not lost:
