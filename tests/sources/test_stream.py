@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -13,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyoxigraph import NamedNode
 
 import sparqlive
 from sparqlive.feeds import Source
-from sparqlive.sources import stream
+from sparqlive.sources import Changes, Outcome, stream
 from tests.sources.server import Handler, Site
 from tests.sources.test_file import wait_until
 
@@ -214,6 +217,60 @@ def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
 # Going on
 
 
+@given(st.data(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_in_whatever_pieces_it_comes(data: st.DataObject, patch: bool) -> None:
+    """Cut anywhere, quiet anywhere, begun again anywhere: the same changes, and transactions whole."""
+    rows = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=4)
+    text, expected = "", []
+    for number, batch in enumerate(data.draw(st.lists(rows, max_size=6))):
+        signs = ("A", "D") if patch else ("+", "-")
+        lines_ = [line(signs[0 if adds else 1], value) for adds, value in batch]
+        aborted = patch and data.draw(st.booleans())
+        text += transaction(*lines_, end="TA" if aborted else "TC") if patch else "@\n" + "".join(lines_)
+        text += data.draw(st.sampled_from(["", "\n", "# said\n"]))
+        if not aborted:
+            expected.append((number, batch))
+    body = text.encode()
+
+    async def read() -> list[Changes]:
+        reported: list[Changes] = []
+
+        async def report(outcome: Outcome) -> None:
+            assert isinstance(outcome, Changes)
+            reported.append(outcome)
+
+        place, at = stream._Place(), 0
+        tail = b""
+        while True:
+            batches = stream._Batches("x", place, tail, report, 10_000)
+            while at < len(body):
+                end = data.draw(st.integers(at + 1, len(body)))
+                await batches.take(body[at:end])
+                at = end
+                happens = data.draw(st.sampled_from(["more", "quiet", "crash"]))
+                if happens == "quiet":
+                    await batches.pause()
+                elif happens == "crash":
+                    break
+            else:
+                await batches.end()
+                return reported
+            place = batches.place
+            at, tail = place.offset, body[place.offset - place.overlap : place.offset]
+            assert place.follows(tail)
+            assert place.line == body[: place.offset].count(b"\n")
+
+    reported = asyncio.run(read())
+    found: dict[str, bool] = {}
+    for changes in reported:
+        for quads, adds in ((changes.delete, False), (changes.insert, True)):
+            found.update((quad.object.value, adds) for quad in quads)
+    assert found == {f"a:{value}": adds for _, batch in expected for adds, value in batch}
+    if patch:
+        assert len(reported) == len(expected)
+
+
 def test_a_store_goes_on_from_the_batch_that_it_has(tmp_path: Path) -> None:
     """A batch that adds what an earlier one took away shows whether something is read twice."""
     file = tmp_path / "feed.changes"
@@ -279,6 +336,8 @@ def test_a_file_that_is_rotated_while_it_is_watched(tmp_path: Path) -> None:
             old.flush()
             source.refresh()
             assert objects(session) == {"1", "2"}, "one that was moved away may still grow"
+            file.touch()
+            source.refresh()
             old.write("@\n" + line("+", 3))
         file.write_text("@\n" + line("+", 4))
         wait_until(lambda: objects(session) == {"1", "2", "3", "4"})

@@ -120,7 +120,7 @@ class Mqtt:
         self, client: _Client, state: dict[str, Any], report: Report, wake: asyncio.Event
     ) -> None:
         warning = None  # until a message comes
-        if state.get("subscribed") and not client.session_present:
+        if state.get("subscribed") and self._session_seconds and not client.session_present:
             warning = (
                 f"{self._address}: the broker does not have the session any more in which it kept messages "
                 f"for this source: what was published while there was no connection is lost."

@@ -98,8 +98,8 @@ class _Batches:
         self._searched = 0  # so many bytes of the buffer have no end of a line
         self._tail = bytearray(tail)
         self._offset = self._begin = place.offset  # of the next line; of the batch under way
-        self._begin_line = place.line
-        self._began = 0.0
+        self._begin_line = self._timed_line = place.line
+        self._began = 0.0  # when the first line of the batch was there
 
     async def take(self, piece: bytes) -> None:
         """Reports the batches that end in these bytes."""
@@ -110,9 +110,9 @@ class _Batches:
                 break
             await self._hand_over(changes)
         now = asyncio.get_running_loop().time()
-        if not self._reader.started or self._reader.marked:
-            self._began = now
-        elif now - self._began >= _MOST_UNMARKED_SECONDS:
+        if self._begin_line != self._timed_line or not self._reader.started:
+            self._timed_line, self._began = self._begin_line, now
+        elif not self._reader.marked and now - self._began >= _MOST_UNMARKED_SECONDS:
             await self.pause()
 
     async def pause(self) -> None:
@@ -253,8 +253,9 @@ def _another(name: str, place: _Place) -> Error:
 class GrowingFile:
     """A file that others append to.
 
-    When another file is put in its place, the old one is read to its end first, and then the new one from its
-    beginning. A file that was cut, or replaced while nobody watched, is handled as `when_replaced` says.
+    When another file is put in its place, and has something in it, the old one has got all that it gets: it
+    is read to its end, and then the new one from its beginning. A file that was cut, or replaced while nobody
+    watched, is handled as `when_replaced` says.
     """
 
     def __init__(
@@ -283,7 +284,7 @@ class GrowingFile:
                     file, tail = await asyncio.to_thread(self._opened, place)
                     with file:
                         batches = _Batches(str(self._path), place, tail, report, self._max_bytes)
-                        pieces = self._pieces(file, grown)
+                        pieces = self._pieces(file, tail, grown)
                         await _follow(
                             pieces,
                             batches,
@@ -345,9 +346,10 @@ class GrowingFile:
             raise
         return file, before
 
-    async def _pieces(self, file: BinaryIO, grown: asyncio.Event) -> AsyncGenerator[bytes, None]:
+    async def _pieces(
+        self, file: BinaryIO, before: bytes, grown: asyncio.Event
+    ) -> AsyncGenerator[bytes, None]:
         """What the file has from here on, until another one is in its place."""
-        before = b""
         while True:
             grown.clear()
             replaced = await asyncio.to_thread(self._is_replaced, file)
@@ -370,11 +372,12 @@ class GrowingFile:
         return file.read(_PIECE_BYTES)
 
     def _is_replaced(self, file: BinaryIO) -> bool:
-        """Whether another file is at the path; one that was moved away may still grow."""
+        """Whether others write to another file at the path; one that was moved away may still grow."""
         try:
-            return not os.path.samestat(self._path.stat(), os.fstat(file.fileno()))
+            there = self._path.stat()
         except FileNotFoundError:
             return False
+        return there.st_size > 0 and not os.path.samestat(there, os.fstat(file.fileno()))
 
 
 # Standard input
