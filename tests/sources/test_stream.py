@@ -217,6 +217,7 @@ def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
 # Going on
 
 
+@pytest.mark.laws
 @given(st.data(), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_in_whatever_pieces_it_comes(data: st.DataObject, patch: bool) -> None:
