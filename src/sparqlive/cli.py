@@ -16,7 +16,7 @@ from datetime import datetime
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, TextIO, cast
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
 
 import typer
 from rich.console import Console
@@ -31,6 +31,9 @@ from sparqlive.progress import Progress, duration
 from sparqlive.rdf.changes import Batch, parse_changes, read_changes
 from sparqlive.sparql.results import json_delta, tsv_term
 from sparqlive.views import GRAPH_FORMS, Answer, Delta, Epoch, View
+
+if TYPE_CHECKING:
+    from sparqlive.sources.event_stream import Followed
 
 
 class Format(StrEnum):
@@ -342,11 +345,18 @@ def serve(
 
 @app.command()
 def watch(
-    store: Store,
-    name: Annotated[str, typer.Argument(help="The view.")],
+    name: Annotated[
+        str, typer.Argument(help="The view; of a running agent its address, http://…/views/NAME.")
+    ],
     files: Annotated[
         list[str] | None,
         typer.Argument(metavar="FILE", help="Changes to apply while watching; - for standard input."),
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="DIR", help="The store's directory, for a view's name.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="SPARQLIVE_TOKEN", help="The token for an agent that asks for one.")
     ] = None,
     since: Annotated[
         int | None, typer.Option(metavar="EPOCH", help="Start after this epoch, not with the content.")
@@ -356,20 +366,23 @@ def watch(
 ) -> None:
     """Print a view's content, then its changes while changes are applied.
 
-    One process at a time writes a store: changes come from files or standard input. To watch a running
-    pipeline, use run --show.
+    A view of an agent is followed until it is interrupted. One process at a time writes a store: for its
+    views, changes come from files or standard input. To watch a running pipeline, use run --show.
     """
+    if name.startswith(("http://", "https://")):
+        for followed in sparqlive.follow(name, since=since, token=token):
+            _print_delta(followed.variables, followed, json)
+        return
+    if store is None:
+        raise sparqlive.Error("Give the store of the view with --store, or the view's address at an agent.")
     with _open(store, default_graph) as session:
         watched = session.views[name]
-        if since is None:
-            _print_delta(watched, session.epoch, watched.weights(), True, json)
-        else:
-            for delta in watched.changes(since=since):
-                _print_delta(watched, delta.epoch, delta.weights(), delta.reset, json)
+        for delta in watched.changes(since=-1 if since is None else since):
+            _print_delta(watched.variables, delta, json)
         for _, epoch, _ in _applied(session, files or (), Strategy.auto):
             changed: Delta = epoch.deltas[name]
             if changed:
-                _print_delta(watched, epoch.number, changed.weights(), False, json)
+                _print_delta(watched.variables, changed, json)
 
 
 sources = typer.Typer(
@@ -583,13 +596,12 @@ def _signed_row(row: Sequence[Any], weight: int) -> str:
     return "\t".join([f"{weight:+d}", *map(tsv_term, row)])
 
 
-def _print_delta(
-    watched: View, epoch: int, weights: Mapping[tuple[Any, ...], int], reset: bool, as_json: bool
-) -> None:
+def _print_delta(variables: Sequence[str], delta: Delta | Followed, as_json: bool) -> None:
+    weights = delta.weights()
     if as_json:
-        sys.stdout.write(json_delta(epoch, reset, watched.variables, weights))
+        sys.stdout.write(json_delta(delta.epoch, delta.reset, variables, weights))
     else:
-        print(f"@ epoch {epoch}{', the whole content' if reset else ''}")
+        print(f"@ epoch {delta.epoch}{', the whole content' if delta.reset else ''}")
         for row, weight in weights.items():
             print(_signed_row(row, weight))
     sys.stdout.flush()

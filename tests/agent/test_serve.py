@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -17,9 +18,13 @@ import httpx
 import pytest
 
 import sparqlive
+from sparqlive.agent.access import Access
+from sparqlive.agent.agent import Agent
 from sparqlive.agent.health import Opening
 from sparqlive.agent.serve import Door, Listening, Server, configured
 from sparqlive.agent.settings import Settings
+from sparqlive.agent.tokens import Tokens
+from tests.agent.conftest import serving
 from tests.agent.reading import reading
 
 SPARQL = {"content-type": "application/sparql-query"}
@@ -220,3 +225,24 @@ def test_while_the_store_is_opened_the_agent_lives_and_is_not_ready_and_the_rest
         server.should_exit = True
         thread.join(20)
     assert not thread.is_alive()
+
+
+def test_a_view_of_an_agent_is_watched(session: sparqlive.Session, tmp_path: Path) -> None:
+    session.view("v", "SELECT ?o { <http://x/a> <http://x/p> ?o }")
+    _, secret = Tokens(tmp_path).create(["read:view=v"])
+    with serving(Agent(session, Settings(), Access(tmp_path))) as address:
+        command = [sys.executable, "-m", "sparqlive", "watch", f"{address}/views/v"]
+        environment = {**os.environ, "SPARQLIVE_TOKEN": secret}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as watching:
+            assert watching.stdout is not None
+            assert watching.stdout.readline() == "@ epoch 0, the whole content\n"
+            session.apply(insert='<http://x/a> <http://x/p> "1" .')
+            assert watching.stdout.readline() == "@ epoch 1\n"
+            assert watching.stdout.readline() == '+1\t"1"\n'
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(20) == 130
+        refused = subprocess.run(
+            [*command, "--token", "wrong"], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert refused.returncode == 1
+    assert "does not know this token" in refused.stderr
