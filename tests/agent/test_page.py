@@ -7,11 +7,15 @@ request to another host.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import sparqlive
+from sparqlive.agent.access import Access
 from sparqlive.agent.agent import Agent
+from sparqlive.agent.settings import Settings
+from sparqlive.agent.tokens import Tokens
 from tests.agent.conftest import serving
 from tests.peers import chromium
 
@@ -195,6 +199,48 @@ def test_what_went_wrong_is_said_in_the_agents_sentence(
         page.goto(f"{address}/#/views/nothing")
         expect(problem).to_contain_text("nothing")
     assert not session.views
+
+
+def test_a_token_is_asked_for_and_used(
+    browser: playwright.Browser, session: sparqlive.Session, tmp_path: Path
+) -> None:
+    session.apply(insert=mail("ann", "a@x"))
+    session.view("people", PEOPLE)
+    _, secret = Tokens(tmp_path).create(["read"])
+    with serving(Agent(session, Settings(), Access(tmp_path))) as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        field = page.get_by_label("Token", exact=True)
+        expect(field).to_be_focused()
+        expect(page.get_by_role("dialog")).to_contain_text("This takes a token")
+        field.fill(secret)
+        field.press("Enter")
+        page.get_by_role("link", name="people").click()
+        expect(rows(page)).to_have_count(1)
+        session.apply(insert=mail("bob", "b@x"))
+        expect(rows(page)).to_have_count(2)
+        page.get_by_role("link", name="Query", exact=True).first.click()
+        page.get_by_label("Keep it as view").fill("v")
+        page.get_by_role("button", name="Register").click()
+        expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("takes the right admin")
+        assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+
+
+def test_sources_and_epochs(page: playwright.Page, session: sparqlive.Session, tmp_path: Path) -> None:
+    session.view("people", PEOPLE)
+    (tmp_path / "some.nt").write_text(mail("ann", "a@x"))
+    session.source("file", str(tmp_path / "some.nt"), name="some")
+    session.source("file", str(tmp_path / "none.nt"), name="none")
+    page.get_by_role("link", name="Sources").click()
+    expect(page.get_by_role("row", name="some")).to_contain_text("watched")
+    expect(page.get_by_role("row", name="none")).to_contain_text("none.nt")
+    session.apply(insert=mail("bob", "b@x"), strategy="rebuild")
+    page.get_by_role("link", name="Epochs").click()
+    line = page.locator("table.epochs tbody tr").first
+    expect(line).to_contain_text("rebuild was asked for.")
+    expect(line).to_contain_text("people 1")
+    expect(page.locator(".plot .mark-rebuild").last).to_be_visible()
+    expect(page.get_by_role("img", name="Latency of")).to_be_visible()
 
 
 def test_the_plan_is_a_picture_with_rules_and_times(

@@ -79,8 +79,8 @@ follow((state) => {
   const connection = byId("connection");
   connection.classList.toggle("good", !state.problem && state.now > 0);
   connection.classList.toggle("bad", Boolean(state.problem));
-  const words = state.problem || (state.now ? `epoch ${count(state.epoch)}` : "connecting …");
-  setText(byId("now"), words);
+  const trouble = { 0: "no answer", 401: "token needed", 403: "token with few rights" }[state.status] ?? "trouble";
+  setText(byId("now"), state.problem ? trouble : state.now ? `epoch ${count(state.epoch)}` : "connecting …");
 });
 go();
 look();

@@ -4,11 +4,11 @@ import { clock, count, element, seconds, setText, shape } from "./dom.js";
 import { follow, percentile } from "./pulse.js";
 
 const LISTED = 60;
-const PLOT = { width: 1200, height: 220, left: 64, right: 12, top: 10, bottom: 26 };
+const PLOT = { height: 220, left: 64, right: 4, top: 10, bottom: 26 };
 const STRATEGIES = ["live", "spark", "rebuild"];
 
 export function showEpochs(main) {
-  const drawing = shape("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, role: "img" });
+  const drawing = shape("svg", { height: PLOT.height, role: "img" });
   const words = element("span", { class: "hint" });
   const body = element("tbody");
   const none = element("div", { class: "empty" }, element("h2", {}, "No epoch yet"), element("p", {}, "Each batch of changes that is committed makes one."));
@@ -91,7 +91,9 @@ function drawPlot(drawing, epochs, words) {
   const took = epochs.map((entry) => Math.max(1e-7, entry.seconds));
   const low = Math.floor(Math.log10(Math.min(...took)));
   const high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...took))));
-  const { width, height, left, right, top, bottom } = PLOT;
+  const { height, left, right, top, bottom } = PLOT;
+  const width = Math.max(280, drawing.clientWidth);
+  drawing.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const x = (place) => left + 8 + ((width - left - right - 16) * place) / Math.max(1, epochs.length - 1);
   const y = (number) => top + ((height - top - bottom) * (high - Math.log10(number))) / (high - low);
   const parts = [];

@@ -58,7 +58,7 @@ export function drawPlan(place, plan, query) {
   });
   const sans = getComputedStyle(document.body).fontFamily;
   const boxes = new Map();
-  const root = arrange(plan.root, null, shortened, sans, boxes);
+  const root = arrange(plan.root, null, shortened, sans, plan.costs !== null, boxes);
   const { width, height } = layOut(root);
 
   const rules = new Map();
@@ -75,7 +75,7 @@ export function drawPlan(place, plan, query) {
   picture.append(edges);
   for (const box of boxes.values()) {
     if (box.parent) edges.append((box.edge = edge(box)));
-    picture.append(drawBox(box, () => select(box, false)));
+    picture.append(drawBox(box, plan.costs !== null, () => select(box, false)));
   }
   const costs = element("tbody");
   const measured = element("div", { class: "measured" });
@@ -99,7 +99,7 @@ export function drawPlan(place, plan, query) {
   function update(now) {
     const byNumber = new Map(steps(now.root).map((step) => [step.number, step]));
     for (const box of boxes.values()) box.step = byNumber.get(box.step.number) ?? box.step;
-    drawCosts(now.costs, boxes, measured, costs);
+    drawCosts(now, boxes, measured, costs);
   }
   update(plan);
   return { signature: signature(plan.root), update };
@@ -107,12 +107,12 @@ export function drawPlan(place, plan, query) {
 
 // Places
 
-function arrange(step, parent, shortened, sans, boxes) {
+function arrange(step, parent, shortened, sans, timed, boxes) {
   const box = { step, parent, x: 0, y: 0 };
   boxes.set(step.number, box);
   box.lines = wrapped(labelOf(step, shortened), `13.5px ${sans}`, WIDTH - 2 * PAD);
-  box.height = PAD + LINE + 3 + box.lines.length * LINE + (step.stored.length ? 32 : 16) + PAD - 2;
-  box.children = step.inputs.map((input) => arrange(input, box, shortened, sans, boxes));
+  box.height = PAD + LINE + 3 + box.lines.length * LINE + (step.stored.length ? 16 : 0) + (timed ? 16 : 0) + PAD - 2;
+  box.children = step.inputs.map((input) => arrange(input, box, shortened, sans, timed, boxes));
   return box;
 }
 
@@ -188,11 +188,11 @@ function edge(box) {
   return shape("path", { d: `M${x1} ${y1} C${x1} ${middle} ${x2} ${y2 + GAP.y / 2} ${x2} ${y2}`, "stroke-width": 1.5 });
 }
 
-function drawBox(box, select) {
+function drawBox(box, timed, select) {
   const { step } = box;
   const text = (line, y, attributes) => shape("text", { x: PAD, y, ...attributes }, line);
   const stored = step.stored.length > 0;
-  box.size = text("", box.height - 27, { class: "size" });
+  box.size = text("", box.height - (timed ? 27 : 11), { class: "size" });
   box.time = text("", box.height - 11, { class: "time" });
   box.share = shape("rect", { class: "share", x: 0, y: box.height - 4, width: 0, height: 4 });
   box.title = shape("title", {}, step.words);
@@ -235,7 +235,7 @@ function formula(text) {
 
 // Numbers
 
-function drawCosts(costs, boxes, measured, body) {
+function drawCosts({ costs, epoch }, boxes, measured, body) {
   const given = costs ?? [];
   const total = given.reduce((sum, cost) => sum + cost.seconds, 0);
   const through = new Map([...boxes.keys()].map((number) => [number, 0]));
@@ -262,7 +262,8 @@ function drawCosts(costs, boxes, measured, body) {
     box.group.setAttribute("aria-label", words.join("; "));
   }
   if (costs === null) {
-    measured.replaceChildren();
+    const why = "This view is carried together with others of its shape, or in parts that share no variable: what it takes is not measured by itself.";
+    measured.replaceChildren(...(epoch === undefined ? [] : [element("p", { class: "hint" }, why)]));
     return;
   }
   if (!body.isConnected) {

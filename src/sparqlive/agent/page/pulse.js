@@ -6,7 +6,7 @@ const EVERY = 1500;
 const MOST_EPOCHS = 500;
 export const RATE_SECONDS = 60;
 
-export const state = { epoch: 0, now: 0, views: [], epochs: [], problem: "" };
+export const state = { epoch: 0, now: 0, views: [], epochs: [], problem: "", status: 200 };
 const listeners = new Set();
 let timer = 0;
 
@@ -29,9 +29,11 @@ export async function look() {
     state.now = epochs.time;
     state.views = views.views;
     state.problem = "";
+    state.status = 200;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     state.problem = error.message;
+    state.status = error.status;
   } finally {
     timer = setTimeout(look, document.hidden ? EVERY * 20 : EVERY);
   }

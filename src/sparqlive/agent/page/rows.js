@@ -14,8 +14,9 @@ const MARKED = 2400; // milliseconds; the style sheet knows them too
 const TOGETHER = 120;
 const SORTED_AT_ONCE = 5000; // rows
 
-export function showRows(panel, view) {
-  const live = new Live(panel, view);
+// `told` hears how many rows there are.
+export function showRows(panel, view, told) {
+  const live = new Live(panel, view, told);
   // A tab that nobody looks at holds no connection: a browser has few for one host.
   const turn = () => live.turn(!document.hidden && !live.paused);
   document.addEventListener("visibilitychange", turn);
@@ -27,8 +28,9 @@ export function showRows(panel, view) {
 }
 
 class Live {
-  constructor(panel, view) {
+  constructor(panel, view, told) {
     this.view = view;
+    this.told = told;
     this.short = shortener(view.query);
     this.rows = new Map();
     this.keys = new WeakMap();
@@ -311,6 +313,7 @@ class Live {
 
   retell(total) {
     this.total = total;
+    this.told(total);
     const shown = this.rows.size;
     setText(this.summary, shown < total ? `${count(shown)} of ${counted(total, "row")}` : counted(total, "row"));
   }

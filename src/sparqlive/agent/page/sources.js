@@ -50,8 +50,8 @@ function lineOf(source, now) {
   return element("tr", {},
     element("th", { scope: "row" }, source.name),
     element("td", {}, source.kind),
-    element("td", { class: "wide" }, source.address),
+    element("td", { class: "wide long" }, source.address),
     element("td", { class: "number" }, count(source.quads)),
     element("td", {}, seen),
-    element("td", {}, state));
+    element("td", { class: "long" }, state));
 }

@@ -40,7 +40,7 @@ export function showView(main, name, tab) {
     }
     if (gone) return;
     setText(form, view.form);
-    if (chosen === "rows") end = showRows(panel, view);
+    if (chosen === "rows") end = showRows(panel, view, (rows) => setText(fact.Rows, count(rows)));
     else if (chosen === "plan") end = showPlan(panel, viewPath(name, "/plan"), view.query);
     else end = showText(panel, view);
   };
@@ -53,7 +53,7 @@ export function showView(main, name, tab) {
   const unfollow = follow((state) => {
     const view = state.views.find((one) => one.name === name);
     if (!view) return;
-    setText(fact.Rows, count(view.rows));
+    if (chosen !== "rows") setText(fact.Rows, count(view.rows));
     const recent = lately((entry) => entry.rows[name] ?? 0).reduce((sum, number) => sum + number, 0);
     setText(fact.Changes, rate(recent / RATE_SECONDS));
     setText(fact.Lag, lagOf(view, state));
