@@ -23,7 +23,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 expect.set_options(timeout=60_000)  # what is there is seen at once; a busy machine takes its time
 
-_OPTIONS = [
+OPTIONS = [
     "--no-sandbox",
     "--disable-gpu",
     "--no-first-run",
@@ -39,7 +39,7 @@ PEOPLE = "SELECT ?who ?mail { ?who <http://x/mail> ?mail }"
 def browser() -> Iterator[playwright.Browser]:
     command = chromium()
     with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=command, args=_OPTIONS)
+        started = running.chromium.launch(executable_path=command, args=OPTIONS)
         yield started
         started.close()
 

@@ -254,7 +254,8 @@ function drawCosts({ costs, epoch }, boxes, measured, body) {
     const spent = mine.reduce((sum, cost) => sum + cost.seconds, 0);
     box.share.setAttribute("width", total ? (WIDTH * spent) / total : 0);
     const over = through.get(number);
-    setText(box.time, mine.length ? `${percent(spent)} of the time, ${seconds(spent)}` : over && box.parent ? `${percent(over)} comes through` : "");
+    const here = mine.length ? `${percent(spent)} of the time, ${seconds(spent)}` : over ? `${percent(over)} comes through` : "";
+    setText(box.time, box.parent || !total ? here : `${here && `${here}; `}${seconds(total)} in all`);
     box.edge?.setAttribute("stroke-width", (1.5 + (total ? (7 * over) / total : 0)).toFixed(2));
     const stored = step.stored.map((kept) => `stores ${kept.what}${kept.rows === null ? "" : `, ${counted(kept.rows, "row")}, ${bytes(kept.bytes)}`}`);
     const words = [`${step.name}: ${step.words}`, `gives ${step.variables.join(" ") || "no variable"}`, ...stored, ...(mine.length ? [`${percent(spent)} of the time`] : [])];
