@@ -18,15 +18,17 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sparqlive.deferred import Deferred, Refresh, gathered_name
-from sparqlive.errors import StoreFailed
+from sparqlive.errors import InvalidChange, StoreFailed
 from sparqlive.live.keeper import Content, Product
 from sparqlive.live.quads import Change, Quads
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.store.catalog import Durability, Poller
+from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
+from sparqlive.store.catalog import Durability, Poller, RunFile
 from sparqlive.store.compaction import QUADS
 from sparqlive.store.compactor import Compactor
-from sparqlive.store.quad_runs import QuadRuns
+from sparqlive.store.quad_runs import QuadRuns, segments_of
+from sparqlive.store.runs import found_terms, read_terms
 from sparqlive.store.store import TERMS, Commit, Sources, Store, TermRuns
 from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Column, Run
@@ -367,6 +369,7 @@ class Persistence:
                     spark, paths, graph, target, on_error=on_error, exceptions=exceptions | taken  # type: ignore[arg-type]
                 )  # fmt: skip
             runs = self.store.written(folder, made.quad_files, made.term_files)
+            self._check_names(runs)
             self._dictionary.exceptions.update(made.exceptions)
             terms, known = self._new_terms()
             note = {"rejected": made.rejected, "seconds": dict(made.seconds)}
@@ -396,6 +399,20 @@ class Persistence:
             if other is not None and other != text:
                 taken[other] = self._dictionary.enter(other)
         return taken
+
+    def _check_names(self, runs: Iterable[RunFile]) -> None:
+        """Quads that Spark has read pass no gate: those under a name that is reserved are refused here."""
+        texts: dict[int, str] = {}
+        for run in runs:
+            if run.relation == TERMS:
+                numbers, terms = read_terms(self.store.place, run.path)
+                texts.update(found_terms(numbers, terms, PREFIXES))
+        quads = segments_of(self.store.place, (run for run in runs if run.relation == QUADS)) if texts else ()
+        for graph, predicate in (segment.key for segment in quads):
+            for number, refusal in ((graph, graph_refusal), (predicate, predicate_refusal)):
+                refused = refusal(texts[number][1:-1]) if number in texts else None
+                if refused is not None:
+                    raise InvalidChange(refused)
 
     def batch_epoch(self, batch: tuple[str, int]) -> int | None:
         return self.store.catalog.batch_epoch(*batch)

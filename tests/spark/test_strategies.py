@@ -130,6 +130,29 @@ def test_an_unknown_strategy_is_refused() -> None:
         session.apply(insert=[quad(random.Random(1))], strategy="magic")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("line", "graph"),
+    [
+        ("<urn:s> <urn:p> <view:v> <view:v> .", None),
+        ("<urn:s> <urn:p> <urn:o> <sparqlive:links> .", None),
+        ("<urn:s> <sparqlive:describedBy> <urn:o> .", None),
+        ("<urn:s> <urn:p> <urn:o> .", "view:v"),
+    ],
+)
+def test_spark_loads_nothing_under_reserved_names(
+    line: str, graph: str | None, spark: SparkSession, tmp_path: Path
+) -> None:
+    file = tmp_path / "data.nq"
+    file.write_text(f"<urn:s> <urn:p> <urn:o> <urn:g> .\n{line}\n<urn:t> <urn:p> <view:v> .\n")
+    with sparqlive.open(tmp_path / "store", spark=spark) as session:
+        with pytest.raises(sparqlive.InvalidChange, match="can be written"):
+            session.load(file, graph)
+        assert (session.epoch, len(session)) == (0, 0)
+        file.write_text("<urn:t> <urn:p> <view:v> .\n")
+        assert session.load(file).strategy == "spark"
+        assert len(session) == 1
+
+
 def test_an_empty_store_is_loaded_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     lines = [f"<urn:s{n % 50}> <urn:p{n % 3}> <urn:o{n}> ." for n in range(500)]
     lines[100] = "<urn:broken> <urn:p1> ."

@@ -19,6 +19,8 @@ LINKS = NamedNode("sparqlive:links")
 """The graph of which documents describe which resources, of views that follow links."""
 DESCRIBED_BY = NamedNode("sparqlive:describedBy")
 """The predicate of its triples: a resource, and the document that was fetched for it."""
+PREFIXES = ("<view:", "<sparqlive:")
+"""What such names begin with, as N-Triples writes them."""
 _REMEMBERED = 100_000
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparqlive.errors import StoreFailed
@@ -89,6 +90,12 @@ def read_terms(place: Place, name: str) -> tuple[Column, Any]:
             page_checksum_verification=True,
         )
         return table.column("id").to_numpy(), _one(table.column("term"))
+
+
+def found_terms(ids: Column, texts: Any, prefixes: Sequence[str]) -> dict[int, str]:
+    """Of the content of a terms file, what begins in one of some ways."""
+    begins = [pc.starts_with(texts, prefix).to_numpy(zero_copy_only=False) for prefix in prefixes]
+    return {int(ids[place]): texts[place].as_py() for place in np.flatnonzero(np.logical_or.reduce(begins))}
 
 
 def _one(column: Any) -> Any:
