@@ -415,7 +415,7 @@ def add_source(
 
 @sources.command("list")
 def list_sources(store: Store) -> None:
-    """List the sources: kind, number of quads, how long ago each was seen, version, and what went wrong.
+    """List the sources: kind, number of quads, when each was seen, version, notifications, what went wrong.
 
     Also while another process runs on the store.
     """
@@ -426,6 +426,8 @@ def list_sources(store: Store) -> None:
             seen = "not seen yet" if lag is None else f"seen {duration(lag)} ago"
             version = json_module.dumps(status["version"]) if status["version"] else "no version"
             words = [source.name, source.kind, f"{status['quads']:,} quads", seen, version]
+            if status["notifications"] is not None:
+                words.append(f"notifications: {status['notifications']}")
             if status["error"] is not None:
                 since = datetime.fromtimestamp(status["stale_since"]).astimezone().isoformat(" ", "seconds")
                 words.append(f"stale since {since}: {status['error']}")

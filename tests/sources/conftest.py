@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 
 import pytest
 
@@ -18,10 +19,29 @@ def site() -> Iterator[Site]:
         yield found
 
 
+class Pods:
+    """A Solid server that keeps all in memory, and the relay in front of it, whose addresses it has."""
+
+    def __init__(self, command: Sequence[str], relay: Relay) -> None:
+        self.relay = relay
+        self.address = f"http://localhost:{relay.port}/"
+        self.server = SolidServer(self.address)
+        self._command = command
+        self._running = ExitStack()
+
+    def start(self) -> None:
+        self._running.enter_context(solid_server(self._command, self.relay.target, self.address))
+
+    def stop(self) -> None:
+        self._running.close()
+
+
 @pytest.fixture(scope="session")
-def pods() -> Iterator[tuple[SolidServer, Relay]]:
-    """A server for all tests; its addresses are those of the relay."""
-    command, front, back = peers.solid_server(), unused_port(), unused_port()
-    address = f"http://localhost:{front}/"
-    with solid_server(command, back, address) as server, relay(front, back) as between:
-        yield server, between
+def pods() -> Iterator[Pods]:
+    """One for all tests: it takes a while to start."""
+    command = peers.solid_server()
+    with relay(unused_port(), unused_port()) as between:
+        found = Pods(command, between)
+        found.start()
+        yield found
+        found.stop()

@@ -5,42 +5,49 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import ssl
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 from urllib.parse import parse_qs
 
 import httpx
 import jwt
 import pytest
+import websockets.sync.server
 from pyoxigraph import NamedNode
+from websockets.sync.server import ServerConnection
 
 import sparqlive
-from examples.watch_party.server import Person, SolidServer, solid_server
+from examples.watch_party.server import Person
 from sparqlive.feeds import Source
-from sparqlive.sources import network
-from tests import peers
+from sparqlive.sources import network, solid_channels
+from tests.sources.conftest import Pods
 from tests.sources.relay import CHANNEL, Relay
-from tests.sources.server import Handler, Page, Site, serve, unused_port
+from tests.sources.server import Handler, Page, Site, make_certificate, serve
 from tests.sources.test_file import wait_until
 
 # Polls are never due within a test that is about notifications.
 NEVER = 100_000.0
 STREAMING, WEB_SOCKET = "StreamingHTTPChannel2023", "WebSocketChannel2023"
+SOLID, NOTIFY = "http://www.w3.org/ns/solid/terms#", "http://www.w3.org/ns/solid/notifications#"
 QUERY = "SELECT ?o { GRAPH ?g { ?s <a:p> ?o } }"
 
 
 @pytest.fixture
-def between(pods: tuple[SolidServer, Relay]) -> Iterator[Relay]:
-    yield pods[1]
-    pods[1].refused, pods[1].mute = (), False
-    pods[1].asked.clear()
+def between(pods: Pods) -> Iterator[Relay]:
+    yield pods.relay
+    pods.relay.refused, pods.relay.mute = (), False
+    pods.relay.asked.clear()
 
 
 @pytest.fixture
-def folder(pods: tuple[SolidServer, Relay], between: Relay, request: pytest.FixtureRequest) -> str:
+def folder(pods: Pods, between: Relay) -> str:
     """The address of a container of the test's own."""
-    return f"{pods[0].address}{request.node.name.partition('[')[0]}/"
+    return f"{pods.address}{token_hex(4)}/"
 
 
 def put(address: str, turtle: str, content_type: str = "text/turtle") -> None:
@@ -166,6 +173,55 @@ def test_a_channel_that_breaks_is_renewed(folder: str, between: Relay) -> None:
         wait_until(lambda: values(session) == {"3"})
 
 
+@pytest.mark.parametrize("refused", [(), ("StreamingHTTP",)])
+def test_a_channel_that_is_old_is_renewed(
+    refused: tuple[str, ...], folder: str, between: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(solid_channels, "_LONGEST_SECONDS", 0.3)
+    monkeypatch.setattr(solid_channels, "_SHORTEST_SECONDS", 0.2)
+    between.refused = refused
+    put(folder + "a.ttl", "<#s> <a:p> 1 .")
+    with sparqlive.open() as session:
+        session.view("v", QUERY)
+        source = add(session, folder + "a.ttl")
+        wait_until(lambda: sum(CHANNEL in path for path in between.asked) > 6)
+        for number in (2, 3):
+            put(folder + "a.ttl", f"<#s> <a:p> {number} .")
+            wait_until(lambda number=number: values(session) == {str(number)})
+        assert source.status()["notifications"] in (STREAMING, WEB_SOCKET)
+
+
+def test_more_notifications_than_anybody_can_follow(site: Site) -> None:
+    """Doubled, late or forged: the content is right, and the looks are bounded."""
+    asked = 0
+
+    def stream(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        for _ in range(500):
+            handler.wfile.write(b"<urn:x> a <https://www.w3.org/ns/activitystreams#Update> .\n")
+            handler.wfile.flush()
+            time.sleep(0.002)
+        time.sleep(60)
+
+    def page(handler: Handler) -> None:
+        nonlocal asked
+        asked += handler.command == "GET"
+        link = f'</stream>; rel="{SOLID}updatesViaStreamingHttp2023"'
+        Page(f"<#s> <a:p> {asked} .", headers={"Link": link}).answer(handler)
+
+    site.pages["/a"], site.pages["/stream"] = page, stream
+    with sparqlive.open() as session:
+        session.view("v", QUERY)
+        source = add(session, site.address + "/a")
+        wait_until(notified(source, STREAMING))
+        start = time.monotonic()
+        time.sleep(1.5)
+        assert 3 < asked < 2 + (time.monotonic() - start) * 21
+        source.refresh()
+        assert values(session) == {str(asked)}
+
+
 def test_without_channels_it_is_polled(site: Site) -> None:
     site.pages["/a"] = Page("<#s> <a:p> 1 .")
     with sparqlive.open() as session:
@@ -212,33 +268,31 @@ def test_a_store_goes_on_where_it_was(folder: str, tmp_path: Path) -> None:
         wait_until(lambda: values(session) == {"3"})
 
 
-def test_a_server_that_is_started_again() -> None:
-    command, port = peers.solid_server(), unused_port()
+def test_a_server_that_is_started_again(pods: Pods, folder: str) -> None:
+    put(folder + "a.ttl", "<#s> <a:p> 1 .")
     with sparqlive.open() as session:
         session.view("v", QUERY)
-        with solid_server(command, port) as server:
-            address = server.address + "a.ttl"
-            put(address, "<#s> <a:p> 1 .")
-            source = add(session, address, poll_interval_seconds=0.5)
-            wait_until(notified(source, STREAMING))
-            wait_until(lambda: values(session) == {"1"})
-        wait_until(lambda: "no connection" in (source.status()["error"] or ""))
+        source = add(session, folder + "a.ttl", poll_interval_seconds=0.5)
+        wait_until(notified(source, STREAMING))
+        wait_until(lambda: values(session) == {"1"})
+        pods.stop()
+        wait_until(lambda: source.status()["error"] is not None)
         assert values(session) == {"1"}
-        with solid_server(command, port):
-            put(address, "<#s> <a:p> 2 .")
-            source.refresh()  # otherwise it is tried again in a while
-            assert values(session) == {"2"}
-            wait_until(notified(source, STREAMING))
-            put(address, "<#s> <a:p> 3 .")
-            wait_until(lambda: values(session) == {"3"})
+        pods.start()  # with nothing of what it had
+        put(folder + "a.ttl", "<#s> <a:p> 2 .")
+        source.refresh()  # otherwise it is tried again in a while
+        assert values(session) == {"2"}
+        wait_until(notified(source, STREAMING))
+        put(folder + "a.ttl", "<#s> <a:p> 3 .")
+        wait_until(lambda: values(session) == {"3"})
 
 
 # Private pods
 
 
-@pytest.fixture(scope="session")
-def ann(pods: tuple[SolidServer, Relay]) -> Person:
-    return pods[0].person("ann")
+@pytest.fixture
+def ann(pods: Pods) -> Person:
+    return pods.server.person("ann")
 
 
 def login(person: Person, **other: Any) -> dict[str, Any]:
@@ -377,24 +431,68 @@ def test_private_addresses_are_refused(folder: str, between: Relay) -> None:
     assert not between.asked
 
 
+def storage(site: Site, service: str, channel: str, received: str) -> None:
+    """A resource, the description of its storage, and a subscription service that gives one channel."""
+    link = f'</d>; rel="{SOLID}storageDescription"'
+    site.pages["/a"] = Page("<#s> <a:p> 1 .", headers={"Link": link})
+    site.pages["/d"] = Page(
+        f"<> <{NOTIFY}subscription> <{service}> . <{service}> <{NOTIFY}channelType> <{NOTIFY}{channel}> ."
+    )
+    site.pages["/subscribe"] = Page(json.dumps({"receiveFrom": received}), "application/ld+json")
+
+
+def test_web_sockets_with_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, key = make_certificate(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    for module in (network, solid_channels):
+        monkeypatch.setattr(module, "tls_context", lambda: ssl.create_default_context(cafile=certificate))
+    change = threading.Event()
+
+    def notify(connection: ServerConnection) -> None:
+        change.wait(20)
+        connection.send("{}")
+        for _ in connection:  # until it is closed
+            pass
+
+    with (
+        serve("localhost", context) as site,
+        websockets.sync.server.serve(notify, "localhost", 0, ssl=context) as server,
+        sparqlive.open() as session,
+    ):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.socket.getsockname()[1]
+        service = site.address + "/subscribe"
+        session.view("v", QUERY)
+        storage(site, service, WEB_SOCKET, f"wss://localhost:{port}/")
+        source = add(session, site.address + "/a")
+        wait_until(notified(source, WEB_SOCKET))
+        page = site.pages["/a"]
+        assert isinstance(page, Page)
+        page.body = "<#s> <a:p> 2 ."
+        change.set()
+        wait_until(lambda: values(session) == {"2"})
+        source.remove()
+        storage(site, service, WEB_SOCKET, f"ws://localhost:{port}/")
+        source = add(session, site.address + "/a")
+        wait_until(
+            lambda: "is not secure, though the resource is" in (source.status()["notifications"] or "")
+        )
+
+
 @pytest.mark.parametrize("kind", ["stream", STREAMING, WEB_SOCKET, "service", "description"])
 def test_what_a_server_names_is_checked_too(kind: str, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two addresses one counts as public: that the other one is named by the first does not help."""
     monkeypatch.setattr(network, "is_public", lambda address: str(address) == "127.0.0.1")
     with serve("127.0.0.2") as secret:
         inner = secret.address + "/x"
-        notify, solid = "http://www.w3.org/ns/solid/notifications#", "http://www.w3.org/ns/solid/terms#"
-        link = f'<{inner if kind == "description" else "/d"}>; rel="{solid}storageDescription"'
-        if kind == "stream":
-            link = f'<{inner}>; rel="{solid}updatesViaStreamingHttp2023"'
         service = inner if kind == "service" else f"{site.address}/subscribe"
-        channel = kind if kind == STREAMING else WEB_SOCKET
         received = inner.replace("http", "ws") if kind == WEB_SOCKET else inner
-        site.pages["/a"] = Page("<#s> <a:p> 1 .", headers={"Link": link})
-        site.pages["/d"] = Page(
-            f"<> <{notify}subscription> <{service}> . <{service}> <{notify}channelType> <{notify}{channel}> ."
-        )
-        site.pages["/subscribe"] = Page(json.dumps({"receiveFrom": received}), "application/ld+json")
+        storage(site, service, STREAMING if kind == STREAMING else WEB_SOCKET, received)
+        relations = {"stream": "updatesViaStreamingHttp2023", "description": "storageDescription"}
+        if kind in relations:
+            link = f'<{inner}>; rel="{SOLID}{relations[kind]}"'
+            site.pages["/a"] = Page("<#s> <a:p> 1 .", headers={"Link": link})
         with sparqlive.open() as session:
             source = session.source("solid", site.address + "/a")
             source.refresh()

@@ -7,12 +7,11 @@ import re
 import pytest
 
 from examples.watch_party import __main__ as watch_party
-from examples.watch_party.server import SolidServer
-from tests.sources.relay import Relay
+from tests.sources.conftest import Pods
 
 
-def test_the_watch_party(pods: tuple[SolidServer, Relay], capsys: pytest.CaptureFixture[str]) -> None:
-    assert watch_party.main(["--messages", "9", "--server", pods[0].address]) == 0
+def test_the_watch_party(pods: Pods, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watch_party.main(["--messages", "9", "--server", pods.address]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "check: 2 views equal their recomputation"
     assert re.fullmatch(r"from a message's PATCH to its row: median .* m?s, worst .* m?s", lines[-2])

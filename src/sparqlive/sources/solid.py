@@ -11,6 +11,7 @@ read makes the look a failure, because what is missing is not gone.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ MOST_MEMBERS = 1_000
 # Members beyond these are polled only: each channel is a connection.
 MOST_CHANNELS = 100
 _FETCHED_AT_ONCE = 8
+_REST_SECONDS = 0.05
 _NOT_RDF: Version = {"is_rdf": False}
 
 
@@ -61,6 +63,7 @@ class Solid:
         self._has_members = members
         self._members: dict[str, _Document] = {}
         self._reported: dict[str, Version | None] | None = None
+        self._rested = 0.0
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
         channels = self._channels = Channels(self._reach, self._login, report, wake)
@@ -76,7 +79,9 @@ class Solid:
             await channels.stop()
 
     async def _look(self, _: Version | None) -> Look:
-        """At the resource, or at the container itself."""
+        """At the resource, or at the container itself; not more often than so, whoever notifies."""
+        await asyncio.sleep(self._rested - time.monotonic())
+        self._rested = time.monotonic() + _REST_SECONDS
         failed_before = self._document.failed
         seen = await self._document.look(self._login)
         if failed_before and not self._document.failed:

@@ -125,7 +125,7 @@ def failure(response: Response) -> str:
             f"{response.url}: there is nothing there (status {status}); what was read from it before is kept."
         )
     if status in (401, 403):
-        return f"{response.url}: may not be read (status {status}): give credentials in headers."
+        return f"{response.url}: may not be read (status {status}): give credentials."
     if status in (429, 503):
         return f"{response.url}: asks to come back later (status {status})."
     if status >= 500:
