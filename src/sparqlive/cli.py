@@ -304,6 +304,9 @@ def serve(
     temporary_seconds: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="How long an ad-hoc view is kept unread.")
     ] = None,
+    stop_seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="How long stopping may take.")
+    ] = None,
 ) -> None:
     """Serve a store over HTTP: SPARQL, views that are kept, subscriptions to them, sources.
 
@@ -326,6 +329,7 @@ def serve(
         "history_bytes": history_bytes,
         "progress_seconds": progress_seconds,
         "temporary_seconds": temporary_seconds,
+        "stop_seconds": stop_seconds,
     }
     given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
     settings = Settings(allow_private=allow_private, origins=tuple(origin or ()), **given)

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -111,6 +112,36 @@ def test_streams_get_a_last_event_and_what_is_asked_is_answered(start: Start) ->
         assert process.wait(12) == 0
         asking.join()
         assert answers == [200]
+
+
+def test_what_computes_for_longer_than_a_stop_may_last_is_left(start: Start, tmp_path: Path) -> None:
+    process, address = start("--stop-seconds", "2")
+    values = " ".join(map(str, range(2000)))
+    endless = "".join(f"VALUES ?{name} {{ {values} }} " for name in "abcd")
+
+    def put() -> None:
+        with suppress(httpx.TransportError):
+            httpx.put(
+                f"{address}/views/v",
+                content=f"SELECT (COUNT(*) AS ?n) {{ {endless} FILTER(?a + ?b + ?c < ?d) }}",
+                headers=SPARQL,
+                timeout=60,
+            )
+
+    with httpx.Client(base_url=address, timeout=20) as client:
+        until_ready(client)
+        asking = threading.Thread(target=put)
+        asking.start()
+        while client.get("/readyz").status_code == 200:
+            time.sleep(0.02)
+        assert client.get("/healthz").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        asking.join()
+    assert process.stderr is not None
+    assert "the store is as of its last epoch" in process.stderr.read()
+    with sparqlive.open(tmp_path / "store") as session:
+        assert not session.views
 
 
 def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:

@@ -78,16 +78,15 @@ class Metrics:
 
 
 class _Present(Collector):
-    """What there is at the moment, of one epoch."""
+    """What there is at the moment. The lock is held for one view at a time, so that writers need not wait."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def collect(self) -> Iterator[Metric]:
-        with self._session.reading():
-            yield GaugeMetricFamily("sparqlive_epoch", "The current epoch.", self._session.epoch)
-            yield GaugeMetricFamily("sparqlive_quads", "Quads at present.", len(self._session))
-            yield from self._views()
+        yield GaugeMetricFamily("sparqlive_epoch", "The current epoch.", self._session.epoch)
+        yield GaugeMetricFamily("sparqlive_quads", "Quads at present.", len(self._session))
+        yield from self._views()
         yield from self._sources(list(self._session.sources.values()))
 
     def _views(self) -> Iterator[Metric]:
@@ -95,11 +94,16 @@ class _Present(Collector):
         state = GaugeMetricFamily("sparqlive_view_state_bytes", "Bytes kept for a view.", labels=["view"])
         lag = GaugeMetricFamily("sparqlive_view_lag_epochs", "Epochs that a view is behind.", labels=["view"])
         failed = GaugeMetricFamily("sparqlive_view_failed", "1: the view is not kept.", labels=["view"])
-        for name, view in self._session.views.items():
-            stats = view.stats()
+        with self._session.reading():
+            names = list(self._session.views)
+        for name in names:
+            with self._session.reading():
+                if name not in self._session.views:
+                    continue
+                stats = self._session.views[name].stats()
             rows.add_metric([name], stats["rows"])
             state.add_metric([name], stats["state_bytes"])
-            lag.add_metric([name], self._session.epoch - stats["epoch"])
+            lag.add_metric([name], max(0, self._session.epoch - stats["epoch"]))
             failed.add_metric([name], stats["failure"] is not None)
         yield from (rows, state, lag, failed)
 
