@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -333,6 +333,12 @@ class Epochs:
         """Whatever is read inside belongs to one epoch."""
         with self.lock:
             yield
+
+    def pinned(self, snapshot: Quads) -> AbstractContextManager[None]:
+        """Inside, the files of the store that a snapshot reads stay. Entered under the lock."""
+        if self.persistence is None or not snapshot.is_on_disk:
+            return nullcontext()
+        return self.persistence.pinned()
 
     def history_start(self) -> int | None:
         """The store keeps the deltas after this epoch; None without a store."""

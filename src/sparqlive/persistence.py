@@ -27,6 +27,7 @@ from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
 from sparqlive.store.catalog import Durability, Poller, RunFile
 from sparqlive.store.compaction import QUADS
 from sparqlive.store.compactor import Compactor
+from sparqlive.store.locks import Lease
 from sparqlive.store.quad_runs import QuadRuns, segments_of
 from sparqlive.store.runs import found_terms, read_terms
 from sparqlive.store.store import TERMS, Commit, Sources, Store, TermRuns
@@ -279,6 +280,15 @@ class Persistence:
         self._dictionary.journal = []
 
     # Reading beside the writer
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Inside, no file of the quads as they are now is removed."""
+        lease = Lease(self.store.directory, self.store.quads_epoch())
+        try:
+            yield
+        finally:
+            lease.release()
 
     def follow(self, on_change: Callable[[], None]) -> None:
         """From now on, calls whenever the writer has committed something."""

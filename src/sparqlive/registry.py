@@ -13,7 +13,7 @@ from sparqlive.deferred import Deferred
 from sparqlive.errors import Error, UnknownView, Unsupported
 from sparqlive.live.keeper import Content, Keeper
 from sparqlive.plan.operators import Operator
-from sparqlive.plan.spelling import spelt
+from sparqlive.plan.spelling import Spelt
 from sparqlive.plan.unfold import views_read
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.views import GRAPH_FORMS, View
@@ -81,9 +81,8 @@ class Views(Mapping[str, View]):
         keeper.release(view.content)
         return True
 
-    def standing(self, form: str, plan: Operator, epoch: int) -> View | None:
-        """A view that has the result of a plan at an epoch."""
-        wanted = spelt(plan)
+    def standing(self, form: str, wanted: Spelt, epoch: int) -> View | None:
+        """A view that has the result of a query, given by its form and plan, at an epoch."""
         for view in self.by_name.values():
             if view.form == form and view.failure is None and view.epoch == epoch and view.spelt == wanted:
                 return view

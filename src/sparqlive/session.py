@@ -8,8 +8,9 @@ Refuses arguments that mean nothing. Invariant: whatever a method reads or write
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -23,20 +24,21 @@ from sparqlive.checking import check
 from sparqlive.collector import collector_paused
 from sparqlive.deferred import Refresh
 from sparqlive.epochs import Epochs
-from sparqlive.errors import Error, TooLarge, Unsupported
+from sparqlive.errors import Error, Unsupported
 from sparqlive.feeds import Feeds, Source
 from sparqlive.linked import Linked, Links
-from sparqlive.live.deadline import deadline
-from sparqlive.live.once import compute_once
+from sparqlive.live.once import compute_once, snapshot_for
 from sparqlive.live.terms import Terms
 from sparqlive.plan.explain import Explained
 from sparqlive.plan.operators import kept_of
+from sparqlive.plan.spelling import spelt
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.registration import Registration
 from sparqlive.sources import address_of, watcher
 from sparqlive.sparql.algebra import Dataset
+from sparqlive.sparql.deadline import within
 from sparqlive.sparql.syntax import parse_update
 from sparqlive.strategies import Strategy
 from sparqlive.traversal import Follow, Traversal
@@ -385,19 +387,28 @@ class Session:
         stopped. `dataset` stands in place of FROM and FROM NAMED. `from_views`: a query that is a view in
         another spelling is read from it.
         """
-        parsed, plan = self._registration.plan(query, base, volatile=True, dataset=dataset)
-        with self._epochs.lock, deadline(timeout_seconds):
-            self.ensure_open()
-            view = self._epochs.views.standing(parsed.form, plan, self.epoch) if from_views else None
-            if view is not None:
-                return Answer(parsed, plan, dict(view.content.items()), self.terms, self.epoch, view.name)
-            rows = compute_once(kept_of(plan), self._epochs.quads, self.terms)
-            if row_limit is not None and sum(rows.values()) > row_limit:
-                raise TooLarge(
-                    f"The query has more than {row_limit:,} rows, which is the limit: ask for less, or "
-                    f"register it as a view."
-                )
-            return Answer(parsed, plan, rows, self.terms, self.epoch)
+        began = time.monotonic()
+        parsed, plan = within(
+            timeout_seconds,
+            lambda: self._registration.plan(query, base, volatile=True, dataset=dataset),
+        )
+        spelling, kept = spelt(plan) if from_views else None, kept_of(plan)
+        # Evaluated on copies, without the lock: nobody waits for it, and it can be stopped anywhere.
+        terms = Terms(self.dictionary.extended())
+        with ExitStack() as files:
+            with self._epochs.lock:
+                self.ensure_open()
+                epoch, views = self.epoch, self._epochs.views
+                view = None if spelling is None else views.standing(parsed.form, spelling, epoch)
+                if view is not None:
+                    return Answer(parsed, plan, dict(view.content.items()), terms, epoch, view.name)
+                quads = snapshot_for(kept, self._epochs.quads, terms.dictionary)
+                files.enter_context(self._epochs.pinned(quads))
+            left = None if timeout_seconds is None else began + timeout_seconds - time.monotonic()
+            rows = within(left, lambda: compute_once(kept, quads, terms, row_limit))
+        with self._epochs.lock:
+            self._epochs.quads.keep_inverses(quads)
+        return Answer(parsed, plan, rows, terms, epoch)
 
     def explained(self, query: str, *, base: str | None = None) -> Explained:
         """The plan by which a query would be kept as a view, and its delta rules, as a tree to draw.

@@ -244,7 +244,8 @@ class _Request:
             dataset = al.Dataset((operation.with_graph,), None)
         query = al.Query("SELECT", al.Project(operation.pattern, variables), variables, dataset)
         check_functions(query, volatile=True)
-        return compute_once(self._plan_of(fixed(query)), self._quads, self._terms)
+        with self._quads.temporary():
+            return compute_once(self._plan_of(fixed(query)), self._quads, self._terms)
 
     def _filled(
         self, template: Sequence[QuadPattern], variables: Sequence[Var], solutions: Mapping[Row, int]

@@ -23,6 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _THREADS = 8
+_LONG_THREADS = 4
 
 
 class Agent:
@@ -43,11 +44,16 @@ class Agent:
         session.observe(self.log.hear)
         self.hub = Hub(self)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")
+        self._long = ThreadPoolExecutor(_LONG_THREADS, thread_name_prefix="agent-query")
 
     async def run(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Calls what waits for the session's lock or takes long, beside the event loop."""
+        """Calls what waits for the session's lock, beside the event loop."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(work, *args, **options))
+
+    async def run_long(self, work: Callable[[], T]) -> T:
+        """Calls what may take as long as a query may: in threads of its own, so that others need not wait."""
+        return await asyncio.get_running_loop().run_in_executor(self._long, work)
 
     def require(self, request: Request, right: Right) -> None:
         """Refuses whoever lacks a right that a request takes and its operation left open."""
@@ -71,3 +77,4 @@ class Agent:
         """Nothing is asked any more; the session stays open."""
         self.hub.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._long.shutdown(wait=False, cancel_futures=True)

@@ -7,6 +7,7 @@ it is sent, so that no client takes a part for all.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from email.message import Message
@@ -24,7 +25,8 @@ from sparqlive.agent.negotiation import GRAPH_TYPES, RESULT_TYPES, result_format
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.sparql.algebra import Dataset
-from sparqlive.views import Epoch
+from sparqlive.sparql.deadline import within
+from sparqlive.views import Answer, Epoch
 
 _FORM = "application/x-www-form-urlencoded"
 _QUERY = "application/sparql-query"
@@ -117,17 +119,22 @@ async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
     """The result of a query: of the view that it is, or evaluated for this once."""
     allowed = agent.access.query_seconds(request, agent.settings.query_seconds)
     seconds = min(allowed, _timeout(asked.one("timeout")))
-    answer = await agent.run(
-        agent.session.query,
-        asked.text,
-        base=base_of(request),
-        timeout_seconds=seconds,
-        row_limit=agent.settings.query_rows,
-        dataset=asked.dataset(),
-        from_views=True,
-    )
-    syntax, media_type = result_format(request, answer.form, asked.one("format"))
-    content = await agent.run(answer.serialize, syntax)
+    dataset, format_name = asked.dataset(), asked.one("format")
+
+    def evaluate() -> tuple[Answer, str, str]:
+        end = time.monotonic() + seconds
+        answer = agent.session.query(
+            asked.text,
+            base=base_of(request),
+            timeout_seconds=seconds,
+            row_limit=agent.settings.query_rows,
+            dataset=dataset,
+            from_views=True,
+        )
+        syntax, media_type = result_format(request, answer.form, format_name)
+        return answer, within(end - time.monotonic(), lambda: answer.serialize(syntax)), media_type
+
+    answer, content, media_type = await agent.run_long(evaluate)
     headers = {"Sparqlive-Epoch": str(answer.epoch), "Vary": "Accept"}
     if answer.view is not None:
         headers["Sparqlive-View"] = answer.view

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -109,7 +110,7 @@ async def refresh(agent: Agent, request: Request) -> Response:
     """Looks at a source now, and waits until what was seen is committed."""
     source = _named(agent, request)
     try:
-        await agent.run(source.refresh, agent.settings.query_seconds)
+        await agent.run_long(partial(source.refresh, agent.settings.query_seconds))
     except Error as error:
         raise Refused(502, str(error)) from error
     return JSONResponse(await agent.run(described, source))

@@ -68,7 +68,7 @@ class Dispatcher:
     ) -> tuple[dict[Any, dict[_Leaf, int]], Any]:
         """The table that a leaf stands in, and its key there."""
         compiler = plan.compiler
-        scope = scope_of(compiler, leaf.graph)
+        scope = scope_of(compiler.terms.dictionary, leaf.graph)
         self._quads.watch(scope)
         if isinstance(leaf, op.Nodes):
             self._quads.nodes(scope)

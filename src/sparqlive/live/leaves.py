@@ -25,7 +25,7 @@ def loop(
         case op.Names(graph):
             _names(compiler, f, graph, when, env, weight, then)
         case op.Nodes(graph, _):
-            scope = scope_of(compiler, graph)
+            scope = scope_of(compiler.terms.dictionary, graph)
             compiler.quads.watch(scope)
             relation = compiler.program.name("r", compiler.quads.nodes(scope))
             _rows(f, relation, node.operator.variables, when, env, weight, then)
@@ -37,7 +37,7 @@ def _names(
     compiler: Compiler, f: Function, graph: op.OneGraph | op.NamedGraphs, when: str, env: Env, weight: str,
     then: Continue,
 ) -> None:  # fmt: skip
-    scope = scope_of(compiler, graph)
+    scope = scope_of(compiler.terms.dictionary, graph)
     compiler.quads.watch(scope)
     relation = compiler.program.name("r", compiler.quads.names(scope))
     if isinstance(graph, op.NamedGraphs):

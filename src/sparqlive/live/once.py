@@ -1,4 +1,4 @@
-"""A plan that is evaluated once: its result on the quads as they are, and no trace of it afterwards.
+"""A plan that is evaluated once: its result on the quads as they are. No delta rules are made for it.
 
 Owns volatile functions: RAND, UUID, STRUUID and BNODE are called once for each solution, equal ones included,
 however the rest of the plan is carried out. So bindings and filters that call one are evaluated first, and
@@ -7,20 +7,23 @@ stand in the plan as tables. Refuses volatile functions anywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 
 from pyoxigraph import BlankNode
 
-from sparqlive.errors import Unsupported
-from sparqlive.live.maintained import Maintained
-from sparqlive.live.quads import Quads
+from sparqlive.errors import TooLarge, Unsupported
+from sparqlive.live.compiler import Compiler
+from sparqlive.live.quads import Quads, Scope
+from sparqlive.live.scan import scope_of
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.checks import calls_in
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.rewrites.walk import with_children
+from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.expressions import (
     Evaluate,
     ExpressionError,
@@ -34,13 +37,64 @@ from sparqlive.zset.relation import Row
 _Values = list[Value | None]
 
 
-def compute_once(plan: op.Operator, quads: Quads, terms: Terms) -> dict[Row, int]:
-    with quads.temporary():
-        return _compute(_Volatile(quads, terms).settled(plan), quads, terms)
+def snapshot_for(plan: op.Operator, quads: Quads, dictionary: Dictionary) -> Quads:
+    """A copy of the quads that a plan reads."""
+    scopes: set[Scope] = set()
+    predicates: set[int] | None = set()
+    for leaf in _leaves(plan):
+        scopes.add(scope_of(dictionary, leaf.graph))
+        if not isinstance(leaf, op.Scan) or isinstance(leaf.predicate, Var):
+            predicates = None
+        elif predicates is not None:
+            predicates.add(dictionary.id_of(leaf.predicate))
+    return quads.snapshot(scopes, None if predicates is None else frozenset(predicates))
 
 
-def _compute(plan: op.Operator, quads: Quads, terms: Terms) -> dict[Row, int]:
-    return Maintained(store_unreachable(rewrite(plan)), quads, terms).compute()
+def _leaves(plan: op.Operator) -> Iterator[op.Scan | op.Names | op.Nodes]:
+    if isinstance(plan, op.Scan | op.Names | op.Nodes):
+        yield plan
+    for child in plan.children:
+        yield from _leaves(child)
+
+
+class _Bounded(dict[Row, int]):
+    """Rows up to a number, and an error beyond it."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, row: Row, weight: int) -> None:
+        super().__setitem__(row, weight)
+        if len(self) > self._most:
+            raise _too_large(self._most)
+
+
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(
+        f"The query has more than {most:,} rows, which is the limit: ask for less, or register it as a view."
+    )
+
+
+def compute_once(
+    plan: op.Operator, quads: Quads, terms: Terms, most_rows: int | None = None
+) -> dict[Row, int]:
+    """The rows of a plan; more of them than `most_rows` are an error."""
+    settled = _Volatile(quads, terms).settled(plan)
+    rows = _compute(settled, quads, terms, {} if most_rows is None else _Bounded(most_rows))
+    if most_rows is not None and sum(rows.values()) > most_rows:
+        raise _too_large(most_rows)
+    return rows
+
+
+def _compute(plan: op.Operator, quads: Quads, terms: Terms, into: dict[Row, int]) -> dict[Row, int]:
+    compiler = Compiler(store_unreachable(rewrite(plan)), quads, terms)
+    for number, state in compiler.states.items():  # what operators read of others is below them
+        content: dict[Row, int] = {}
+        compiler.content(compiler.nodes[number].children[0])(content)
+        state.load(content)
+    compiler.content(compiler.root)(into)
+    return into
 
 
 class _Volatile:
@@ -66,7 +120,7 @@ class _Volatile:
         return with_children(plan, [self.settled(child) for child in plan.children])
 
     def _table(self, plan: op.Operator, chain: list[op.Filter | op.Extend], source: op.Operator) -> op.Table:
-        solutions = _compute(self.settled(source), self._quads, self._terms)
+        solutions = _compute(self.settled(source), self._quads, self._terms, {})
         nodes: dict[str, BlankNode] = {}  # those of one solution: BNODE("a") is the same node in all of it
         steps = [_step(step, nodes) for step in chain]
         rows = []

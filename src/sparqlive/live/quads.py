@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -86,6 +88,11 @@ class _Cold:
     def size_before(self) -> int:
         changed = sum(sum(values.values()) for values in self.changes.values())
         return changed + self._disk.size(self._key)
+
+    def copy(self) -> _Cold:
+        made = _Cold(self._disk, self._key)
+        made.changes = {subject: dict(values) for subject, values in self.changes.items()}
+        return made
 
     def relation(self) -> KeyedRelation:
         """A copy in memory."""
@@ -223,7 +230,7 @@ class Quads:
         found = self._inverse.get((graph, predicate))
         if found is None:
             pairs = self.pairs(graph, predicate)
-            found = self._inverse[(graph, predicate)] = _reordered(pairs, (1, 0), 1)
+            found = self._inverse[(graph, predicate)] = _inverted(pairs)
             if found.pending:
                 self._touched.add(found)
         return found
@@ -301,6 +308,44 @@ class Quads:
         else:
             self._plural.add(scope)
 
+    def snapshot(self, scopes: Iterable[Scope], predicates: frozenset[int] | None) -> Quads:
+        """A copy of these scopes' quads (of some predicates; None: of all), to be read and thrown away.
+
+        Runs are shared and nobody changes them; so it costs what has changed since they were made.
+        """
+        made, wanted = Quads(), frozenset(scopes)
+        made.size = self.size
+        apart = [scope for scope in wanted if scope not in self._merged]
+
+        def is_read(graph: int | Scope, predicate: int) -> bool:
+            if predicates is not None and predicate not in predicates:
+                return False
+            return graph in wanted if isinstance(graph, Scope) else any(s.covers(graph) for s in apart)
+
+        made._cold = {key: cold.copy() for key, cold in self._cold.items() if is_read(*key)}
+        made._pairs = {key: pairs.copy() for key, pairs in self._pairs.items() if is_read(*key)}
+        made._inverse = {key: pairs.copy() for key, pairs in self._inverse.items() if is_read(*key)}
+        made._merged = {scope: _Merged() for scope in self._merged if scope in wanted}
+        for scope in wanted & self._indexes.keys():
+            made._indexes[scope] = {
+                key: index.copy()
+                for key, index in self._indexes[scope].items()
+                if predicates is None or key[0] in predicates
+            }
+        for scope in wanted & self._counted.keys():
+            made._counted[scope] = {kind: counted.copy() for kind, counted in self._counted[scope].items()}
+        return made
+
+    def keep_inverses(self, snapshot: Quads) -> None:
+        """Takes over the inverses that a snapshot's reader made, of runs that are still there."""
+        for key, inverse in snapshot._inverse.items():
+            pairs, copied = self._pairs.get(key), snapshot._pairs.get(key)
+            if pairs is None or copied is None or pairs.run is None or key in self._inverse:
+                continue
+            if pairs.run is copied.run:
+                self._inverse[key] = _inverted(pairs, inverse.run)
+                self._read.add(key)  # from now on both are changed together
+
     @contextmanager
     def temporary(self) -> Iterator[None]:
         """Scopes and indexes that are made inside are forgotten afterwards, and what was read from disk.
@@ -336,19 +381,23 @@ class Quads:
 
     def _merge(self, scope: Scope) -> None:
         merged = _Merged()
-        seen: dict[int, dict[tuple[int, ...], int]] = {}
+        found: dict[int, list[KeyedRelation]] = {}
         for (_, predicate), pairs in self._all_pairs(
             lambda graph, _: isinstance(graph, int) and scope.covers(graph)
         ):
-            counts = seen.setdefault(predicate, {})
-            for pair in pairs.rows_before():
+            found.setdefault(predicate, []).append(pairs)
+        for predicate, parts in found.items():
+            if len(parts) == 1:  # a set already
+                self._pairs[(scope, predicate)] = parts[0].copy()
+                continue
+            counts: dict[tuple[int, ...], int] = {}
+            for pair in chain.from_iterable(part.rows_before() for part in parts):
                 counts[pair] = counts.get(pair, 0) + 1
-        for predicate, counts in seen.items():
             self._pairs[(scope, predicate)] = _relation(list(counts), 2, 1)
             for pair, count in counts.items():
                 if count > 1:
                     merged.again[(pair[0], predicate, pair[1])] = count - 1
-        self._merged[scope] = merged  # last: an evaluation that is stopped here leaves nothing half made
+        self._merged[scope] = merged
 
     # Changing
 
@@ -496,6 +545,11 @@ class Quads:
         self._staged_size = 0
         self.staged = {}
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether some of the quads are not in memory."""
+        return bool(self._cold)
+
     def is_blank(self) -> bool:
         """Whether there are no quads, and no deleted ones are left in a run either."""
         return not self._cold and all(
@@ -610,6 +664,12 @@ class _Counted:
         self._changes: dict[tuple[int, ...], int] = {}
         self.delta: list[tuple[tuple[int, ...], int]] = []
 
+    def copy(self) -> _Counted:
+        """To be read: without the counts."""
+        made = copy(self)
+        made.relation = self.relation.copy()
+        return made
+
     def _rows(self, quad: Sequence[int]) -> Iterable[tuple[int, ...]]:
         if not self._nodes:
             return ((quad[GRAPH],),)
@@ -673,13 +733,16 @@ def _run(rows: Sequence[tuple[int, ...]], arity: int) -> Run:
     return Run.sort([np.fromiter((row[i] for row in rows), np.int64, len(rows)) for i in range(arity)])
 
 
-def _reordered(relation: KeyedRelation, order: tuple[int, ...], key_length: int) -> KeyedRelation:
-    """A copy in another order of columns, pending layer included."""
-    relation.merge()
-    run = Run.sort([relation.run.columns[i] for i in order]) if relation.run is not None else None
-    copy = KeyedRelation(relation.arity, key_length, run)
-    for key, values in relation.pending.items():
-        for value, weight in values.items():
-            row = relation._row(key, value)
-            copy.stage([row[i] for i in order], weight)
-    return copy
+def _inverted(pairs: KeyedRelation, run: Run | None = None) -> KeyedRelation:
+    """Pairs the other way round, the pending ones too; `run` is that of the inverse, if it is known."""
+    if run is None and pairs.run is not None:
+        run = Run.sort([pairs.run.columns[1], pairs.run.columns[0]])
+    made = KeyedRelation(2, 1, run)
+    made.overlay_rows = pairs.overlay_rows
+    for subject, objects in pairs.overlay.items():
+        for object_, weight in objects.items():
+            made.overlay.setdefault(object_, {})[subject] = weight
+    for subject, objects in pairs.pending.items():
+        for object_, weight in objects.items():
+            made.stage_value(object_, subject, weight)
+    return made

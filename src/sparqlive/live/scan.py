@@ -9,7 +9,7 @@ from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
 from sparqlive.live.quads import GRAPH, PREDICATE, Scope
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary
 from sparqlive.sparql.algebra import Var, VarOrTerm
 from sparqlive.zset.relation import KeyedRelation
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _STATES = {State.OLD: "before", State.NEW: "after"}
 
 
-def scope_of(compiler: Compiler, graph: op.GraphChoice) -> Scope:
-    id_of = compiler.terms.dictionary.id_of
+def scope_of(dictionary: Dictionary, graph: op.GraphChoice) -> Scope:
+    id_of = dictionary.id_of
     match graph:
         case op.OneGraph(name):
             return Scope("one", frozenset({DEFAULT_GRAPH if name is None else id_of(name)}))
@@ -66,7 +66,7 @@ def _known(compiler: Compiler, operator: op.Scan, env: Env) -> dict[int, str]:
 
 def _access(compiler: Compiler, operator: op.Scan, known: dict[int, str]) -> _Access:
     quads, program = compiler.quads, compiler.program
-    scope = scope_of(compiler, operator.graph)
+    scope = scope_of(compiler.terms.dictionary, operator.graph)
     quads.watch(scope)
     named = scope.kind == "named"
     free = [p for p in range(4 if named else 3) if p not in known]
@@ -193,7 +193,7 @@ def fan_out(compiler: Compiler, operator: op.Scan, bound: frozenset[Var]) -> flo
     if isinstance(operator.predicate, Var) or isinstance(operator.graph, op.NamedGraphs):
         return None
     id_of = compiler.terms.dictionary.id_of
-    graph = _graph_key(scope_of(compiler, operator.graph))
+    graph = _graph_key(scope_of(compiler.terms.dictionary, operator.graph))
     forward = compiler.quads.pairs_if_any(graph, id_of(operator.predicate))
     if not forward.size_before():
         return None

@@ -12,12 +12,14 @@ from sparqlive.plan.operators import Listing, Operator, Order, kept_of
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.sparql.algebra import Var
 
-Spelt: TypeAlias = tuple[Operator, tuple[Var, ...], Order]
-"""What is kept, its hidden variables numbered; the columns shown; the order of listing."""
+Spelt: TypeAlias = tuple[int, Operator, tuple[Var, ...], Order]
+"""A hash of the rest, so that most are told apart at once; what is kept, its hidden variables numbered; the
+columns shown; the order of listing."""
 
 
 def spelt(plan: Operator) -> Spelt:
     hidden = [variable for variable in all_variables(plan) if variable not in plan.variables]
     plan = rename(plan, {variable: Var(f".{number}") for number, variable in enumerate(hidden)})
     order = plan.order if isinstance(plan, Listing) else ()
-    return rewrite(kept_of(plan)), plan.variables, order
+    kept = rewrite(kept_of(plan))
+    return hash((kept, plan.variables, order)), kept, plan.variables, order

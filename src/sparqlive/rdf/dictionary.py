@@ -89,16 +89,24 @@ class Dictionary:
         number = self.ids[term] = self.enter(str(term))
         return number
 
+    def extended(self) -> Dictionary:
+        """A dictionary that knows these terms too, and keeps what is entered to itself."""
+        made = Dictionary(self._hash)
+        made.exceptions = dict(self.exceptions)
+        made.older = self._known
+        return made
+
+    def _known(self, number: int) -> str | None:
+        known = self._texts.get(number)
+        return self.older(number) if known is None and self.older is not None else known
+
     def find(self, term: Term | DefaultGraph) -> int | None:
         """The id of a term, if it has one; nothing is entered."""
         if term in self.ids:
             return self.ids[term]
         text = str(term)
         number = self.exceptions.get(text, self._hash(text))
-        try:
-            return number if self.text(number) == text else None
-        except KeyError:
-            return None
+        return number if self._known(number) == text else None
 
     def enter(self, text: str) -> int:
         """The id of a term given by its canonical N-Triples form."""
@@ -109,9 +117,7 @@ class Dictionary:
 
     def _claim(self, number: int, text: str) -> bool:
         """Whether the id stands for this text, from now on if it stood for none."""
-        known = self._texts.get(number)
-        if known is None and self.older is not None:
-            known = self.older(number)
+        known = self._known(number)
         if known is None:
             known = self._texts[number] = text
             if self.journal is not None:
@@ -131,9 +137,7 @@ class Dictionary:
 
     def text(self, number: int) -> str:
         """The canonical N-Triples form of an id's term."""
-        known = self._texts.get(number)
-        if known is None and self.older is not None:
-            known = self.older(number)
+        known = self._known(number)
         if known is None:
             raise KeyError(number)
         return known

@@ -423,8 +423,8 @@ def _regex(arguments: tuple[Expression, ...], scope: _Scope) -> Test:
         return _failure(problem)
     if found is None:
         return _test_application(FUNCTIONS["REGEX"], arguments, scope)
-    value, search = _value(arguments[0], scope), found.search
-    return lambda row: search(text_of(value(row))) is not None
+    value, matches = _value(arguments[0], scope), found.matches
+    return lambda row: matches(text_of(value(row)))
 
 
 def _failure(problem: ExpressionError) -> Callable[[Row], NoReturn]:

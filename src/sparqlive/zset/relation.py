@@ -237,6 +237,14 @@ class KeyedRelation:
         self.run = run
         self._choose_readers()
 
+    def copy(self) -> KeyedRelation:
+        """The same rows before the epoch under way; the run, which nobody changes, is shared."""
+        made = KeyedRelation(self.arity, self.key_length, self.run)
+        made.overlay = {key: dict(values) for key, values in self.overlay.items()}
+        made.overlay_rows = self.overlay_rows
+        made._choose_readers()
+        return made
+
     def merge(self) -> None:
         """Folds the overlay into the run."""
         rows, weights = [], []

@@ -13,13 +13,16 @@ import sys
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
+from sparqlive.sparql.deadline import TimeIsUp, seconds_left
 from sparqlive.sparql.functions.strings import like, simple_text_of, text_of
 from sparqlive.sparql.values import ExpressionError, Value
 
 _FLAGS: Final = frozenset("smixq")
 _MAXIMUM_PATTERN: Final = 10_000
+_LONG_TEXT: Final = 10_000
+_OPTIONS: Final = re.IGNORECASE | re.DOTALL
 _WHITE_SPACE: Final = " \t\n\r"
 
 # Inside a character class; XML 1.0's Name productions for \i and \c.
@@ -35,16 +38,54 @@ _NOT_WORD: Final = ("P", "Z", "C")  # \w is every character but these: letters, 
 
 
 class Matcher:
-    """A compiled pattern with what REPLACE has to know of it."""
+    """A compiled pattern with what REPLACE has to know of it.
 
-    __slots__ = ("groups", "literal", "matches_empty", "search", "substitute")
+    `re` cannot be stopped, and holds up all threads: under a time limit, what may take it long is left to the
+    package `regex`, which can be. Both give the same matches.
+    """
+
+    __slots__ = ("_compiled", "_stoppable", "groups", "is_costly", "literal", "matches_empty")
 
     def __init__(self, compiled: re.Pattern[str], literal: bool) -> None:
-        self.search = compiled.search
-        self.substitute = compiled.sub
+        self._compiled = compiled
+        self._stoppable: Any = None
         self.groups = compiled.groups
         self.literal = literal
         self.matches_empty = compiled.search("") is not None
+        text = compiled.pattern
+        choices = sum(map(text.count, "*+?{")) - text.count("(?")
+        self.is_costly = not literal and choices > 1
+
+    def matches(self, text: str) -> bool:
+        seconds = self._limit(text)
+        if seconds is None:
+            return self._compiled.search(text) is not None
+        return (
+            self._stopping(lambda pattern: pattern.search(text, timeout=seconds, concurrent=True)) is not None
+        )
+
+    def substitute(self, expand: Callable[[re.Match[str]], str], text: str) -> str:
+        seconds = self._limit(text)
+        if seconds is None:
+            return self._compiled.sub(expand, text)
+        replaced: str = self._stopping(
+            lambda pattern: pattern.sub(expand, text, timeout=seconds, concurrent=True)
+        )
+        return replaced
+
+    def _limit(self, text: str) -> float | None:
+        """The time that there is, if the pattern may need it all."""
+        return seconds_left() if self.is_costly or len(text) > _LONG_TEXT else None
+
+    def _stopping(self, match: Callable[[Any], Any]) -> Any:
+        if self._stoppable is None:
+            import regex  # not before it is needed
+
+            self._stoppable = regex.compile(self._compiled.pattern, self._compiled.flags & _OPTIONS)
+        try:
+            return match(self._stoppable)
+        except TimeoutError:
+            raise TimeIsUp from None
 
 
 @lru_cache(maxsize=1024)
@@ -256,7 +297,7 @@ def _ranges(belongs: Callable[[str], bool]) -> str:
 
 def matches(value: Value, pattern: Value, flags: Value | None = None) -> bool:
     text = text_of(value)
-    return matcher(simple_text_of(pattern), _flags(flags)).search(text) is not None
+    return matcher(simple_text_of(pattern), _flags(flags)).matches(text)
 
 
 def replace(value: Value, pattern: Value, replacement: Value, flags: Value | None = None) -> Value:
