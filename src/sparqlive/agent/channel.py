@@ -28,6 +28,9 @@ _RECENT_DELTAS = 256
 _RECENT_ROWS = 100_000
 # More rows than this are encoded in a thread, so that the event loop goes on.
 _MANY_ROWS = 500
+# Who has many readers does not tell them more often than they can be told beside everything else.
+_READER_SECONDS = 0.0001
+_LONGEST_SECONDS = 0.2
 # How large a row is thought to be before one was encoded.
 _ROW_BYTES = 150.0
 
@@ -51,7 +54,7 @@ class Channel:
         self.unread_since = time.monotonic()
         """Since when nobody reads it, while nobody does."""
         self.head = -1
-        """The last epoch that changed the view, as far as the event loop has heard."""
+        """The last epoch that changed the view and that readers may be told of."""
         self.quiet_until = -1
         """Nothing changed it between that epoch and this one."""
         self.bytes = 0.0
@@ -65,6 +68,8 @@ class Channel:
         self._forgotten = -1
         """The deltas up to this epoch are no longer here."""
         self._row_bytes = _ROW_BYTES
+        self._told = 0.0
+        self._telling: asyncio.TimerHandle | None = None
         self._encoded: dict[tuple[Format, int], bytes | asyncio.Task[bytes]] = {}
         self._snapshots: dict[Format, asyncio.Task[Step]] = {}
 
@@ -75,21 +80,34 @@ class Channel:
             return
         self._deltas.append(delta)
         self._rows += len(delta)
-        self.head = delta.epoch
         self.bytes += len(delta) * self._row_bytes
-        self._encoded.clear()
         while len(self._deltas) > _RECENT_DELTAS or (self._rows > _RECENT_ROWS and len(self._deltas) > 1):
             oldest = self._deltas.popleft()
             self._rows -= len(oldest)
             self._forgotten = oldest.epoch
-        self.notify()
+
+    def tell_in_time(self) -> None:
+        """Readers are told of what was taken, at once or a moment later."""
+        if self._telling is None:
+            wait = self._told + min(self.readers * _READER_SECONDS, _LONGEST_SECONDS) - time.monotonic()
+            if wait <= 0:
+                self.tell()
+            else:
+                self._telling = asyncio.get_running_loop().call_later(wait, self.tell)
 
     def end(self, ending: Ending) -> None:
         self.ending = self.ending or ending
-        self.notify()
+        self.tell()
 
-    def notify(self) -> None:
-        """Readers look what there is for them."""
+    def tell(self) -> None:
+        """Readers look what there is for them: all of them for the same, which is encoded once."""
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        if self._deltas:
+            self.head = self._deltas[-1].epoch
+        self._encoded.clear()
+        self._told = time.monotonic()
         moved, self.moved = self.moved, asyncio.Event()
         moved.set()
 
@@ -156,7 +174,7 @@ class Channel:
         """What a reader at a position before the head misses, as one event, which all who miss it share."""
         if position < self._forgotten:
             return await self.missed(position, format_)
-        deltas = [delta for delta in self._deltas if delta.epoch > position]
+        deltas = self._between(position, self.head)
         key = (format_, deltas[0].epoch)
         encoded = self._encoded.get(key)
         if encoded is None:
@@ -167,6 +185,16 @@ class Channel:
             self._encoded[key] = encoded
         data = encoded if isinstance(encoded, bytes) else await asyncio.shield(encoded)
         return Step(data, deltas[-1].epoch)
+
+    def _between(self, position: int, head: int) -> list[Delta]:
+        """The deltas after a position that readers may be told of; few, mostly, and the last ones."""
+        found = []
+        for delta in reversed(self._deltas):
+            if delta.epoch <= position:
+                break
+            if delta.epoch <= head:
+                found.append(delta)
+        return found[::-1]
 
     def _event(self, deltas: list[Delta], format_: Format) -> bytes:
         change = Delta.summed(deltas)

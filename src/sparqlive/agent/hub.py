@@ -116,15 +116,19 @@ class Hub:
             del self._channels[channel.view.name]
 
     def _drain(self) -> None:
-        """Hands what was heard to the channels; readers wake up after that."""
+        """Hands what was heard to the channels, and has them tell their readers of all of it together."""
         self._waking = False
+        moved = set()
         while self._inbox:
             channel, news = self._inbox.popleft()
             if isinstance(news, Delta):
                 channel.take(news)
+                moved.add(channel)
             else:
                 channel.end(news)
                 self._forget(channel)
+        for channel in moved:
+            channel.tell_in_time()
 
     async def _tick(self) -> None:
         settings = self._agent.settings
@@ -136,7 +140,7 @@ class Hub:
             for channel in list(self._channels.values()):
                 if channel.view.deferred is None:
                     channel.quiet_until = told
-                channel.notify()
+                channel.tell()
                 if not channel.readers:
                     await self._expire(channel)
 

@@ -140,39 +140,46 @@ class Stream(Response):
         self._position = first.epoch
         self._first = first.data
         self._sent = 0.0
+        self._sending: float | None = None
+        self._given_up = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
-        writing = asyncio.current_task()
-        gone = False
-
-        async def watch() -> None:
-            """Nobody else says that the other side has gone while there is nothing to send."""
-            nonlocal gone
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            gone = True
-            assert writing is not None
-            writing.cancel()
-
-        watching: asyncio.Task[None] | None = None
+        self._task = asyncio.current_task()
+        self._look_for_stall()
+        watching = asyncio.create_task(self._watch(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            watching = asyncio.create_task(watch())
             ending = await self._write()
             watching.cancel()
             await self._last(ending)
         except asyncio.CancelledError:
-            if not gone:
+            if not self._given_up:
                 raise
-            assert writing is not None
-            writing.uncancel()
-        except TimeoutError:  # it takes nothing, not even a last event
-            pass
+            assert self._task is not None
+            self._task.uncancel()
         finally:
-            if watching is not None:
-                watching.cancel()
+            watching.cancel()
+            self._looking.cancel()
             self._held.close()
+
+    async def _watch(self, receive: Receive) -> None:
+        """Nobody else says that the other side has gone while there is nothing to send."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._give_up()
+
+    def _look_for_stall(self) -> None:
+        """A reader that takes nothing, not even a last event, is given up."""
+        seconds = self._settings.stall_seconds
+        if self._sending is not None and time.monotonic() - self._sending >= seconds:
+            self._give_up()
+        self._looking = asyncio.get_running_loop().call_later(seconds / 2, self._look_for_stall)
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        assert self._task is not None
+        self._task.cancel()
 
     async def _write(self) -> Ending:
         """Sends what there is until there will be no more."""
@@ -182,6 +189,7 @@ class Stream(Response):
         while True:
             before = channel.bytes
             await self._put(data)
+            data = b""  # it is not held while there is nothing to send
             if channel.bytes - before > self._settings.history_bytes:
                 return "behind"
             while True:
@@ -203,13 +211,13 @@ class Stream(Response):
                     break
                 await moved.wait()
 
-    async def _put(self, data: bytes) -> None:
-        """Sends bytes, and returns when more may be sent; TimeoutError when nothing is taken any more."""
+    async def _put(self, data: bytes, more: bool = True) -> None:
+        """Sends bytes, and returns when more may be sent."""
         for start in range(0, len(data), _PIECE_BYTES):
-            async with asyncio.timeout(self._settings.stall_seconds):
-                piece = data if len(data) <= _PIECE_BYTES else data[start : start + _PIECE_BYTES]
-                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-        self._sent = time.monotonic()
+            self._sending = time.monotonic()
+            piece = data if len(data) <= _PIECE_BYTES else data[start : start + _PIECE_BYTES]
+            await self._send({"type": "http.response.body", "body": piece, "more_body": more})
+        self._sent, self._sending = time.monotonic(), None
 
     async def _last(self, ending: Ending) -> None:
         view = self._channel.view
@@ -221,9 +229,7 @@ class Stream(Response):
             "revoked": "The right to read this view was taken back.",
             "behind": "This reader is too far behind: come back, and go on from the last id.",
         }[ending]
-        async with asyncio.timeout(self._settings.stall_seconds):
-            last = events.end(ending, sentence)
-            await self._send({"type": "http.response.body", "body": last, "more_body": False})
+        await self._put(events.end(ending, sentence), more=False)
 
 
 async def subscribe(agent: Agent, request: Request) -> Response:
