@@ -18,8 +18,8 @@ from sparqlive.errors import (
     ViewExists,
     ViewFailed,
 )
+from sparqlive.follow import Follow
 from sparqlive.session import Session, open  # noqa: A004 - always used as sparqlive.open
-from sparqlive.traversal import Follow
 from sparqlive.views import Answer, Delta, Epoch, View
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from sparqlive.deferred import Refresh
 from sparqlive.epochs import Epochs
 from sparqlive.errors import Error, Unsupported
 from sparqlive.feeds import Feeds, Source
+from sparqlive.follow import Follow
 from sparqlive.linked import Linked, Links
 from sparqlive.live.once import compute_once, snapshot_for
 from sparqlive.live.terms import Terms
@@ -41,7 +42,7 @@ from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
 from sparqlive.sparql.syntax import parse_update
 from sparqlive.strategies import Strategy
-from sparqlive.traversal import Follow, Traversal
+from sparqlive.traversal import Traversal
 from sparqlive.updates import documents_of, on_dataset, wanted_by
 from sparqlive.views import Answer, Epoch, View
 

@@ -27,9 +27,9 @@ from pyoxigraph import NamedNode
 from sparqlive.epochs import Epochs
 from sparqlive.errors import Error, Unsupported, ViewExists
 from sparqlive.feeds import Feeds, Source
+from sparqlive.follow import ADDRESSES, Follow, Matcher
 from sparqlive.live.quads import Quad as QuadIds
-from sparqlive.plan.mentioned import Step, reads_named_graphs, starts_of, steps_of
-from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
 from sparqlive.rdf.reserved import DESCRIBED_BY, LINKS
 from sparqlive.sources import address_of, host_is_among, watcher
 from sparqlive.sparql.syntax import parse_query
@@ -40,117 +40,12 @@ if TYPE_CHECKING:
     from sparqlive.persistence import Persistence
 
 _NOTE = "follow/"
-_ADDRESSES = ("http://", "https://")
 _WAIT_SECONDS = 60.0
-_MOST_TIMEOUT_SECONDS = 30.0
 # So many documents are begun in one step, between which others may write.
 _ADDED_AT_ONCE = 16
 
 Mentions: TypeAlias = dict[str, Counter[str]]
 """The resources that are mentioned, by the address of the document that describes them, and how often."""
-
-
-@dataclass(frozen=True)
-class Follow:
-    """How far a view follows links. Everything is bounded; a bound that is reached is in the status."""
-
-    predicates: tuple[str, ...] | None = None
-    """Only quads of these lead on; None: all that match a pattern of the query."""
-    depth: int = 3
-    """How many links from the query's own IRIs; documents that other data mentions are one link away."""
-    hosts: tuple[str, ...] | None = None
-    """Only documents on these (`name` or `name:port`), redirects included; None: all."""
-    documents: int = 100
-    bytes: int = 64 << 20
-    """Of all documents together, as they were last fetched."""
-    document_bytes: int = 4 << 20
-    """Of one look at one document."""
-    seconds: float = 60.0
-    """New documents are fetched for so long without a rest, and no longer."""
-    poll_interval_seconds: float | None = None
-    """How often documents are looked at again; None: only by `view.follow.refresh()`."""
-    allow_private: bool = False
-    remote_contexts: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("predicates", "hosts"):
-            given = getattr(self, name)
-            if isinstance(given, str):
-                raise Error(f"{name} is a list of texts, or None, not {given!r}.")
-            if given is not None:
-                texts = (item.value if isinstance(item, NamedNode) else str(item) for item in given)
-                kept = tuple(text.lower() if name == "hosts" else text for text in texts)
-                object.__setattr__(self, name, kept)
-        for name in ("depth", "documents", "bytes", "document_bytes", "seconds"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-                raise Error(f"{name} is a number that is not negative, not {value!r}.")
-        watcher("web", "http://example.org/", self.options())  # refuses what sources refuse
-
-    @classmethod
-    def of(cls, given: Follow | bool | None) -> Follow | None:
-        """What `follow=` says; True is the defaults."""
-        if given is None or given is False:
-            return None
-        if given is True:
-            return cls()
-        if not isinstance(given, Follow):
-            raise Error(f"follow is True or a sparqlive.Follow, not {given!r}.")
-        return given
-
-    def options(self) -> dict[str, Any]:
-        """The options of the documents' sources."""
-        return {
-            "poll_interval_seconds": self.poll_interval_seconds,
-            "allow_private": self.allow_private,
-            "remote_contexts": self.remote_contexts,
-            "max_bytes": min(self.document_bytes, self.bytes),
-            "timeout_seconds": min(self.seconds, _MOST_TIMEOUT_SECONDS),
-            "hosts": None if self.hosts is None else list(self.hosts),
-        }
-
-
-class _Matcher:
-    """The quads that lead on, by their ids, and to what."""
-
-    def __init__(
-        self, steps: Iterable[Step], predicates: Iterable[str] | None, dictionary: Dictionary
-    ) -> None:
-        self._text = dictionary.text
-        self._by_predicate: dict[int | None, list[tuple[int | None, int | None, Step]]] = {}
-        self._excluded: dict[Step, set[int]] = {}
-        allowed = None if predicates is None else {dictionary.id_of(NamedNode(p)) for p in predicates}
-        for step in steps:
-            self._excluded[step] = {dictionary.id_of(predicate) for predicate in step.excluded}
-            subject, predicate, object_ = (
-                None if term is None else dictionary.id_of(term)
-                for term in (step.subject, step.predicate, step.object)
-            )
-            entry = (subject, object_, step)
-            if allowed is None:
-                self._by_predicate.setdefault(predicate, []).append(entry)
-            else:
-                for one in allowed if predicate is None else allowed & {predicate}:
-                    self._by_predicate.setdefault(one, []).append(entry)
-
-    def __contains__(self, predicate: object) -> bool:
-        """Whether quads of a predicate can lead on."""
-        return None in self._by_predicate or predicate in self._by_predicate
-
-    def led_to(self, quad: Row) -> Iterator[str]:
-        """The IRIs that a quad leads to."""
-        for predicate in (quad[1], None):
-            for subject, object_, step in self._by_predicate.get(predicate, ()):
-                if (
-                    (subject is None or subject == quad[0])
-                    and (object_ is None or object_ == quad[2])
-                    and not (step.loop and quad[0] != quad[2])
-                    and quad[1] not in self._excluded[step]
-                ):
-                    for position in step.leads:
-                        text = self._text(quad[position])
-                        if text[0] == "<" and text.startswith(_ADDRESSES, 1):
-                            yield text[1:-1]
 
 
 @dataclass
@@ -171,12 +66,12 @@ class Following:
         self._traversal = traversal
         self._mentioned: dict[str | None, Mentions] = {}
         self._outside: dict[str | None, Counter[str]] = {}
-        self._matcher = _Matcher(steps_of(view.query), settings.predicates, traversal.dictionary)
+        self._matcher = Matcher(steps_of(view.query), settings.predicates, traversal.dictionary)
         self._starts: Mentions = {}
-        for iri in starts_of(view.query):
-            if iri.startswith(_ADDRESSES):
-                self._mention(self._starts, self._outside.setdefault(None, Counter()), iri, 1)
         self.refused: dict[str, str] = {}
+        for iri in starts_of(view.query):
+            if iri.startswith(ADDRESSES):
+                self._mention(self._starts, self._outside.setdefault(None, Counter()), iri, 1)
         self.reached = _Reached({}, [], {})
         self.resting = False
         self._begun: float | None = None
@@ -225,6 +120,7 @@ class Following:
             del counts[key]
             if inside and not counts:
                 del mentioned[address]
+                self.refused.pop(address, None)
 
     def reach(self, sources: Mapping[str, Source]) -> None:
         """Works out which documents there are to be. `sources` are all that the session has."""
@@ -237,6 +133,8 @@ class Following:
             depths.update(dict.fromkeys(sorted(level), depth))
             ways = [self._mentioned.get(address, {}) for address in level] + (others if depth == 0 else [])
             level = {address for way in ways for address in way.keys() & found if address not in depths}
+            if not level:
+                break
         room, size = settings.documents, settings.bytes
         kept: dict[str, int] = {}
         for address, depth in depths.items():
@@ -308,10 +206,14 @@ class Following:
         """Resources, and the documents that describe them."""
         outside = {name for name, source in sources.items() if source.found} - self.reached.depths.keys()
         ways = [self._starts, *(way for origin, way in self._mentioned.items() if origin not in outside)]
-        for address, source in sources.items():
-            if address not in outside and source.kind == "web" and source.last_seen is not None:
-                for way in ways:
-                    yield from ((resource, address) for resource in way.get(address, ()))
+        fetched = {
+            address
+            for address, source in sources.items()
+            if address not in outside and source.kind == "web" and source.last_seen is not None
+        }
+        for way in ways:
+            for address in way.keys() & fetched:
+                yield from ((resource, address) for resource in way[address])
 
     # From any thread
 
@@ -528,8 +430,9 @@ class Traversal:
         """Documents that no view reaches, or none with such options, leave."""
         wanted: dict[str, list[dict[str, Any]]] = {}
         for following in self._followings.values():
+            options = following.settings.options()
             for address in following.reached.depths:
-                wanted.setdefault(address, []).append(following.settings.options())
+                wanted.setdefault(address, []).append(options)
         for source in [source for source in self.sources.values() if source.found]:
             if source.options not in wanted.get(source.name, ()):
                 self.feeds.remove(source)

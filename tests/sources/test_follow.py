@@ -228,6 +228,18 @@ def test_documents_that_nothing_mentions_any_more_leave(site: Site) -> None:
         session.check()
 
 
+def test_documents_that_are_polled(site: Site) -> None:
+    friends(site)
+    with sparqlive.open(default_graph="union") as session:
+        view = following(session, site, NAMES, Follow(poll_interval_seconds=0.05, allow_private=True))
+        put(site, {"dora": '<#me> f:name "Dora" .', "alice": "<#me> f:knows </dora#me> ."})
+        wait_until(lambda: values(view, "n") == ["Dora"] and len(session.sources) == 2)
+        site.pages["/alice"] = lambda handler: handler.send(500)
+        wait_until(lambda: "the server failed" in str(status(view)["failed"]))
+        assert values(view, "n") == ["Dora"], "a failure is no deletion"
+        session.check()
+
+
 def test_a_cycle_ends_and_does_not_hold_itself(site: Site) -> None:
     chain(site, 3)
     put(site, {"start": "<#me> f:knows </p0#me> ."})
@@ -355,6 +367,10 @@ def test_private_addresses_are_refused_unless_allowed(site: Site) -> None:
         assert not site.asked
         with pytest.raises(sparqlive.Error, match="not negative"):
             Follow(depth=-1)
+        with pytest.raises(sparqlive.Error, match="documents is an integer"):
+            Follow(documents=float("inf"))  # type: ignore[arg-type]
+        with pytest.raises(sparqlive.Error, match="predicates are IRIs"):
+            Follow(predicates=("knows",))
         with pytest.raises(sparqlive.Error, match="poll_interval_seconds"):
             Follow(poll_interval_seconds=0)
         with pytest.raises(sparqlive.Error, match="list of texts"):
