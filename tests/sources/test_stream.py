@@ -576,6 +576,28 @@ def test_a_body_of_what_comes_from_now_on(tmp_path: Path, site: Site, feed: Feed
         wait_until(lambda: objects(session) == {"1", "2"})
 
 
+def test_a_body_that_does_not_replay(site: Site, feed: Feed) -> None:
+    """That what comes is not what came before is found out, and not passed over."""
+    feed.replays = False
+    with sparqlive.open() as session:
+        source = add_web(session, site, timeout_seconds=1)
+        source.refresh()
+        feed.add("@\n" + line("+", 1))
+        wait_until(lambda: objects(session) == {"1"})
+        feed.stop(breaking=False)
+        wait_until(lambda: feed.answers == 1)
+        wait_until(
+            lambda: "does not come again, within 1 seconds: give replays=False" in (source.error or "")
+        )
+
+        def is_another() -> bool:
+            feed.add("@\n" + line("+", 22))
+            return "or with replays=False" in (source.error or "")
+
+        wait_until(is_another)
+        assert objects(session) == {"1"}
+
+
 def test_a_malformed_line_of_a_body(site: Site, feed: Feed) -> None:
     feed.add("@\n" + line("+", 1) + "@\noops\n")
     with sparqlive.open() as session:

@@ -238,12 +238,12 @@ def _checked(quiet_seconds: float, when_replaced: str = "stop") -> None:
         raise Error(f'when_replaced is "stop" or "begin", not {when_replaced!r}.')
 
 
-def _another(name: str, place: _Place) -> Error:
+def _another(name: str, place: _Place, hint: str = "") -> Error:
     return Error(
         f"{name}: is not the stream any more that was read up to its line {place.line:,} (byte "
         f"{place.offset:,}): it was cut or replaced, and what it had after that is not known to have been "
         f'read. Put it back; or add the source with when_replaced="begin", which then reads the new one from '
-        f"its beginning."
+        f"its beginning{hint}."
     )
 
 
@@ -308,9 +308,9 @@ class GrowingFile:
                     place, failures = batches.place, 0
                 failures += 1
                 wake.clear()
-                await report(Failed(reason))
-                await wait(wake, _LOOK_SECONDS)
                 grown.clear()
+                await report(Failed(reason))
+                await wait(wake, _LOOK_SECONDS)  # others may write to the folder all the time
                 await first_of(wake, grown, seconds=retry_seconds(failures))
         finally:
             noticing.cancel()
@@ -480,7 +480,8 @@ class Body:
                     self._place = _Place()
                     await report(Unchanged(asdict(self._place)))
                     continue
-                seen = Look(Failed(str(_another(self._address, self._place))))
+                hint = ", or with replays=False if answers bring only what is sent from then on"
+                seen = Look(Failed(str(_another(self._address, self._place, hint))))
             except Error as error:
                 seen = Look(Failed(str(error)))
             if isinstance(seen.outcome, Failed):
@@ -515,7 +516,7 @@ class Body:
             passing = 0 if status == 206 else place.offset - place.overlap
             if status == 206:
                 _check_range(url, found, place.offset - place.overlap)
-            tail, rest = await _positioned(body, place, passing, network)
+            tail, rest = await _positioned(self._address, body, place, passing, network)
             batches = _Batches(self._address, place, tail, report, self._reach.max_bytes)
             try:
                 await _follow(
@@ -539,12 +540,20 @@ def _check_range(url: str, headers: Mapping[str, str], start: int) -> None:
 
 
 async def _positioned(
-    body: AsyncIterator[bytes], place: _Place, passing: int, network: Network
+    name: str, body: AsyncIterator[bytes], place: _Place, passing: int, network: Network
 ) -> tuple[bytes, bytes]:
     """Reads on to the place: the bytes before it, and those after it that came with them."""
     found = b""
     while passing or len(found) < place.overlap:
-        piece = await anext(body, None)
+        try:
+            async with asyncio.timeout(network.reach.timeout_seconds):
+                piece = await anext(body, None)
+        except TimeoutError as error:
+            raise Error(
+                f"{name}: what was read of it before does not come again, within "
+                f"{network.reach.timeout_seconds:g} seconds: give replays=False if answers bring only what "
+                f"is sent from then on."
+            ) from error
         if piece is None:
             raise _Replaced
         network.renew()
