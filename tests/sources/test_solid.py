@@ -29,6 +29,7 @@ from tests.sources.conftest import Pods
 from tests.sources.relay import CHANNEL, Relay
 from tests.sources.server import Handler, Page, Site, make_certificate, serve
 from tests.sources.test_file import wait_until
+from tests.sources.test_store import command
 
 # Polls are never due within a test that is about notifications.
 NEVER = 100_000.0
@@ -254,7 +255,9 @@ def test_what_is_gone(policy: str, folder: str) -> None:
         assert source.status()["error"] is None
 
 
-def test_a_store_goes_on_where_it_was(folder: str, tmp_path: Path) -> None:
+def test_a_store_goes_on_where_it_was(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     put(folder + "a.ttl", "<#s> <a:p> 1 .")
     with sparqlive.open(tmp_path / "s") as session:
         session.view("v", QUERY)
@@ -266,6 +269,8 @@ def test_a_store_goes_on_where_it_was(folder: str, tmp_path: Path) -> None:
         wait_until(notified(source, STREAMING))
         put(folder + "a.ttl", "<#s> <a:p> 3 .")
         wait_until(lambda: values(session) == {"3"})
+    line = command(capsys, "source", "list", "--store", tmp_path / "s")
+    assert line.endswith(f"\tnotifications: {STREAMING}\n")
 
 
 def test_a_server_that_is_started_again(pods: Pods, folder: str) -> None:

@@ -74,6 +74,7 @@ class Channels:
         self._again: dict[str, asyncio.Event] = {}
         self._states: dict[str, tuple[str | None, str]] = {}
         self._told: str | None = None
+        self._telling = asyncio.Lock()
 
     def keep(self, changed: Mapping[str, Callable[[], None]]) -> None:
         """Listens to these resources from now on, and to no others; each with what it calls on changes."""
@@ -118,24 +119,30 @@ class Channels:
                 reason = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}."
                 await self._tell(topic, None, reason)
             else:
-                if time.monotonic() - start >= _SHORTEST_SECONDS:
+                lasted = time.monotonic() - start
+                if lasted >= _SHORTEST_SECONDS:
                     failures = 0
                     continue
+                await self._tell(topic, None, f"{topic}: its channel ended after {lasted:.1f} seconds.")
             failures += 1
             await wait(again, retry_seconds(failures))
 
     async def _tell(self, topic: str, kind: str | None, reason: str = "") -> None:
         """Reports how far the source is notified, if that is new."""
         self._states[topic] = (kind, reason)
+        async with self._telling:  # the last word is the last one to be reported
+            told = self._summary()
+            if told != self._told:
+                self._told = told
+                await self._report(Notifications(told))
+
+    def _summary(self) -> str:
         kinds = sorted({kind for kind, _ in self._states.values() if kind is not None})
         reasons = [reason for kind, reason in self._states.values() if kind is None]
-        told = " and ".join(kinds)
-        if reasons:
-            several = f", for {len(reasons)} of {len(self._states)} resources" if kinds else ""
-            told = f"none{several}, so it is polled only: {reasons[0]}"
-        if told != self._told:
-            self._told = told
-            await self._report(Notifications(told))
+        if not reasons:
+            return " and ".join(kinds)
+        several = f", for {len(reasons)} of {len(self._states)} resources" if kinds else ""
+        return f"none{several}, so it is polled only: {reasons[0]}"
 
 
 class _Channel:
