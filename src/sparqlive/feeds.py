@@ -238,10 +238,10 @@ class Feeds:
             if self.by_name.get(source.name) is not source:
                 raise Error(f"The source {source.name!r} has been removed already.")
             del self.by_name[source.name]
-            source.removed = True
-            if self.watching:
-                asyncio.run_coroutine_threadsafe(self._end(source), self._running()).result()
+            source.removed = True  # from now on nothing of it is committed
             self._forget(source)
+        if self.watching:  # a connection may take its time to close
+            asyncio.run_coroutine_threadsafe(self._end(source), self._running()).result()
         with self._answers:
             self._answers.notify_all()
 

@@ -100,6 +100,8 @@ class Following:
                 self._mention(mentioned, outside, iri, weight)
         if not mentioned:
             del self._mentioned[origin]
+        if not outside:
+            del self._outside[origin]
         if heard and self._spent and origin not in self.pending():
             self.resume()
 
