@@ -132,6 +132,24 @@ def test_an_order_is_kept_and_an_answer_turns(page: playwright.Page, session: sp
     expect(page.locator(".answer")).to_have_text("Yes")
 
 
+def test_weights_and_triples(page: playwright.Page, session: sparqlive.Session) -> None:
+    session.view("mails", "SELECT ?mail { ?who <http://x/mail> ?mail }")
+    session.view("graph", "CONSTRUCT { ?mail <http://x/of> ?who } { ?who <http://x/knows> ?mail }")
+    page.get_by_role("link", name="mails").click()
+    for who in "abc":
+        session.apply(insert=mail(who, "a@x"))
+    expect(rows(page)).to_contain_text("× 3")
+    session.apply(delete=mail("b", "a@x"), insert="<http://x/a> <http://x/knows> <http://x/b> .")
+    expect(rows(page)).to_contain_text("× 2")
+    page.get_by_role("link", name="Query").last.click()
+    page.get_by_role("link", name="Open in the query box").click()
+    expect(page.get_by_label("Query in SPARQL")).to_have_value(session.views["mails"].text)
+    page.goto(page.url.partition("#")[0] + "#/views/graph")
+    expect(rows(page)).to_have_text("…/b…/of…/a")
+    page.get_by_label("Whole terms").check()
+    expect(rows(page)).to_have_text("<http://x/b><http://x/of><http://x/a>")
+
+
 def test_paused_rows_stay_and_nothing_is_missed(page: playwright.Page, session: sparqlive.Session) -> None:
     session.apply(insert=mail("ann", "a@x"))
     session.view("people", PEOPLE)

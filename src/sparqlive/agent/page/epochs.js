@@ -21,7 +21,7 @@ export function showEpochs(main) {
   const table = element("div", { class: "scroll" }, element("table", { class: "epochs" },
     element("caption", { class: "unseen" }, "The last epochs, newest first"),
     element("thead", {}, element("tr", {},
-      ...[["Epoch", "number"], ["Time", "wide"], ["Changes", "number"], ["Ignored", "number wide"], ["Rows changed"], ["Strategy"], ["Why", "wide"], ["Took", "number"]].map(
+      ...[["Epoch", "number"], ["Time", "wide"], ["Changes", "number"], ["Ignored", "number wide"], ["Rows changed"], ["Strategy"], ["Why"], ["Took", "number"]].map(
         ([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
     body));
   main.append(element("div", { class: "heading" }, element("h1", {}, "Epochs")), problem, none, figure, table);
@@ -64,7 +64,7 @@ function lineOf(entry) {
     element("td", { class: "number wide" }, count(entry.ignored)),
     element("td", {}, some + more || "none"),
     element("td", {}, entry.strategy),
-    element("td", { class: "reason wide" }, reasons(entry)),
+    element("td", { class: "reason" }, reasons(entry)),
     element("td", { class: "number" }, seconds(entry.seconds)));
 }
 

@@ -10,6 +10,9 @@ export function sparkline(numbers, width = 96, height = 24) {
 }
 
 export function drawSpark(drawing, numbers, width = 96, height = 24) {
+  const same = drawing.childElementCount && drawing.dataset.numbers === numbers.join();
+  if (same) return;
+  drawing.dataset.numbers = numbers.join();
   const most = Math.max(1e-9, ...numbers);
   const step = width / numbers.length;
   const bars = numbers.map((number, place) => {

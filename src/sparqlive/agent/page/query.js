@@ -13,14 +13,20 @@ const MOST_BYTES = 16_000_000;
 const SPARQL = { "Content-Type": "application/sparql-query" };
 const RESULTS = "application/sparql-results+json, application/n-triples;q=0.9";
 
+// What is being written, while the tab is open.
+export const draft = {
+  get: () => sessionStorage.getItem(KEY) ?? FIRST,
+  set: (text) => sessionStorage.setItem(KEY, text),
+};
+
 export function showQuery(main) {
   const text = element("textarea", {
     id: "query-text", spellcheck: "false", autocapitalize: "off", rows: 10, "aria-describedby": "query-hint",
-    on: { input: () => sessionStorage.setItem(KEY, text.value), keydown: (event) => {
+    on: { input: () => draft.set(text.value), keydown: (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run();
     } },
   });
-  text.value = sessionStorage.getItem(KEY) ?? FIRST;
+  text.value = draft.get();
   const name = element("input", { type: "text", id: "view-name", size: 18, autocomplete: "off", spellcheck: "false", placeholder: "name" });
   const problem = element("p", { class: "notice", role: "alert", hidden: true });
   const result = element("section", { class: "result", "aria-live": "off" });

@@ -2,6 +2,7 @@
 
 import { read, viewPath } from "./agent.js";
 import { bytes, clock, count, element, rate, setText } from "./dom.js";
+import { draft } from "./query.js";
 import { showPlan } from "./plan.js";
 import { RATE_SECONDS, follow, lately } from "./pulse.js";
 import { showRows } from "./rows.js";
@@ -70,6 +71,8 @@ export function showView(main, name, tab) {
 }
 
 function showText(panel, view) {
-  panel.append(element("pre", { class: "query", tabindex: "0" }, element("code", {}, view.query)));
+  panel.append(
+    element("pre", { class: "query", tabindex: "0" }, element("code", {}, view.query)),
+    element("p", { class: "after" }, element("a", { href: "#/query", class: "button", on: { click: () => draft.set(view.query) } }, "Open in the query box")));
   return () => {};
 }

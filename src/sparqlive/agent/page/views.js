@@ -5,6 +5,7 @@ import { bytes, count, counted, element, rate, seconds, setText } from "./dom.js
 import { drawSpark, sparkline } from "./plot.js";
 import { RATE_SECONDS, follow, lately, percentile } from "./pulse.js";
 
+const LISTED = 200; // by name; the others are found
 const total = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
 
 export function showViews(main) {
@@ -14,18 +15,19 @@ export function showViews(main) {
   const table = element("table", { class: "views" },
     element("caption", { class: "unseen" }, "Views"),
     element("thead", {}, element("tr", {},
-      ...[["Name"], ["Rows", "number"], ["Rows changed, last minute", "wide"], ["Lag"], ["Stored", "number wide"], ["Carried", "wide"]].map(
+      ...[["Name"], ["Rows", "number"], ["Changed, last minute"], ["Lag"], ["Stored", "number wide"], ["Carried", "wide"]].map(
         ([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
     body);
   const none = element("div", { class: "empty" },
     element("h2", {}, "No view yet"),
     element("p", {}, "A view is a query whose result is kept up to date. "),
     element("p", {}, element("a", { class: "button main", href: "#/query" }, "Write a query")));
+  const more = element("p", { class: "hint after" });
   const notice = element("p", { class: "notice", role: "alert", hidden: true });
   const finding = element("p", { class: "finding" }, element("label", { for: "filter" }, "Find"), filter);
   main.append(
     element("div", { class: "heading" }, element("h1", {}, "Views"), finding),
-    notice, element("div", { class: "tiles" }, ...tiles.map((one) => one.box)), none, element("div", { class: "scroll" }, table));
+    notice, element("div", { class: "tiles" }, ...tiles.map((one) => one.box)), none, element("div", { class: "scroll" }, table), more);
 
   const lines = new Map();
   let state = null;
@@ -33,7 +35,9 @@ export function showViews(main) {
     notice.hidden = !state.problem;
     setText(notice, state.problem);
     const wanted = filter.value.toLowerCase();
-    const views = state.views.filter((view) => view.name.toLowerCase().includes(wanted)).sort((a, b) => a.name.localeCompare(b.name));
+    const found = state.views.filter((view) => view.name.toLowerCase().includes(wanted));
+    const views = found.sort((a, b) => a.name.localeCompare(b.name)).slice(0, LISTED);
+    setText(more, found.length > LISTED ? `${count(LISTED)} of ${counted(found.length, "view")}: find the others by name.` : "");
     none.hidden = !state.now || state.views.length > 0 || Boolean(state.problem);
     table.hidden = state.views.length === 0;
     finding.hidden = state.views.length < 8;
@@ -87,7 +91,7 @@ function lineOf(view) {
   const row = element("tr", {},
     element("th", { scope: "row" }, element("a", { href: `#/${viewPath(view.name)}` }, view.name), " ", form),
     element("td", { class: "number" }, cells.rows),
-    element("td", { class: "wide" }, element("span", { class: "recently" }, spark, speed)),
+    element("td", {}, element("span", { class: "recently" }, spark, speed)),
     element("td", {}, cells.lag),
     element("td", { class: "number wide" }, cells.stored),
     element("td", { class: "wide" }, cells.carried));
