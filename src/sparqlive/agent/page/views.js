@@ -36,7 +36,7 @@ export function showViews(main) {
     setText(notice, state.problem);
     const wanted = filter.value.toLowerCase();
     const found = state.views.filter((view) => view.name.toLowerCase().includes(wanted));
-    const views = found.sort((a, b) => a.name.localeCompare(b.name)).slice(0, LISTED);
+    const views = found.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true })).slice(0, LISTED);
     setText(more, found.length > LISTED ? `${count(LISTED)} of ${counted(found.length, "view")}: find the others by name.` : "");
     none.hidden = !state.now || state.views.length > 0 || Boolean(state.problem);
     table.hidden = state.views.length === 0;
