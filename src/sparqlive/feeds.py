@@ -339,8 +339,7 @@ class Feeds:
         await asyncio.wait([task])
 
     async def _end_all(self) -> None:
-        for source in list(self._tasks):
-            await self._end(source)
+        await asyncio.gather(*(self._end(source) for source in list(self._tasks)))
 
     async def _watch(self, source: Source, watcher: Watcher) -> None:
         """Watches a source until its stream ends; begins again when watching fails."""

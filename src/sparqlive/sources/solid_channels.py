@@ -286,14 +286,16 @@ class _Channel:
                     sock=socket,
                     proxy=None,
                     max_size=_MOST_MESSAGE_BYTES,
-                    close_timeout=1,
                     user_agent_header="sparqlive",
                     **secure,
                 ) as messages:
                     limit.reschedule(asyncio.get_running_loop().time() + seconds)
-                    await begun()
-                    async for _ in messages:
-                        self._heard()
+                    try:
+                        await begun()
+                        async for _ in messages:
+                            self._heard()
+                    finally:  # nobody waits for a server to say goodbye
+                        messages.transport.abort()
             except (WebSocketException, OSError, ValueError) as error:
                 raise Error(f"{address}: the WebSocket broke, or is none: {error}.") from error
 
