@@ -345,10 +345,12 @@ class Traversal:
         noted = [json.loads(note) for note in store.notes(_NOTE) if note]
         with self.epochs.lock:
             for note in noted:
-                view = self.epochs.views.by_name.get(note.pop("view"))
-                if view is not None:
-                    self._follow(view, Follow(**note))
-            if rows and not self._followings and not self.epochs.read_only:
+                name = note.pop("view")
+                if name in self.epochs.views.by_name:
+                    self._follow(self.epochs.views[name], Follow(**note))
+                else:  # it was being dropped when the process ended
+                    self.epochs.record(None, self.note(name, None))
+            if not self._followings and (rows or any(source.found for source in self.sources.values())):
                 self._step()
 
     def stop(self) -> None:

@@ -478,6 +478,18 @@ def test_a_view_is_dropped_where_nothing_is_watched(tmp_path: Path, site: Site) 
         assert (dict(session.sources), len(session)) == ({}, 0)
 
 
+def test_a_process_that_ends_while_a_view_is_dropped(tmp_path: Path, site: Site) -> None:
+    friends(site)
+    with sparqlive.open(tmp_path / "s", default_graph="union") as session:
+        following(session, site, NAMES)
+        session._registration.drop("view")  # and no more
+    with sparqlive.open(tmp_path / "s", watch=False) as session:
+        assert (dict(session.sources), len(session)) == ({}, 0)
+        session.view("view", FOAF + NAMES, base=site.address + "/")
+    with sparqlive.open(tmp_path / "s") as session:
+        assert session.views["view"].follow is None
+
+
 def test_settings_of_a_view_that_is_there(site: Site) -> None:
     friends(site)
     with sparqlive.open(default_graph="union") as session:
