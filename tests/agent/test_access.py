@@ -247,7 +247,7 @@ def test_a_query_takes_no_longer_than_its_token_allows(
     begun = time.monotonic()
     stopped = guarded.get("/sparql", params={"query": product}, headers=short)
     assert stopped.status_code == 503
-    assert "0.2" in stopped.json()["detail"]
+    assert "stopped" in stopped.json()["detail"]
     assert time.monotonic() - begun < 10
 
 

@@ -47,7 +47,7 @@ def test_schemathesis_finds_nothing(session: sparqlive.Session, tmp_path: Path) 
     agent = Agent(session, Settings(query_seconds=5, body_bytes=100_000))
     with serving(agent) as address:
         command = [str(Path(sys.executable).parent / "schemathesis"), "run", f"{address}/openapi.json"]
-        options = ["--checks", ",".join(CHECKS), "--phases", "coverage,fuzzing", "--max-examples", "8"]
+        options = ["--checks", ",".join(CHECKS), "--phases", "coverage,fuzzing", "--max-examples", "6"]
         options += ["--generation-deterministic", "--suppress-health-check", "all", "--request-timeout", "20"]
         options += ["--no-shrink", "--warnings", "off"]
         for path in sorted(ENDLESS):

@@ -73,6 +73,7 @@ class Access:
         self._buckets: dict[str, tuple[float, float]] = {}
         self._subscriptions: Counter[str] = Counter()
         self._owners = self._read_owners()
+        self._registering: list[tuple[str, str]] = []
 
     # Who may what
 
@@ -194,13 +195,20 @@ class Access:
         limit = caller_of(request).limits.query_seconds
         return most if limit is None else min(limit, most)
 
-    def check_views(self, request: Request, view: str, there: Mapping[str, object]) -> None:
-        """Refuses a view beyond what the caller may have registered."""
+    @contextmanager
+    def registering(self, request: Request, view: str, there: Mapping[str, object]) -> Iterator[None]:
+        """Inside, the caller registers a view, unless it has as many as it may have."""
         caller = caller_of(request)
         limit = caller.limits.views
-        own = [name for name, owner in self._owners.items() if owner == caller.name and name in there]
+        own = {name for name, owner in self._owners.items() if owner == caller.name and name in there}
+        own |= {name for name, owner in self._registering if owner == caller.name}
         if limit is not None and view not in own and len(own) >= limit:
             raise Refused(429, f"The token {caller.name!r} may have {limit:,} views: drop one first.")
+        self._registering.append((view, caller.name))
+        try:
+            yield
+        finally:
+            self._registering.remove((view, caller.name))
 
     def _read_owners(self) -> dict[str, str]:
         owners: dict[str, str] = {}

@@ -26,6 +26,11 @@ _log = logging.getLogger("sparqlive.requests")
 _request: ContextVar[str | None] = ContextVar("request", default=None)
 # What a proxy in front may give, so that its log and this one can be read together.
 _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+# Data that a browser shows must not become a page of this origin: RDF/XML can be made to hold scripts.
+_GUARDS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+}
 _STREAM = "text/event-stream"
 # Asked every few seconds; there is a line only when something is wrong.
 _PROBES = ("/healthz", "/readyz", "/metrics")
@@ -99,6 +104,8 @@ class Requests:
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request
+                for name, value in _GUARDS.items():
+                    headers.setdefault(name, value)
                 streams = headers.get("content-type", "").startswith(_STREAM)
             await send(message)
 

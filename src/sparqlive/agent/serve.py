@@ -34,7 +34,6 @@ from sparqlive.session import Session
 
 _log = logging.getLogger("sparqlive.agent")
 
-_USER_TIMEOUT = 18  # TCP_USER_TIMEOUT of Linux
 _SILENT_MILLISECONDS = 60_000
 _LINGER_SECONDS = 1.0
 
@@ -89,6 +88,10 @@ def serve(
             f"with sparqlive token create."
         )
     door = Door(open_store, settings, Access(store, local, settings.origins))
+    if not local and listening.certificate is None:
+        _log.warning(
+            "others reach the agent without TLS: tokens can be read on the way, unless a proxy speaks it"
+        )
     with listening.bound() as bound:
         server = Server(configured(door, settings, listening), door)
         started(address_of(listening, bound))
@@ -138,9 +141,9 @@ def _protocol(header_seconds: float) -> type[H11Protocol]:
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             # A peer that takes nothing, or is gone without a word, is not waited for longer than this.
-            transport.get_extra_info("socket").setsockopt(
-                socket.IPPROTO_TCP, _USER_TIMEOUT, _SILENT_MILLISECONDS
-            )
+            if sys.platform == "linux":
+                connection = transport.get_extra_info("socket")
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MILLISECONDS)
             self._head_due = self.loop.call_later(header_seconds, self._give_up)
 
         def _give_up(self) -> None:

@@ -45,10 +45,9 @@ async def register(agent: Agent, request: Request) -> Response:
             400, f"A view cannot be named {name!r}: letters, digits, '.', '_', '~' and '-', at most 128."
         )
     query = await text_of(agent, request, "application/sparql-query")
-    agent.access.check_views(request, name, agent.session.views)
     options = request.query_params
     known = name in agent.session.views
-    with agent.computes():
+    with agent.access.registering(request, name, agent.session.views), agent.computes():
         view = await agent.run(
             agent.session.view,
             name,
