@@ -291,3 +291,24 @@ def test_changes_of_views_and_tokens_are_in_the_audit_log(
     ]
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert "sparqlive_" not in log.read_text()
+
+
+def test_changes_of_sources_are_in_the_audit_log_without_their_options(
+    session: sparqlive.Session, tmp_path: Path
+) -> None:
+    (tmp_path / "data.nt").write_text("<http://x/a> <http://x/p> <http://x/b> .\n")
+    agent = Agent(session, Settings(allow_private=True), Access(tmp_path))
+    with serving(agent) as address, httpx.Client(base_url=address, timeout=20) as client:
+        added = {"kind": "file", "address": str(tmp_path / "data.nt"), "name": "shop", "options": {}}
+        assert client.post("/sources", json=added).status_code == 201
+        wrong = {**added, "name": "other", "options": {"secret": "hunter2"}}
+        assert client.post("/sources", json=wrong).status_code == 400
+        assert client.delete("/sources/shop").status_code == 204
+    text = (tmp_path / "audit.jsonl").read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [(line["who"], line["what"], line["outcome"], line.get("made")) for line in lines] == [
+        ("local", "POST /sources", "201", "/sources/shop"),
+        ("local", "POST /sources", "400", None),
+        ("local", "DELETE /sources/shop", "204", None),
+    ]
+    assert "hunter2" not in text

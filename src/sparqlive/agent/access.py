@@ -217,12 +217,17 @@ class Access:
                 owners[entry["view"]] = entry["who"]
         return owners
 
-    def note(self, request: Request, status: int) -> None:
-        """What was asked that changes views or sources, and how it ended; not what nobody known asked."""
+    def note(self, request: Request, status: int, made: str | None) -> None:
+        """What was asked that changes views or sources, and how it ended; not what nobody known asked.
+
+        `made`: the path of what there is now, if it has one.
+        """
         if not hasattr(request.state, "caller"):
             return
         who = caller_of(request).name
         more = {"client": request.client.host} if request.client is not None else {}
+        if made is not None:
+            more["made"] = made
         view = request.path_params.get("name") if request.url.path.startswith("/views/") else None
         if view is not None:
             more["view"] = view

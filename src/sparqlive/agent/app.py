@@ -97,7 +97,7 @@ def _route(agent: Agent, path: str, operations: Mapping[str, Operation]) -> Rout
         request.state.route = path
         response = await _answered(agent, operations[method], request)
         if operations[method].audited:
-            agent.access.note(request, response.status_code)
+            agent.access.note(request, response.status_code, response.headers.get("location"))
         return response
 
     return Route(path, endpoint, methods=list(operations))

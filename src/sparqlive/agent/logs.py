@@ -26,7 +26,7 @@ _log = logging.getLogger("sparqlive.requests")
 _request: ContextVar[str | None] = ContextVar("request", default=None)
 # What a proxy in front may give, so that its log and this one can be read together.
 _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
-# Data that a browser shows must not become a page of this origin: RDF/XML can be made to hold scripts.
+# Data that a browser shows must not become a page of this origin, whatever is in it.
 _GUARDS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
