@@ -19,7 +19,7 @@ from sparqlive.deferred import Deferred, Refresh
 from sparqlive.errors import Error, HistoryGone, Unsupported, ViewFailed
 from sparqlive.live.keeper import Content
 from sparqlive.live.terms import Terms
-from sparqlive.live.window import in_order
+from sparqlive.live.window import in_order as ordered
 from sparqlive.plan.explain import Explained, explain, explained
 from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.plan.spelling import Spelt, spelt
@@ -68,7 +68,7 @@ class _Columns:
     def listed(self, variables: tuple[str, ...], rows: Iterable[tuple[Row, int]]) -> list[Solution]:
         """The solutions in the order of ORDER BY, one entry a multiplicity."""
         if self._order:
-            rows = in_order(rows, self._variables, self._order, self._terms)
+            rows = ordered(rows, self._variables, self._order, self._terms)
         term = self._terms.dictionary.term
         result: list[Solution] = []
         for row, weight in rows:
@@ -80,10 +80,10 @@ class _Columns:
     def ordered(self) -> bool:
         return bool(self._order)
 
-    def first(self, rows: Iterable[tuple[Row, int]], count: int) -> dict[Row, int]:
-        """The first distinct rows; where there is no order, any."""
-        if self._order:
-            rows = in_order(rows, self._variables, self._order, self._terms)
+    def first(self, rows: Iterable[tuple[Row, int]], count: int, in_order: bool) -> dict[Row, int]:
+        """The first distinct rows; without an order, any."""
+        if self._order and in_order:
+            rows = ordered(rows, self._variables, self._order, self._terms)
         found: dict[Row, int] = {}
         for row, weight in rows:
             shown = row[: self._width]
@@ -409,14 +409,17 @@ class View(Result):
         """Whether the query has an ORDER BY."""
         return self._columns.ordered
 
-    def first(self, count: int) -> list[tuple[TermRow, int]]:
+    def first(self, count: int, in_order: bool = True) -> list[tuple[TermRow, int]]:
         """The first distinct rows with their multiplicity, in the order of ORDER BY; without one, any.
 
-        Of a row that ORDER BY has at several places, the later places may be left out of its multiplicity.
+        All rows are sorted for that: of a large view, `in_order=False` gives any rows, without sorting. Of a
+        row that ORDER BY has at several places, the later places may be left out of its multiplicity.
         """
         with self._epochs.reading():
             self._ensure_alive()
-            return list(self._decode(self._columns.first(self.content.items(), count).items()).items())
+            return list(
+                self._decode(self._columns.first(self.content.items(), count, in_order).items()).items()
+            )
 
     def __len__(self) -> int:
         """The number of solutions, counted with their multiplicity."""

@@ -167,6 +167,31 @@ def test_paused_rows_stay_and_nothing_is_missed(page: playwright.Page, session: 
     expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("dropped")
 
 
+def test_an_agent_comes_back_with_its_data_or_with_other_data(
+    browser: playwright.Browser, session: sparqlive.Session
+) -> None:
+    session.view("people", PEOPLE)
+    session.apply(insert=mail("ann", "a@x"))
+    with browser.new_context() as context:
+        page = context.new_page()
+        with serving(Agent(session)) as address:
+            page.goto(f"{address}/#/views/people")
+            expect(rows(page)).to_have_count(1)
+            page.evaluate("document.querySelector('table.rows tbody tr').id = 'first'")
+        session.apply(insert=mail("bob", "b@x"))
+        port = int(address.rpartition(":")[2])
+        with serving(Agent(session), port):
+            expect(rows(page)).to_have_count(2)
+            expect(page.locator("#first")).to_contain_text("a@x")  # it went on from where it was
+        with sparqlive.open(default_graph="union") as other:
+            other.view("people", PEOPLE)
+            for number in range(5):
+                other.apply(insert=mail("eve", f"{number}@y"))
+            with serving(Agent(other), port):
+                expect(rows(page)).to_have_count(5)
+                expect(rows(page).filter(has_text="@y")).to_have_count(5)
+
+
 def test_terms_are_text(page: playwright.Page, session: sparqlive.Session) -> None:
     bad = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     session.apply(insert=mail("ann", bad))

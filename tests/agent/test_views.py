@@ -110,7 +110,11 @@ def test_the_first_rows_are_given_once_each(client: httpx.Client, session: sparq
     assert (given["rows"], given["epoch"]) == (4, 1)
     assert [row["o"]["value"] for row in given["results"]["bindings"]] == ["3", "2", "1"]
     assert given["weights"] == [5, 5, 5]
+    assert given["ordered"]
+    session.apply(insert="\n".join(f'<http://x/{n}> <http://x/p> "z{n}" .' for n in range(5000)))
+    large = client.get("/views/v/rows", params={"limit": 3}).json()
+    assert (large["rows"], large["ordered"], len(large["weights"])) == (5004, False, 3)
     put(client, "u", QUERY)
     assert len(client.get("/views/u/rows", params={"limit": 7}).json()["weights"]) == 7
-    assert client.get("/views/u/rows", params={"limit": 0}).json()["rows"] == 20
+    assert client.get("/views/u/rows", params={"limit": 0}).json()["rows"] == 5020
     assert client.get("/views/u/rows", params={"limit": 10**9}).status_code == 400

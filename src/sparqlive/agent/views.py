@@ -19,6 +19,7 @@ from sparqlive.views import TermRow, View
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 _MOST_ROWS = 10_000
+_MOST_SORTED = 5_000  # rows of a view that are sorted to show the first of them, while the session waits
 
 
 def described(view: View) -> dict[str, Any]:
@@ -111,10 +112,13 @@ async def rows(agent: Agent, request: Request) -> Response:
 
     def read() -> dict[str, Any]:
         with agent.session.reading():
-            first = view.first(int(limit))
+            count = view.content.row_count()
+            in_order = view.ordered and count <= _MOST_SORTED
+            first = view.first(int(limit), in_order)
             return {
                 "epoch": view.epoch,
-                "rows": view.content.row_count(),
+                "rows": count,
+                "ordered": in_order,
                 "head": {"vars": list(view.variables)},
                 "results": {"bindings": [_binding(view, row) for row, _ in first]},
                 "weights": [weight for _, weight in first],
@@ -185,7 +189,7 @@ OPERATIONS = (
         "/views/{name}/rows",
         rows,
         "read:view",
-        "The first rows of a view, each once with its weight, and how many there are.",
+        "The first rows of a view, each once with its weight; of a large one, not in its order.",
         (*_NAMED, Parameter("limit", "How many rows at most; 500 if it is not said.", "integer")),
     ),
     Operation("DELETE", "/views/{name}", drop, "admin", "Forgets a view.", _NAMED, gives={204: ()}),

@@ -418,10 +418,21 @@ class Relation:
         yield from rest.items()
 
     def __len__(self) -> int:
-        """The number of distinct rows."""
+        """The number of distinct rows: a lookup for each row of the overlay."""
         if self._elsewhere is not None:
             self._fetch()
-        return len(self.overlay) if self.run is None else sum(1 for _ in self.items())
+        run = self.run
+        if run is None:
+            return len(self.overlay)
+        assert run.weights is not None
+        count = run.length
+        for row, weight in self.overlay.items():
+            position, found = run.position(row)
+            if not found:
+                count += 1
+            elif weight == -run.weights[position]:
+                count -= 1
+        return count
 
     @property
     def nbytes(self) -> int:

@@ -41,9 +41,10 @@ export async function ask(path, { method = "GET", headers = {}, body, signal } =
 export const read = async (path, options) => (await ask(path, options)).json();
 
 // The events of a stream (text/event-stream) by fetch, because EventSource cannot send a token.
-export async function* events(path, { since, signal }) {
-  const headers = { Accept: "text/event-stream", ...(since === undefined ? {} : { "Last-Event-ID": String(since) }) };
-  const response = await ask(path, { headers, signal });
+// `opened` hears the answer's headers.
+export async function* events(path, { signal, opened }) {
+  const response = await ask(path, { headers: { Accept: "text/event-stream" }, signal });
+  opened(response.headers);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {

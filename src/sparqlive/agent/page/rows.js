@@ -1,8 +1,9 @@
 // A view's rows while they change: what enters and what leaves is marked for a moment.
 //
 // The page holds the first rows of a view, never all of a large one. It reads them as of an epoch and follows
-// exactly the changes after it, so that nothing is missed and nothing comes twice. Rows of a view with ORDER BY have
-// places that only the agent knows: their beginning is read again after a change, as long as that is cheap.
+// exactly the changes after it, so that nothing is missed and nothing comes twice. Rows of a view with ORDER BY
+// have places that only the agent knows: their beginning is read again after a change. The agent does not sort
+// large views for that: of those, any rows are shown.
 
 import { Problem, events, read, viewPath } from "./agent.js";
 import { announce, count, counted, element, setText } from "./dom.js";
@@ -12,7 +13,6 @@ import { shortener, termElement } from "./terms.js";
 const SHOWN = 300;
 const MARKED = 2400; // milliseconds; the style sheet knows them too
 const TOGETHER = 120;
-const SORTED_AT_ONCE = 5000; // rows
 
 // `told` hears how many rows there are.
 export function showRows(panel, view, told) {
@@ -37,7 +37,9 @@ class Live {
     this.leaving = new Set();
     this.changes = new Map();
     this.total = view.rows;
+    this.ordered = false;
     this.epoch = null;
+    this.lineage = null; // whose epochs these are: another store's mean nothing
     this.read = false;
     this.paused = false;
     this.full = false;
@@ -124,8 +126,11 @@ class Live {
   }
 
   events(signal) {
-    const path = viewPath(this.view.name, "/changes?snapshot=false");
-    return events(path, { since: this.epoch ?? undefined, signal: AbortSignal.any([signal, this.stream.signal]) });
+    const known = this.epoch === null ? "" : `&since=${this.epoch}&lineage=${encodeURIComponent(this.lineage)}`;
+    return events(viewPath(this.view.name, `/changes?snapshot=false${known}`), {
+      signal: AbortSignal.any([signal, this.stream.signal]),
+      opened: (headers) => (this.lineage = headers.get("sparqlive-lineage")),
+    });
   }
 
   // A stream begins by saying which epoch its changes follow on. The rows are read once it is open; if they are
@@ -164,6 +169,7 @@ class Live {
     const marked = (key, sign) => !first && (whole || heard.get(key)?.weight * sign > 0);
     this.epoch = given.epoch;
     this.total = given.rows;
+    this.ordered = given.ordered;
     this.read = true;
     const now = new Map();
     given.results.bindings.forEach((binding, place) => now.set(this.keyOf(binding), { binding, weight: given.weights[place] }));
@@ -196,7 +202,7 @@ class Live {
 
   // Whether the rows have places, or an answer, that only the agent knows.
   get placed() {
-    return this.view.form === "ASK" || (this.view.ordered && this.total <= SORTED_AT_ONCE);
+    return this.view.form === "ASK" || this.ordered;
   }
 
   // Changes wait for a moment and are summed, so that what comes and goes at once is not shown.
@@ -315,7 +321,8 @@ class Live {
     this.total = total;
     this.told(total);
     const shown = this.rows.size;
-    setText(this.summary, shown < total ? `${count(shown)} of ${counted(total, "row")}` : counted(total, "row"));
+    const some = shown < total ? `${count(shown)} of ${counted(total, "row")}` : counted(total, "row");
+    setText(this.summary, this.view.ordered && !this.ordered ? `${some}, not in order` : some);
   }
 
   tell(entered, left) {
