@@ -185,6 +185,23 @@ def _stopped_at_random(session: sparqlive.Session, queries: list[str], rng: rand
     assert len(pairs) == len({(q.subject, q.object) for q in session.quads() if q.predicate.value == "x:p"})
 
 
+def test_an_update_is_stopped_and_changes_nothing() -> None:
+    with filled(sparqlive.open()) as session:
+        session.view("v", "SELECT ?s ?o { ?s <x:q> ?o }")
+        quads, began = set(session.quads()), time.monotonic()
+        where = SLOW["a product"].partition("{")[2]
+        update = f"INSERT DATA {{ <x:new> <x:q> 1 }} ; INSERT {{ ?a <x:q> ?h }} WHERE {{ {where}"
+        with pytest.raises(sparqlive.Timeout):
+            session.update(update, timeout_seconds=0.3)
+        assert time.monotonic() - began < 0.3 + SLACK_SECONDS
+        assert set(session.quads()) == quads
+        assert session.epoch == 1
+        session._epochs.quads.check()
+        session.update("INSERT { ?s <x:q> ?t } WHERE { ?s <x:p> <x:b1> BIND(CONCAT('t', STR(?s)) AS ?t) }")
+        assert len(session.views["v"]) == 18
+        session.check()
+
+
 def test_queries_of_a_store_read_files_that_a_compaction_replaces(tmp_path: Path) -> None:
     """The files stay until the query has read them."""
     with sparqlive.open(tmp_path) as session:

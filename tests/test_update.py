@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import sparqlive
 from tests.oracle import Weights, add, assert_same, show
 from tests.random_updates import Data, Operation, RequestFailsError, effect, request, requests, starts
+from tests.rdf.test_dictionary import few_bits
 from tests.sources.server import Page, serve
 from tests.w3c import isomorphic
 
@@ -351,3 +352,15 @@ def test_a_filter_with_rand_samples_solutions() -> None:
 def test_a_volatile_condition_of_optional_is_refused() -> None:
     with sparqlive.open() as session, pytest.raises(sparqlive.Unsupported, match="BIND"):
         session.query("SELECT * { ?s ?p ?o OPTIONAL { ?o ?q ?r FILTER(RAND() < ?o) } }")
+
+
+def test_terms_that_where_computes_are_themselves_also_where_ids_collide() -> None:
+    with sparqlive.open() as session:
+        session.dictionary._hash = few_bits(6)
+        session.load(quads_of(":a :p 1, 2, 3, 4, 5, 6, 7, 8, 9 ."))
+        session.update(
+            PROLOGUE + "INSERT { ?s :q ?t, ?u } WHERE { ?s :p ?o BIND(?o * 100 AS ?t) BIND(STR(?o) AS ?u) }"
+        )
+        values = {quad.object.value for quad in session.quads() if quad.predicate.value == EX + "q"}
+        assert values == {str(number) for number in range(1, 10)} | {f"{number}00" for number in range(1, 10)}
+        session.check()

@@ -235,12 +235,14 @@ class Session:
         strategy: Strategy = "auto",
         allow_private: bool = False,
         dataset: Dataset | None = None,
+        timeout_seconds: float | None = None,
     ) -> Epoch:
         """Carries out a SPARQL Update request, all its operations as one epoch, or nothing of it.
 
         Each operation sees what the ones before it did. `strategy` as in `apply`. LOAD fetches documents on
         the Web, by the rules of sources; with `allow_private` from addresses that are not public too.
         `dataset` is what every WHERE clause reads; the request may then have no USING and WITH of its own.
+        WHERE clauses that take longer than `timeout_seconds` are stopped, and nothing is changed.
         """
         self._check_strategy(strategy)
         operations = parse_update(text, base)
@@ -252,7 +254,9 @@ class Session:
             epochs.ensure_open()
             translated = self._registration.translated
             held = epochs.assertions.held
-            wanted = wanted_by(operations, epochs.quads, self.terms, translated, documents, held)
+            wanted = wanted_by(
+                operations, epochs.quads, self.terms, translated, documents, held, timeout_seconds
+            )
             return epochs.commit(*wanted, strategy)
 
     def _check_strategy(self, strategy: Strategy) -> None:

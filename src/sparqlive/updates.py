@@ -13,6 +13,7 @@ queries read the union of all graphs.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -22,16 +23,17 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 from pyoxigraph import Quad as Statement
 
 from sparqlive.errors import Error, Unsupported
-from sparqlive.live.once import compute_once
+from sparqlive.live.once import compute_once, snapshot_for
 from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
 from sparqlive.plan.once import fixed
 from sparqlive.plan.operators import Operator
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import check_quad
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import QuadPattern, Var
+from sparqlive.sparql.deadline import within
 from sparqlive.zset.relation import Row
 
 Documents: TypeAlias = Mapping[NamedNode, Sequence[Statement] | Error]
@@ -82,14 +84,16 @@ def wanted_by(
     plan_of: Callable[[al.Query], Operator],
     documents: Documents,
     held: Callable[[Quad], bool],
+    timeout_seconds: float | None = None,
 ) -> tuple[dict[Quad, int], int]:
     """The quads that a request wants in (+1) or out (-1), and how many it named.
 
-    `plan_of` gives the plans of its WHERE clauses, `documents` what its LOADs read; `held` are quads that
-    sources assert, which stay whatever a request wants.
+    `plan_of` gives the plans of its WHERE clauses, which may take `timeout_seconds` together; `documents` are
+    what its LOADs read; `held` are quads that sources assert, which stay whatever a request wants.
     """
     draft = _Draft(quads, held)
-    request = _Request(draft, quads, terms, plan_of, documents)
+    end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    request = _Request(draft, quads, terms, plan_of, documents, end)
     try:
         for operation in operations:
             request.carry_out(operation)
@@ -149,12 +153,14 @@ class _Request:
         terms: Terms,
         plan_of: Callable[[al.Query], Operator],
         documents: Documents,
+        end: float | None,
     ) -> None:
         self._draft = draft
         self._quads = quads
         self._terms = terms
         self._plan_of = plan_of
         self._documents = documents
+        self._end = end
 
     def carry_out(self, operation: al.UpdateOperation) -> None:
         match operation:
@@ -244,8 +250,20 @@ class _Request:
             dataset = al.Dataset((operation.with_graph,), None)
         query = al.Query("SELECT", al.Project(operation.pattern, variables), variables, dataset)
         check_functions(query, volatile=True)
-        with self._quads.temporary():
-            return compute_once(self._plan_of(fixed(query)), self._quads, self._terms)
+        plan, dictionary = self._plan_of(fixed(query)), self._terms.dictionary.extended()
+        quads = snapshot_for(plan, self._quads, dictionary)
+        left = None if self._end is None else self._end - time.monotonic()
+        rows = within(left, lambda: compute_once(plan, quads, Terms(dictionary)))
+        self._quads.keep_inverses(quads)
+        return self._entered(dictionary, rows)
+
+    def _entered(self, dictionary: Dictionary, rows: Mapping[Row, int]) -> Mapping[Row, int]:
+        """Rows with the ids that the terms of another dictionary have in this one."""
+        enter = self._terms.dictionary.enter
+        others = {number: own for number, text in dictionary.entries() if (own := enter(text)) != number}
+        if not others:
+            return rows
+        return {tuple([others.get(number, number) for number in row]): rows[row] for row in rows}
 
     def _filled(
         self, template: Sequence[QuadPattern], variables: Sequence[Var], solutions: Mapping[Row, int]

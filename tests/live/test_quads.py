@@ -355,23 +355,57 @@ def test_a_rollback_of_nothing_changes_nothing() -> None:
     assert quads.size == 1
 
 
-def test_temporary_scopes_and_indexes_are_forgotten() -> None:
-    quads = Quads()
-    kept, temporary = Scope("merged", None), Scope("merged", frozenset({1, 70}))
-    quads.watch(kept)
-    quads.add([(5, 6, 7, 1, 1), (5, 6, 7, 70, 1)])
-    with quads.temporary():
-        quads.watch(temporary)
-        index = quads.index(temporary, None, (OBJECT, PREDICATE, SUBJECT), 1)
-        assert list(index.rows_before()) == [(7, 6, 5)]
-        quads.nodes(temporary)
-    quads.stage([(8, 6, 9, 70, 1)])
-    assert set(quads.staged) == {kept}
+@pytest.mark.parametrize("rows", [3, 1000])
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_a_snapshot_stays_as_it_is_and_is_no_part_of_the_others(rows: int, is_merged: bool) -> None:
+    quads, union, one = Quads(), Scope("merged", None), Scope("one", frozenset({1}))
+    order = (OBJECT, PREDICATE, SUBJECT)
+    quads.add([(5 + i, 6, 7 + i % 3, graph, 1) for i in range(rows) for graph in (1, 70)])
+    if is_merged:
+        quads.watch(union)
+        quads.index(union, None, order, 1)
+        quads.nodes(union)
+        quads.inverse(1, 6)
+    taken = quads.snapshot([union, one], None)
+
+    def seen() -> list[object]:
+        taken.watch(union)
+        return [
+            set(taken.pairs(union, 6).rows_before()),
+            set(taken.inverse(1, 6).rows_before()),
+            set(taken.index(union, None, order, 1).rows_before()),
+            set(taken.nodes(union).rows_before()),
+        ]
+
+    def same(before: list[object]) -> list[object]:
+        assert seen() == before
+        return before
+
+    before = seen() if rows == 3 else None
+    quads.stage([(5, 6, 7, 1, -1), (1000, 6, 1001, 70, 1), (6, 6, 8, 1, -1), (6, 6, 8, 70, -1)])
     quads.commit()
-    quads.watch(temporary)
-    assert quads.index(temporary, None, (OBJECT, PREDICATE, SUBJECT), 1) is not index
-    assert set(quads.nodes(temporary).rows_before()) == {(5,), (7,), (8,), (9,)}
+    expected = {(5 + i, 7 + i % 3) for i in range(rows)}
+    assert seen()[0] == expected
+    assert seen()[1] == {(o, s) for s, o in expected}
+    assert seen()[2] == {(o, 6, s) for s, o in expected}
+    assert seen()[3] == {(node,) for pair in expected for node in pair}
+    assert before is None or same(before)
+    quads.keep_inverses(taken)
+    quads.stage([(5, 6, 7, 1, 1), (2000, 6, 7, 1, 1)])
+    quads.commit()
     quads.check()
+    assert set(quads.inverse(1, 6).before(7) or ()) >= {5, 2000}
+    assert is_merged == (union in quads._merged)
+
+
+def test_a_snapshot_has_what_is_asked_for() -> None:
+    quads = Quads()
+    quads.add([(5, 6, 7, 1, 1), (5, 8, 7, 1, 1), (5, 6, 7, 70, 1), (5, 6, 7, 71, 1)])
+    assert set(quads.snapshot([Scope("one", frozenset({1}))], frozenset({6}))) == {(5, 6, 7, 1)}
+    assert set(quads.snapshot([Scope("named", frozenset({70}))], None)) == {(5, 6, 7, 70)}
+    assert set(quads.snapshot([Scope("named", None)], None)) == {(5, 6, 7, 70), (5, 6, 7, 71)}
+    assert set(quads.snapshot([Scope("merged", None)], None)) == set(quads)
+    assert set(quads.snapshot([], None)) == set()
 
 
 def spoil_size(quads: Quads) -> None:

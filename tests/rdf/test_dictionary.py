@@ -212,3 +212,19 @@ def test_the_colliding_session_collides(monkeypatch: pytest.MonkeyPatch) -> None
         ids = [session.dictionary.id_of(ox.Literal(number)) for number in range(9)]
         assert len(set(ids)) == 9
         assert all(abs(number) < 100 for number in ids)
+
+
+@pytest.mark.parametrize("bits", [3, 64])
+def test_an_extended_dictionary_keeps_what_is_entered_to_itself(bits: int) -> None:
+    base = Dictionary(hash_of if bits == 64 else few_bits(bits))
+    old = [ox.NamedNode(f"x:{number}") for number in range(6)]
+    numbers = [base.id_of(term) for term in old]
+    extended = base.extended()
+    new = [ox.Literal(str(number)) for number in range(20)]
+    found = [extended.id_of(term) for term in new]
+    assert [extended.id_of(term) for term in old] == numbers
+    assert [extended.term(number) for number in (*numbers, *found)] == [*old, *new]
+    assert len(set(numbers + found)) == 26
+    assert len(base) == 6
+    assert {text for _, text in extended.entries()} == {str(term) for term in new}
+    assert [base.find(term) for term in (*old, *new)] == [*numbers, *[None] * 20]

@@ -115,10 +115,15 @@ async def post(agent: Agent, request: Request) -> Response:
     return await carried_out(agent, request, asked)
 
 
+def _seconds(agent: Agent, request: Request, asked: Asked) -> float:
+    """How long it may take: whoever asks can only lower what they are allowed."""
+    allowed = agent.access.query_seconds(request, agent.settings.query_seconds)
+    return min(allowed, _timeout(asked.one("timeout")))
+
+
 async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
     """The result of a query: of the view that it is, or evaluated for this once."""
-    allowed = agent.access.query_seconds(request, agent.settings.query_seconds)
-    seconds = min(allowed, _timeout(asked.one("timeout")))
+    seconds = _seconds(agent, request, asked)
     dataset, format_name = asked.dataset(), asked.one("format")
 
     def evaluate() -> tuple[Answer, str, str]:
@@ -149,6 +154,7 @@ async def carried_out(agent: Agent, request: Request, asked: Asked) -> Response:
         base=base_of(request),
         dataset=asked.dataset(),
         allow_private=agent.settings.allow_private,
+        timeout_seconds=_seconds(agent, request, asked),
     )
     return changed(epoch)
 

@@ -10,7 +10,6 @@ forgotten by `rollback`.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
@@ -30,6 +29,7 @@ Change: TypeAlias = tuple[int, int, int, int, int]
 
 SUBJECT, PREDICATE, OBJECT, GRAPH = range(4)
 _BULK = 10_000
+_MOST_COPIED = 250
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,6 @@ class Quads:
         # (graph id or merged scope, predicate) → subject → objects
         self._pairs: dict[tuple[int | Scope, int], KeyedRelation] = {}
         self._cold: dict[tuple[int | Scope, int], _Cold] = {}
-        self._warmed: dict[tuple[int | Scope, int], _Cold] | None = None
         self._inverse: dict[tuple[int | Scope, int], KeyedRelation] = {}
         self._indexes: dict[Scope, dict[tuple[int | None, tuple[int, ...], int], KeyedRelation]] = {}
         self._counted: dict[Scope, dict[str, _Counted]] = {}
@@ -213,8 +212,6 @@ class Quads:
     def _warm(self, key: tuple[int | Scope, int]) -> KeyedRelation:
         """Pairs that somebody reads are taken into memory."""
         cold = self._cold.pop(key)
-        if self._warmed is not None:
-            self._warmed[key] = cold
         found = self._pairs[key] = cold.relation()
         self._read.add(key)
         self._unread = [(found if entry[0] is cold else entry[0], *entry[1:]) for entry in self._unread]
@@ -311,7 +308,7 @@ class Quads:
     def snapshot(self, scopes: Iterable[Scope], predicates: frozenset[int] | None) -> Quads:
         """A copy of these scopes' quads (of some predicates; None: of all), to be read and thrown away.
 
-        Runs are shared and nobody changes them; so it costs what has changed since they were made.
+        Runs are shared and nobody changes them: it costs what has changed since they were made.
         """
         made, wanted = Quads(), frozenset(scopes)
         made.size = self.size
@@ -323,12 +320,12 @@ class Quads:
             return graph in wanted if isinstance(graph, Scope) else any(s.covers(graph) for s in apart)
 
         made._cold = {key: cold.copy() for key, cold in self._cold.items() if is_read(*key)}
-        made._pairs = {key: pairs.copy() for key, pairs in self._pairs.items() if is_read(*key)}
-        made._inverse = {key: pairs.copy() for key, pairs in self._inverse.items() if is_read(*key)}
+        made._pairs = {key: _copied(pairs) for key, pairs in self._pairs.items() if is_read(*key)}
+        made._inverse = {key: _copied(pairs) for key, pairs in self._inverse.items() if is_read(*key)}
         made._merged = {scope: _Merged() for scope in self._merged if scope in wanted}
         for scope in wanted & self._indexes.keys():
             made._indexes[scope] = {
-                key: index.copy()
+                key: _copied(index)
                 for key, index in self._indexes[scope].items()
                 if predicates is None or key[0] in predicates
             }
@@ -340,44 +337,11 @@ class Quads:
         """Takes over the inverses that a snapshot's reader made, of runs that are still there."""
         for key, inverse in snapshot._inverse.items():
             pairs, copied = self._pairs.get(key), snapshot._pairs.get(key)
-            if pairs is None or copied is None or pairs.run is None or key in self._inverse:
+            if pairs is None or copied is None or key in self._inverse:
                 continue
             if pairs.run is copied.run:
                 self._inverse[key] = _inverted(pairs, inverse.run)
                 self._read.add(key)  # from now on both are changed together
-
-    @contextmanager
-    def temporary(self) -> Iterator[None]:
-        """Scopes and indexes that are made inside are forgotten afterwards, and what was read from disk.
-
-        Inverses of what stays in memory are kept. Nothing is staged inside.
-        """
-        indexes = {scope: set(found) for scope, found in self._indexes.items()}
-        counted = {scope: set(found) for scope, found in self._counted.items()}
-        merged, plural, single = set(self._merged), set(self._plural), set(self._single)
-        self._warmed = {}
-        try:
-            yield
-        finally:
-            for key, cold in self._warmed.items():
-                self._cold[key] = cold
-                del self._pairs[key]
-                self._inverse.pop(key, None)
-                self._read.discard(key)
-            self._warmed = None
-            for scope, made in self._indexes.items():
-                for index in set(made) - indexes.get(scope, set()):
-                    del made[index]
-            for scope, counts in self._counted.items():
-                for kind in set(counts) - counted.get(scope, set()):
-                    del counts[kind]
-            for scope in set(self._merged) - merged:
-                del self._merged[scope]
-                for key in [key for key in self._pairs if key[0] == scope]:
-                    del self._pairs[key]
-                    self._inverse.pop(key, None)
-            self._plural = plural
-            self._single = {graph: scope for graph, scope in self._single.items() if graph in single}
 
     def _merge(self, scope: Scope) -> None:
         merged = _Merged()
@@ -731,6 +695,13 @@ def _relation(rows: Sequence[tuple[int, ...]], arity: int, key_length: int) -> K
 
 def _run(rows: Sequence[tuple[int, ...]], arity: int) -> Run:
     return Run.sort([np.fromiter((row[i] for row in rows), np.int64, len(rows)) for i in range(arity)])
+
+
+def _copied(relation: KeyedRelation) -> KeyedRelation:
+    """A copy; what has changed becomes part of the run before, where that costs no more than copies do."""
+    if relation.overlay_rows > max(_MOST_COPIED, (relation.run.length if relation.run else 0) // 64):
+        relation.merge()
+    return relation.copy()
 
 
 def _inverted(pairs: KeyedRelation, run: Run | None = None) -> KeyedRelation:
