@@ -6,6 +6,8 @@ re-evaluation of its query over the current quads, and so does the sum of its de
 
 from __future__ import annotations
 
+import re
+
 import pyoxigraph as ox
 import pytest
 from hypothesis import assume, given, settings
@@ -221,6 +223,28 @@ def test_late_view_is_early_view(query: RandomQuery, data: list[ox.Quad], batch:
         assert_same(early.weights(), late.weights(), f"{query}: before the data and after it")
         assert_same(middle.weights(), late.weights(), f"{query}: before the batch and after it")
         assert_same(session.query(query.text).weights(), late.weights(), f"{query}: the one-off query")
+
+
+@settings(max_examples=150)
+@given(query=queries(), other=queries(), data=graphs, batch=batches)
+def test_a_query_in_another_spelling_is_read_from_the_view(
+    query: RandomQuery, other: RandomQuery, data: list[ox.Quad], batch: Batch
+) -> None:
+    """Hidden variables have other names. Another query is read from the view only if it is the same."""
+    assume(kept(query) and kept(other) and "_:" not in query.head)
+    shown = () if query.head.startswith(("ASK", "CONSTRUCT")) else query.variables
+    spelt = re.sub(r"\?(\w+)", lambda found: found[0] if found[1] in shown else f"?z{found[1]}", query.text)
+    with sparqlive.open() as session:
+        session.load(data)
+        view = session.view("view", query.text)
+        apply(session, batch)
+        for text in (query.text, spelt, other.text):
+            read, once = session.query(text, from_views=True), session.query(text)
+            assert read.view == "view" or text == other.text, f"{text}: not read from the view"
+            assert once.view is None
+            assert_same(read.weights(), once.weights(), f"{text}: read from the view, and evaluated")
+            assert read.solutions() == once.solutions() or "ORDER BY" not in text
+        assert_same(session.query(spelt).weights(), view.weights(), f"{query}: in another spelling")
 
 
 @settings(max_examples=60)

@@ -5,9 +5,10 @@ Invariant: where the spelt plans of two queries of one form are equal, so are th
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeAlias
 
-from sparqlive.plan.expressions import all_variables, rename
+from sparqlive.plan.expressions import rename
 from sparqlive.plan.operators import Listing, Operator, Order, kept_of
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.sparql.algebra import Var
@@ -18,8 +19,23 @@ columns shown; the order of listing."""
 
 
 def spelt(plan: Operator) -> Spelt:
-    hidden = [variable for variable in all_variables(plan) if variable not in plan.variables]
+    mentioned: dict[Var, None] = {}
+    _gather(plan, mentioned, set())
+    hidden = [variable for variable in mentioned if variable not in plan.variables]
     plan = rename(plan, {variable: Var(f".{number}") for number, variable in enumerate(hidden)})
     order = plan.order if isinstance(plan, Listing) else ()
     kept = rewrite(kept_of(plan))
     return hash((kept, plan.variables, order)), kept, plan.variables, order
+
+
+def _gather(item: Any, found: dict[Var, None], seen: set[int]) -> None:
+    """All variables, also those that only an expression mentions, in the order of the plan."""
+    if isinstance(item, Var):
+        found[item] = None
+    elif isinstance(item, tuple):
+        for part in item:
+            _gather(part, found, seen)
+    elif is_dataclass(item) and id(item) not in seen:
+        seen.add(id(item))  # an operator may stand in two places
+        for field in fields(item):
+            _gather(getattr(item, field.name), found, seen)
