@@ -408,7 +408,11 @@ class _CountedStream(httpcore.AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.AsyncNetworkStream:
-        secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        try:
+            secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:  # also when it is cancelled, where httpcore leaves the connection open
+            await self._stream.aclose()
+            raise
         return _CountedStream(secure, self._budget, self._host)
 
     def get_extra_info(self, info: str) -> Any:

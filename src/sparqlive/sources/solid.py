@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from sparqlive.errors import Error
-from sparqlive.sources import Content, Failed, Report, Unchanged, Version
+from sparqlive.sources import Content, Failed, Report, Unchanged, Version, address_of
 from sparqlive.sources.document import MOST_QUADS, NotRdf
 from sparqlive.sources.network import Login, Reach, checked_url
 from sparqlive.sources.polling import Look, checked_interval, poll
@@ -31,6 +31,7 @@ MOST_MEMBERS = 1_000
 # Members beyond these are polled only: each channel is a connection.
 MOST_CHANNELS = 100
 _FETCHED_AT_ONCE = 8
+# Between two looks, however often somebody notifies.
 _REST_SECONDS = 0.05
 _NOT_RDF: Version = {"is_rdf": False}
 
@@ -79,7 +80,7 @@ class Solid:
             await channels.stop()
 
     async def _look(self, _: Version | None) -> Look:
-        """At the resource, or at the container itself; not more often than so, whoever notifies."""
+        """At the resource, or at the container itself."""
         await asyncio.sleep(self._rested - time.monotonic())
         self._rested = time.monotonic() + _REST_SECONDS
         failed_before = self._document.failed
@@ -119,8 +120,8 @@ class Solid:
     def _contained(self) -> list[str]:
         """The members that may be documents: those below the container that are no containers."""
         listed = {quad.object for quad in self._document.quads if quad.predicate == _CONTAINS}
-        names = [member.value for member in listed if isinstance(member, NamedNode)]
-        found = sorted(name for name in names if name.startswith(self._address) and name[-1] not in "/#")
+        names = {address_of("solid", member.value) for member in listed if isinstance(member, NamedNode)}
+        found = sorted(name for name in names if name.startswith(self._address) and not name.endswith("/"))
         if len(found) > MOST_MEMBERS:
             raise Error(f"{self._address}: has more than {MOST_MEMBERS:,} members.")
         return found

@@ -1,9 +1,9 @@
 """Solid-OIDC for programs: client credentials, exchanged for access tokens that are bound to a key (DPoP).
 
-Owns the key, which lives as long as the source is watched, the token, and its renewal. Each request carries a
-proof of its own (RFC 9449), signed with the key, over method, address and token. Refuses issuers that are not
-who they say they are, and token endpoints without TLS under an issuer with it. Invariant: the secret goes to
-the issuer's token endpoint and nowhere else, neither into messages.
+Owns the key, which is made with the login and never stored, the token, and its renewal. Each request carries
+a proof of its own (RFC 9449), signed with the key, over method, address and token. Refuses issuers that are
+not who they say they are, and token endpoints without TLS under an issuer with it. Invariant: the secret goes
+to the issuer's token endpoint and nowhere else, and into no message.
 """
 
 from __future__ import annotations
@@ -123,12 +123,9 @@ class SolidLogin:
                 f"{self._issuer}: gives no token for these credentials (status {response.status}"
                 f"{f', {said}' if isinstance(said, str) else ''}): look at client_id and the secret."
             )
-        token, kind, seconds = (
-            answer.get("access_token"),
-            answer.get("token_type"),
-            answer.get("expires_in", 300),
-        )
-        if not isinstance(token, str) or str(kind).lower() != "dpop" or not isinstance(seconds, int | float):
+        token, seconds = answer.get("access_token"), answer.get("expires_in", 300)
+        is_bound = str(answer.get("token_type")).lower() == "dpop"
+        if not isinstance(token, str) or not is_bound or not isinstance(seconds, int | float):
             raise Error(f"{endpoint}: gives a token that is not bound to a key (DPoP).")
         self._token = token
         self._expires = time.monotonic() + max(_SHORTEST_SECONDS, seconds - _SPARE_SECONDS)
