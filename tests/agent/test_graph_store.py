@@ -156,6 +156,28 @@ def test_every_syntax_is_taken_and_given(
         assert len(list(parse(given.content, format=syntax))) == 2
 
 
+def test_a_context_that_is_bundled_need_not_be_fetched(
+    client: httpx.Client, session: sparqlive.Session
+) -> None:
+    note = '{"@context": "https://www.w3.org/ns/activitystreams", "id": "http://x/n", "content": "tea"}'
+    made = client.put("/graphs?default", content=note, headers={"content-type": "application/ld+json"})
+    assert made.status_code == 200, made.text
+    (quad,) = session.quads()
+    assert quad.predicate.value == "https://www.w3.org/ns/activitystreams#content"
+
+
+def test_parts_of_a_form_that_are_none(client: httpx.Client, session: sparqlive.Session) -> None:
+    for part in (
+        "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b--",
+        "\r\nx",
+        "Content-Type: \xff\r\n\r\nx",
+    ):
+        body = f'--a\r\nContent-Disposition: form-data; name="f"\r\n{part}\r\n--a--\r\n'
+        headers = {"content-type": "multipart/form-data; boundary=a"}
+        assert client.post("/graphs?default", content=body, headers=headers).status_code == 415
+    assert session.epoch == 0
+
+
 def test_relative_iris_are_meant_from_the_graph(client: httpx.Client) -> None:
     client.put("/graphs", params=G, content="<> <p> <#me> .", headers=TURTLE)
     given = client.get("/graphs", params=G, headers={"accept": "application/n-triples"})

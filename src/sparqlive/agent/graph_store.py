@@ -8,9 +8,9 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from email.parser import BytesParser
 from email.policy import HTTP
+from itertools import chain, islice
 from uuid import uuid4
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
@@ -25,6 +25,7 @@ from sparqlive.agent.problems import Refused
 from sparqlive.agent.protocol import changed, iri_of
 from sparqlive.sources.document import SYNTAXES, read_body
 from sparqlive.sources.network import Response as Document
+from sparqlive.sparql.deadline import within
 from sparqlive.sparql.results import write_graph
 from sparqlive.views import Epoch
 
@@ -39,14 +40,17 @@ async def get(agent: Agent, request: Request) -> Response:
     graph = _asked_for(request)
     syntax, media_type = chosen(request, _TYPES)
 
-    def read() -> tuple[int, list[Quad]]:
-        with agent.session.reading():
-            return agent.session.epoch, list(agent.session.quads(graph))
+    seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
 
-    epoch, quads = await agent.run(read)
-    if not quads:
-        _ensure_exists(graph, False)
-    content = await agent.run(lambda: write_graph(syntax, _placed(quads, DefaultGraph())))
+    def read() -> tuple[int, str]:
+        with agent.session.reading():
+            epoch, quads = agent.session.epoch, agent.session.quads(graph)
+            first = list(islice(quads, 1))  # from here on they are those of this epoch
+        _ensure_exists(graph, bool(first))
+        triples = (_placed(quad, DefaultGraph()) for quad in chain(first, quads))
+        return epoch, within(seconds, lambda: write_graph(syntax, triples))
+
+    epoch, content = await agent.run_long(read)
     headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
     return Response(content, 200, headers, media_type=media_type)
 
@@ -66,12 +70,12 @@ async def put(agent: Agent, request: Request) -> Response:
 async def post(agent: Agent, request: Request) -> Response:
     """The graph has what the document says, too; without the name of a graph, it is a new one."""
     new = request.url.path == "/graphs" and not request.url.query
-    graph: Graph = NamedNode(f"{request.base_url}graphs/{uuid4()}") if new else _asked_for(request)
+    graph = iri_of("address", f"{request.base_url}graphs/{uuid4()}") if new else _asked_for(request)
     quads = await _document(agent, request, graph)
 
     def add() -> tuple[bool, Epoch]:
         with agent.session.reading():
-            return _exists(agent, graph), agent.session.apply(insert=_placed(quads, graph))
+            return _exists(agent, graph), agent.session.apply(insert=[_placed(quad, graph) for quad in quads])
 
     return _done(request, graph, bool(quads), *await agent.run(add))
 
@@ -93,7 +97,9 @@ def _asked_for(request: Request) -> Graph:
     if request.url.path != "/graphs":
         if named or default:
             raise Refused(400, "The address is that of a graph, and its parameters name another one.")
-        path = request.scope["raw_path"].decode("ascii").partition("?")[0]
+        path = request.scope["raw_path"].decode("latin-1").partition("?")[0]
+        if not path.isascii():
+            raise Refused(400, "The address has characters that must be percent-encoded.")
         return iri_of("address", str(request.base_url).rstrip("/") + path)
     if len(named) + len(default) != 1:
         raise Refused(400, "Which graph? Give ?default, or ?graph= and one IRI.")
@@ -115,31 +121,26 @@ async def _document(agent: Agent, request: Request, graph: Graph) -> list[Quad]:
     body = await body_of(agent, request)
     header = request.headers.get("content-type", "")
     if type_of(request) == _FORM and request.method == "POST":
-        parts = list(_parts(header, body))
+        parts = await agent.run(_parts, header, body)
     else:
         parts = [(header, body)]
-    documents = [Document(url, 200, {"content-type": _rdf_type(header)}, part) for header, part in parts]
-
-    def read() -> list[Quad]:
-        return [quad for one in documents for quad in read_body(one, agent.settings.body_bytes)]
-
-    quads = await agent.run(read)
+    quads: list[Quad] = []
+    for media_type, content in parts:
+        document = Document(url, 200, {"content-type": _rdf_type(media_type)}, content)
+        quads += await read_body(document, agent.settings.body_bytes)
     if any(not isinstance(quad.graph_name, DefaultGraph) for quad in quads):
         raise Refused(400, "The document has named graphs, and is to be one graph: send triples.")
     return quads
 
 
-def _parts(header: str, body: bytes) -> Iterator[tuple[str, bytes]]:
+def _parts(header: str, body: bytes) -> list[tuple[str, bytes]]:
     """The files of a form, each with its Content-Type."""
-    whole = BytesParser(policy=HTTP).parsebytes(
-        b"Content-Type: " + header.encode("latin-1") + b"\r\n\r\n" + body
-    )
+    head = b"Content-Type: " + header.encode("latin-1") + b"\r\n\r\n"
+    whole = BytesParser(policy=HTTP).parsebytes(head + body)
     if not whole.is_multipart() or whole.defects:
         raise Refused(400, f"The body is not well-formed {_FORM}: look at its boundary.")
-    for part in whole.iter_parts():
-        content = part.get_payload(decode=True)
-        assert isinstance(content, bytes)
-        yield part.get("content-type", ""), content
+    parts = [(part.get("content-type", ""), part.get_payload(decode=True)) for part in whole.iter_parts()]
+    return [(media_type, content if isinstance(content, bytes) else b"") for media_type, content in parts]
 
 
 def _rdf_type(header: str) -> str:
@@ -150,8 +151,8 @@ def _rdf_type(header: str) -> str:
     return header
 
 
-def _placed(quads: Iterable[Quad], graph: Graph) -> list[Quad]:
-    return [Quad(quad.subject, quad.predicate, quad.object, graph) for quad in quads]
+def _placed(quad: Quad, graph: Graph) -> Quad:
+    return Quad(quad.subject, quad.predicate, quad.object, graph)
 
 
 def _done(request: Request, graph: Graph, exists: bool, existed: bool, epoch: Epoch) -> Response:

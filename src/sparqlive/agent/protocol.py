@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import body_of, decoded, type_of
 from sparqlive.agent.description import describe
-from sparqlive.agent.negotiation import GRAPH_TYPES, RESULT_TYPES, result_format
+from sparqlive.agent.negotiation import GRAPH_TYPES, RESULT_TYPES, chosen, result_format
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.sparql.algebra import Dataset
@@ -31,6 +31,7 @@ from sparqlive.views import Answer, Epoch
 _FORM = "application/x-www-form-urlencoded"
 _QUERY = "application/sparql-query"
 _UPDATE = "application/sparql-update"
+_MOST_PARAMETERS = 10_000
 _GRAPHS = {
     "query": ("default-graph-uri", "named-graph-uri"),
     "update": ("using-graph-uri", "using-named-graph-uri"),
@@ -99,7 +100,7 @@ async def post(agent: Agent, request: Request) -> Response:
             raise Refused(400, f"The body is {_a(kind)}, and the address has another one.")
         asked = Asked(kind, decoded(await body_of(agent, request)), beside)
     elif media_type == _FORM:
-        parameters = [*beside, *_pairs(decoded(await body_of(agent, request)))]
+        parameters = [*beside, *await agent.run(_pairs, decoded(await body_of(agent, request)))]
         kinds = {name for name, _ in parameters} & {"query", "update"}
         if len(kinds) > 1:
             raise Refused(400, "A request is a query or an update, not both.")
@@ -125,6 +126,7 @@ async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
     """The result of a query: of the view that it is, or evaluated for this once."""
     seconds = _seconds(agent, request, asked)
     dataset, format_name = asked.dataset(), asked.one("format")
+    chosen(request, {**RESULT_TYPES, **GRAPH_TYPES}, format_name)  # refused at once, if no form would do
 
     def evaluate() -> tuple[Answer, str, str]:
         end = time.monotonic() + seconds
@@ -177,7 +179,13 @@ def base_of(request: Request) -> str:
 
 def _pairs(text: str) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict")
+        return parse_qsl(
+            text,
+            keep_blank_values=True,
+            strict_parsing=bool(text),
+            errors="strict",
+            max_num_fields=_MOST_PARAMETERS,
+        )
     except ValueError as error:
         raise Refused(400, f"The parameters cannot be read: {error}.") from None
 

@@ -75,26 +75,24 @@ class NotRdf(Error):  # noqa: N818 - read as the answer's state
     """What came is no RDF, and never was meant to be."""
 
 
-def read_body(response: Response, max_bytes: int) -> list[Quad]:
-    """The quads of a document that somebody sent us; as `read_document`, but nothing is fetched for it."""
-    syntax, encoding = _syntax(response)
-    body = _utf8(response, syntax, encoding)
-    if syntax is RdfFormat.JSON_LD:
-        _check_json(body, response.url)
-    return _parsed(body, syntax, response.url, _MOST_EXPANSION * max_bytes)
-
-
 async def read_document(response: Response, network: Network) -> list[Quad]:
     """The quads of an answer; relative IRIs are meant from where it came from, blank nodes are its own."""
+    return await _read(response, network, network.reach.max_bytes)
+
+
+async def read_body(response: Response, max_bytes: int) -> list[Quad]:
+    """The quads of a document that somebody sent; nothing is fetched for it."""
+    return await _read(response, None, max_bytes)
+
+
+async def _read(response: Response, network: Network | None, max_bytes: int) -> list[Quad]:
     syntax, encoding = _syntax(response)
     body = _utf8(response, syntax, encoding)
     if syntax is RdfFormat.JSON_LD:
         await asyncio.to_thread(_check_json, body, response.url)
         if b"@context" in body:
             body = await _with_contexts(body, response.url, network)
-    return await asyncio.to_thread(
-        _parsed, body, syntax, response.url, _MOST_EXPANSION * network.reach.max_bytes
-    )
+    return await asyncio.to_thread(_parsed, body, syntax, response.url, _MOST_EXPANSION * max_bytes)
 
 
 def _syntax(response: Response) -> tuple[RdfFormat, str | None]:
@@ -177,7 +175,7 @@ def _check_json(body: bytes, url: str) -> None:
         raise Error(f"{url}: {error}") from error
 
 
-async def _with_contexts(body: bytes, url: str, network: Network) -> bytes:
+async def _with_contexts(body: bytes, url: str, network: Network | None) -> bytes:
     """The document with the contexts that it names in place of their names."""
     try:
         document = await asyncio.to_thread(json.loads, body)
@@ -205,7 +203,7 @@ def _nodes_with_context(document: Any) -> list[dict[str, Any]]:
 class _Contexts:
     """Contexts that a document names: those that are here, and if that is allowed others, fetched once."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network | None) -> None:
         self._network = network
         self.named = False
         self._known: dict[str, tuple[Any, int]] = {}
@@ -257,7 +255,7 @@ class _Contexts:
         here = bundled().get(target)
         if here is not None:
             return here, len(json.dumps(here))
-        if not self._network.reach.remote_contexts:
+        if self._network is None or not self._network.reach.remote_contexts:
             raise Error(
                 f"{url}: names the JSON-LD context {target}, which is not among those that are bundled, and "
                 f"is fetched only if remote_contexts is given."
