@@ -23,7 +23,8 @@ IN_PROCESS = (
     *("closures", "aggregates", "durability"),
 )
 ON_SPARK = ("spark_path3", "ingest", "choice", "growth")
-BENCHMARKS = (*IN_PROCESS, *ON_SPARK)
+OF_THE_AGENT = ("subscribers",)
+BENCHMARKS = (*IN_PROCESS, *ON_SPARK, *OF_THE_AGENT)
 RESULTS = Path(__file__).parent / "results"
 
 _INTRODUCTIONS = {
@@ -33,6 +34,10 @@ _INTRODUCTIONS = {
         "A change is timed from `session.apply` until the view's delta is there and the new state committed.",
         "The peer, unless a line says otherwise, is pyoxigraph: the change, then the whole query to its last",
         "solution.",
+    ],
+    "agent": [
+        "# The agent, measured",
+        "The agent, the writer of its data and the clients share one machine.",
     ],
     "spark": [
         "# Spark, measured",
@@ -58,7 +63,9 @@ def page(command: str, reports: dict[str, Report], quick: bool) -> str:
     figures = [figure for report in reports.values() for figure in report.figures]
     asked = [figure for figure in figures if figure.reached is not None]
     others = [figure for figure in figures if figure.reached is None]
-    title, *introduction = _INTRODUCTIONS["spark" if reports.keys() <= {*ON_SPARK} else "engine"]
+    topics = {"spark": ON_SPARK, "agent": OF_THE_AGENT}
+    topic = next((name for name, some in topics.items() if reports.keys() <= {*some}), "engine")
+    title, *introduction = _INTRODUCTIONS[topic]
     lines = [title, "", f"`{command}` with {environment()}.", *introduction]
     for head, some in (("What was asked for:", asked), ("For comparison:", others)):
         if some:

@@ -18,7 +18,7 @@ from sparqlive.errors import (
     ViewExists,
     ViewFailed,
 )
-from sparqlive.follow import Follow
+from sparqlive.link_following import Follow
 from sparqlive.session import Session, open  # noqa: A004 - always used as sparqlive.open
 from sparqlive.views import Answer, Delta, Epoch, View
 

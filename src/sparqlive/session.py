@@ -26,7 +26,7 @@ from sparqlive.deferred import Refresh
 from sparqlive.epochs import Epochs
 from sparqlive.errors import Error, Unsupported
 from sparqlive.feeds import Feeds, Source
-from sparqlive.follow import Follow
+from sparqlive.link_following import Follow
 from sparqlive.linked import Linked, Links
 from sparqlive.live.once import compute_once, snapshot_for
 from sparqlive.live.terms import Terms

@@ -27,7 +27,7 @@ from pyoxigraph import NamedNode
 from sparqlive.epochs import Epochs
 from sparqlive.errors import Error, Unsupported, ViewExists
 from sparqlive.feeds import Feeds, Source
-from sparqlive.follow import ADDRESSES, Follow, Matcher
+from sparqlive.link_following import ADDRESSES, Follow, Matcher
 from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
 from sparqlive.rdf.reserved import DESCRIBED_BY, LINKS
