@@ -68,7 +68,7 @@ class Live {
       element("div", { class: "bar" }, this.summary, this.recent, element("label", { class: "check" }, whole, "Whole terms"), this.pause),
       this.problem, this.answer, this.scroll);
     if (this.view.form === "ASK") {
-      this.scroll.hidden = true;
+      this.scroll.hidden = this.summary.hidden = whole.parentElement.hidden = true;
       this.answer.hidden = false;
     }
   }

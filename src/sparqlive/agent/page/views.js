@@ -15,7 +15,7 @@ export function showViews(main) {
   const table = element("table", { class: "views" },
     element("caption", { class: "unseen" }, "Views"),
     element("thead", {}, element("tr", {},
-      ...[["Name"], ["Rows", "number"], ["Changed, last minute"], ["Lag"], ["Stored", "number wide"], ["Carried", "wide"]].map(
+      ...[["Name"], ["Rows", "number"], ["Rate"], ["Lag"], ["Stored", "number wide"], ["Carried", "wide"]].map(
         ([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
     body);
   const none = element("div", { class: "empty" },
