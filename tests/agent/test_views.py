@@ -117,4 +117,6 @@ def test_the_first_rows_are_given_once_each(client: httpx.Client, session: sparq
     put(client, "u", QUERY)
     assert len(client.get("/views/u/rows", params={"limit": 7}).json()["weights"]) == 7
     assert client.get("/views/u/rows", params={"limit": 0}).json()["rows"] == 5020
-    assert client.get("/views/u/rows", params={"limit": 10**9}).status_code == 400
+    for wrong in ("1000000000", "-1", "9" * 5000, "٣"):
+        assert client.get("/views/u/rows", params={"limit": wrong}).status_code == 400
+        assert client.get("/views/u", params={"at": "x" + wrong}).status_code == 400

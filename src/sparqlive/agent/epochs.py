@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sparqlive.agent.agent import Agent
-from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
 
 
 async def list_epochs(agent: Agent, request: Request) -> Response:
     since = request.query_params.get("since", "0")
-    if not since.isdecimal():
+    if not is_number(since):
         raise Refused(400, f"since is the number of an epoch, not {since!r}.")
 
     def read() -> dict[str, Any]:

@@ -49,3 +49,8 @@ class Operation:
     def audited(self) -> bool:
         """Whether it changes views or sources."""
         return self.right == "admin" and self.method != "GET"
+
+
+def is_number(text: str) -> bool:
+    """Whether a parameter gives a number of epochs or rows: digits, no more than any store will count."""
+    return text.isascii() and text.isdecimal() and len(text) < 19

@@ -23,7 +23,7 @@ from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import text_of
 from sparqlive.agent.channel import Channel, Outdated, Step
 from sparqlive.agent.events import Ending, Format
-from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.settings import Settings
 from sparqlive.errors import Closed, UnknownView, ViewFailed
@@ -84,17 +84,13 @@ def _asked(request: Request, form: str, lineage: str) -> _Asked:
     if snapshot not in ("true", "false"):
         raise Refused(400, f"snapshot is true or false, not {snapshot!r}.")
     since = options.get("since")
-    if since is not None and not _is_number(since):
+    if since is not None and not is_number(since):
         raise Refused(400, f"since is the number of an epoch, not {since!r}.")
     # Where both are given, the header is the younger one: browsers add it when they come back.
     last = request.headers.get("last-event-id", "")
-    since = last if _is_number(last) else since
+    since = last if is_number(last) else since
     known = options.get("lineage", lineage) == lineage
     return _Asked(cast("Format", format_), snapshot == "true", None if since is None else int(since), known)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 19
 
 
 async def _begun(agent: Agent, name: str, asked: _Asked) -> tuple[Channel, Step]:

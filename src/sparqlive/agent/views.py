@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import text_of
 from sparqlive.agent.negotiation import GRAPH_TYPES, RESULT_TYPES, result_format
-from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
 from sparqlive.deferred import Refresh
 from sparqlive.sparql.results import json_term
@@ -77,7 +77,7 @@ async def snapshot(agent: Agent, request: Request) -> Response:
     view = agent.session.views[request.path_params["name"]]
     syntax, media_type = result_format(request, view.form)
     at = request.query_params.get("at")
-    if at is not None and not at.isdecimal():
+    if at is not None and not is_number(at):
         raise Refused(400, f"at is the number of an epoch, not {at!r}.")
 
     def read() -> tuple[int, str | None]:
@@ -107,7 +107,7 @@ async def rows(agent: Agent, request: Request) -> Response:
     """The first rows of a view, each once and with its weight: what is shown of a view of any size."""
     view = agent.session.views[request.path_params["name"]]
     limit = request.query_params.get("limit", "500")
-    if not limit.isdecimal() or int(limit) > _MOST_ROWS:
+    if not is_number(limit) or int(limit) > _MOST_ROWS:
         raise Refused(400, f"limit is a number of rows up to {_MOST_ROWS:,}, not {limit!r}.")
 
     def read() -> dict[str, Any]:

@@ -226,7 +226,10 @@ class Live {
       try {
         await this.show(signal);
       } catch (error) {
-        if (error.name !== "AbortError") this.say(error.message);
+        if (!signal.aborted) {
+          this.say(error.message);
+          this.readAnew();
+        }
       }
       if (signal.aborted) return;
       this.later = undefined;
