@@ -59,8 +59,10 @@ class Hub:
             self._hand_on(channel, "failed" if view.failure else "dropped" if dropped else "replaced")
 
     def _hand_on(self, channel: Channel, news: Delta | Ending) -> None:
+        if self.stopped:
+            return
         self._inbox.append((channel, news))
-        if not self._waking and not self.stopped:
+        if not self._waking:
             self._waking = True
             assert self._loop is not None
             with suppress(RuntimeError):  # the loop has just ended
@@ -152,9 +154,9 @@ class Hub:
 
     async def temporary(self, query: str, base: str | None, seconds: float) -> View:
         """A view for a query, which goes away when nobody has read it for a while."""
-        session = self._agent.session
+        session, rows = self._agent.session, self._agent.settings.query_rows
         # A view is computed without a limit of time: so a query that takes too long is found out before.
-        await self._agent.run(session.query, query, base=base, timeout_seconds=seconds)
+        await self._agent.run(session.query, query, base=base, timeout_seconds=seconds, row_limit=rows)
         name = TEMPORARY + secrets.token_urlsafe(12)
         with self._agent.computes():
             view = await self._agent.run(session.view, name, query, base=base)

@@ -262,7 +262,7 @@ OPERATIONS = (
             Parameter("since", "The epoch to go on from.", "integer"),
             Parameter("Last-Event-ID", "The same, as browsers send it.", place="header"),
             Parameter("lineage", "The header Sparqlive-Lineage of the answer that the epoch came by."),
-            Parameter("format", "json, or patch for a graph as RDF Patch."),
+            Parameter("format", "json, or patch for a graph as RDF Patch.", one_of=("json", "patch")),
         ),
         gives={200: (_EVENTS,)},
     ),

@@ -152,7 +152,6 @@ class Following:
         self._headers = {"Accept": MEDIA_TYPE}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
-        self._reset = True
         self._failures = 0
 
     def __iter__(self) -> Iterator[Followed]:
