@@ -7,12 +7,13 @@ JAVA := .venv/.java-found
 PEERS := .venv/.peers-looked-for
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop patients watch-party peers test test-spark lint format conformance bench bench-spark lock clean
+.PHONY: help run shop patients watch-party aggregator peers test test-spark lint format conformance bench bench-spark lock clean
 
 help:
 	@echo "make run          the pipeline on a local Spark: a generated catalogue, five views, a stream of changes, a check"
 	@echo "make shop         a small shop in process: three views, a stream of changes, the deltas as they happen"
 	@echo "make watch-party  a chat over Solid pods, on a real Community Solid Server: messages, and how soon they are seen"
+	@echo "make aggregator   three pods, an agent in front of each, and one over all of them: its aggregates, and how soon"
 	@echo "make patients     the hospital of the counting paper: its tables, and what changes them"
 	@echo "make test         formatting, lint, types, import rules and all tests, on Spark a representative part"
 	@echo "make peers        bring what tests talk to: an MQTT broker, a browser, a Solid server"
@@ -54,6 +55,9 @@ patients: $(STAMP)
 
 watch-party: peers
 	@$(BIN)/python -m examples.watch_party
+
+aggregator: peers
+	@$(BIN)/python -m examples.aggregator
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
