@@ -345,8 +345,7 @@ def walk(page: playwright.Page, until: str) -> list[str]:
     raise AssertionError(f"{until} is not reached: {seen}")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [380, 1280])
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 380), ("light", 1280)])
 def test_light_and_dark_narrow_and_wide(
     page: playwright.Page, session: sparqlive.Session, scheme: str, width: int
 ) -> None:
