@@ -213,6 +213,15 @@ def test_the_epochs_of_another_session_are_not_mistaken_for_ours() -> None:
             session.drop("v")
 
 
+def test_a_store_has_one_history_unless_epochs_can_be_lost(tmp_path: Path) -> None:
+    found = []
+    for durability in ("epoch", "epoch", "relaxed", "relaxed"):
+        with sparqlive.open(tmp_path, durability=durability) as session:  # type: ignore[arg-type]
+            found.append(session.lineage)
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
+
+
 def test_what_cannot_come_right_is_an_error(session: sparqlive.Session, agent: Agent, tmp_path: Path) -> None:
     view = session.view("v", QUERY)
     with serving(agent) as address:

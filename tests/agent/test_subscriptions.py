@@ -262,11 +262,9 @@ def test_an_event_is_encoded_once_however_many_read_it(
     assert made == [1, 2, 3, 4, 5]
 
 
-def test_a_snapshot_and_its_deltas_meet_while_others_write(
-    client: httpx.Client, session: sparqlive.Session
-) -> None:
-    session.view("v", "SELECT ?s (COUNT(*) AS ?n) { ?s <http://x/p> ?o } GROUP BY ?s")
-    session.view("w", QUERY)
+@contextmanager
+def writing(session: sparqlive.Session) -> Iterator[None]:
+    """Somebody else writes, as fast as they can."""
     going = True
 
     def write() -> None:
@@ -279,23 +277,52 @@ def test_a_snapshot_and_its_deltas_meet_while_others_write(
     writer = threading.Thread(target=write)
     writer.start()
     try:
+        yield
+    finally:
+        going = False
+        writer.join()
+
+
+def as_of(view: sparqlive.View, epoch: int) -> Counter[str]:
+    """What a view had at an epoch, as readers have it."""
+    rows = view.weights(at=epoch)
+    return Counter({json.dumps(_binding(view, row), sort_keys=True): rows[row] for row in rows})
+
+
+def test_a_snapshot_and_its_deltas_meet_while_others_write(
+    client: httpx.Client, session: sparqlive.Session
+) -> None:
+    session.view("v", "SELECT ?s (COUNT(*) AS ?n) { ?s <http://x/p> ?o } GROUP BY ?s")
+    session.view("w", QUERY)
+    with writing(session):
         for number in range(25):
             name = "vw"[number % 2]
             with reading(client, f"/views/{name}/changes") as reader:
                 reader.next()
                 reader.until(reader.epoch + number)
-                stands_for, found = reader.epoch, Counter(reader.content)
-            view = session.views[name]
-            expected = Counter(
-                {
-                    json.dumps(_binding(view, row), sort_keys=True): weight
-                    for row, weight in view.weights(at=stands_for).items()
-                }
-            )
-            assert found == expected, (name, stands_for)
-    finally:
-        going = False
-        writer.join()
+            assert reader.content == as_of(session.views[name], reader.epoch), (name, reader.epoch)
+
+
+def test_a_reader_comes_back_again_and_again_while_others_write(
+    client: httpx.Client, session: sparqlive.Session
+) -> None:
+    view = session.view("v", "SELECT ?s (COUNT(*) AS ?n) { ?s <http://x/p> ?o } GROUP BY ?s")
+    chance = random.Random(8)
+    content: Counter[str] = Counter()
+    last = {"last-event-id": ""}
+    kinds = []
+    with writing(session):
+        while session.epoch < 5:
+            time.sleep(0.01)
+        for _ in range(30):
+            with reading(client, "/views/v/changes", headers=last) as reader:
+                reader.content = content
+                reader.until(reader.next().json["epoch"] + chance.randrange(4))
+            content, last = reader.content, {"last-event-id": str(reader.epoch)}
+            kinds += reader.kinds
+            assert content == as_of(view, reader.epoch), reader.epoch
+    assert kinds.count("snapshot") == 1  # all the rest was resumed
+    assert "reset" not in kinds
 
 
 def _binding(view: sparqlive.View, row: Any) -> dict[str, Any]:
