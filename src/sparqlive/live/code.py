@@ -1,8 +1,9 @@
 """Writing Python: functions as lines of text, compiled once a shape.
 
 Owns the text. A `Function` gathers the solutions of nested loops in one of four ways (`Result`); loops that
-would nest deeper than Python allows go on in a function of their own. Invariant: source text holds no
-constants of the query, only names, so that queries of one shape share one code object.
+would nest deeper than Python allows go on in a function of their own, inside the one that calls it.
+Invariant: source text holds no constants of the query, only names, so that queries of one shape share one
+code object.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Function:
         self.result = result
         self._lines = [f"def {name}({', '.join(parameters)}):"]
         self._depth = 1
-        self._floor = 1
+        self._floor = 1  # the depth of the body that is being written, of this function or of one inside it
         self._locals = count()
         if result is Result.SUM:
             self.line("get = out.get")
@@ -143,17 +144,23 @@ class Function:
                 self.line("return True")
 
     def unless_too_deep(self, env: Env, weight: str, then: Continue) -> None:
-        """Goes on here, or in a nested function where Python would allow no more loops."""
+        """Goes on here, or in a function inside this one where Python would allow no more loops.
+
+        That one stands at the beginning of this one, where the text is least indented, and sees its locals.
+        """
         if self._depth - self._floor <= _DEEPEST:
             then(self, env, weight)
             return
-        name, floor = self.fresh("go"), self._floor
+        name = self.fresh("go")
+        lines, depth, floor = self._lines, self._depth, self._floor
+        self._lines, self._depth = [], floor
         with self.block(f"def {name}()"):
             self._floor = self._depth
             if self.result is Result.COUNT:
                 self.line("nonlocal n")
             then(self, env, weight)
-            self._floor = floor
+        lines[1:1] = self._lines
+        self._lines, self._depth, self._floor = lines, depth, floor
         if self.result is Result.EXISTS:
             with self.block(f"if {name}()"):
                 self.line("return True")

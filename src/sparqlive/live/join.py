@@ -157,7 +157,7 @@ def _next(
     rest = [*parts[:chosen], *parts[chosen + 1 :]]
     read = needed | frozenset(v for other, _ in rest for v in other.operator.variables)
     read |= frozenset(v for item in items for v in item.reads)
+    others: Continue = lambda f2, e, w: loop(compiler, f2, rest, items, e, w, needed, then)  # noqa: E731
     compiler.part(
-        f, node, state, env, weight, read,
-        lambda f2, e, w: loop(compiler, f2, rest, items, e, w, needed, then),
+        f, node, state, env, weight, read, lambda f2, e, w: f2.unless_too_deep(e, w, others)
     )  # fmt: skip

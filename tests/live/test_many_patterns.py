@@ -1,0 +1,71 @@
+"""Queries of many patterns: more loops than Python nests, and more than can be compiled at all."""
+
+from __future__ import annotations
+
+import pytest
+from pyoxigraph import NamedNode, Quad
+
+import sparqlive
+
+
+def node(name: str) -> NamedNode:
+    return NamedNode(f"http://x/{name}")
+
+
+def chain(length: int, start: int = 0) -> str:
+    return " . ".join(f"?v{i} <http://x/p{i}> ?v{i + 1}" for i in range(start, start + length))
+
+
+def edges(length: int) -> list[Quad]:
+    """Two ways at every tenth step."""
+    quads = []
+    for i in range(length):
+        for way in ("a", "b") if i % 10 == 0 else ("a",):
+            quads.append(Quad(node(f"n{i}"), node(f"p{i}"), node(f"n{i + 1}")))
+            quads.append(Quad(node(f"n{i}{way}"), node(f"p{i}"), node(f"n{i + 1}{way}")))
+    return quads
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT * {{ {chain(45)} }}",
+        f"SELECT ?v0 {{ {chain(45)} }}",
+        f"SELECT (COUNT(*) AS ?n) {{ {chain(45)} }}",
+        f"ASK {{ {chain(45)} }}",
+        f"SELECT ?v0 {{ {chain(1)} FILTER EXISTS {{ {chain(40, 1)} }} }}",
+        f"SELECT * {{ {chain(1)} OPTIONAL {{ {chain(40, 1)} }} }}",
+        f"SELECT * {{ {chain(1)} MINUS {{ {chain(40, 1)} }} }}",
+        "SELECT * { " + chain(1) + "".join(f" OPTIONAL {{ {chain(1, i)} }}" for i in range(1, 30)) + " }",
+        "SELECT * { " + " . ".join(f"<http://x/n3> <http://x/p3> ?o{i}" for i in range(40)) + " }",
+    ],
+)
+def test_more_loops_than_python_nests(query: str) -> None:
+    quads = edges(45)
+    with sparqlive.open() as session:
+        view = session.view("v", query)
+        session.load(quads[:60])
+        session.apply(insert=quads[60:])
+        session.check()
+        full = view.weights()
+        assert full == session.query(query).weights()
+        for quad in (quads[0], quads[44], quads[-1]):
+            session.apply(delete=[quad])
+            session.check()
+            session.apply(insert=[quad])
+        session.check()
+        assert view.weights() == full
+
+
+def test_too_many_patterns_are_refused_with_a_sentence() -> None:
+    query = f"SELECT * {{ {chain(400)} }}"
+    with sparqlive.open() as session:
+        kept = session.view("kept", "SELECT * { ?s <http://x/p0> ?o }")
+        with pytest.raises(sparqlive.Unsupported, match="split it"):
+            session.view("v", query)
+        with pytest.raises(sparqlive.Unsupported, match="split it"):
+            session.query(query)
+        session.load(edges(2))
+        assert len(kept) == 3
+        assert list(session.views) == ["kept"]
+        session.check()
