@@ -30,6 +30,7 @@ from sparqlive.link_following import Follow
 from sparqlive.linked import Linked, Links
 from sparqlive.live.once import compute_once, snapshot_for
 from sparqlive.live.terms import Terms
+from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
 from sparqlive.plan.operators import kept_of
 from sparqlive.plan.spelling import spelt
@@ -227,6 +228,7 @@ class Session:
         self._check_strategy(strategy)
         return self._epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
 
+    @within_reach()
     def update(
         self,
         text: str,
@@ -339,6 +341,7 @@ class Session:
         """The views by name."""
         return self._epochs.views
 
+    @within_reach()
     def view(
         self,
         name: str,
@@ -376,6 +379,7 @@ class Session:
         self._traversal.end(name)
         self._links.heard()
 
+    @within_reach()
     def query(
         self,
         query: str,
@@ -415,6 +419,7 @@ class Session:
             self._epochs.quads.keep_inverses(quads)
         return Answer(parsed, plan, rows, terms, epoch)
 
+    @within_reach()
     def explained(self, query: str, *, base: str | None = None) -> Explained:
         """The plan by which a query would be kept as a view, and its delta rules, as a tree to draw.
 

@@ -8,12 +8,10 @@ the operator are bound, so that no filter below sees a value that is not its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparqlive.errors import Unsupported
 from sparqlive.live import (
     closure,
     distinct,
@@ -145,25 +143,23 @@ class Compiler:
         function = self.program.function("content", [*parameters, "out"], Result.SUM)
         env = {v: Local(name, True) for v, name in zip(bound, parameters, strict=True)}
         columns = [v for v in node.operator.variables if v not in bound]
-        with _within_reach():
-            self.down(function, node, state, env, "1", node.needed, lambda f, e, w: f.emit(e, w, columns))
+        self.down(function, node, state, env, "1", node.needed, lambda f, e, w: f.emit(e, w, columns))
         made: Callable[..., None] = self.program.namespace[function.finish()]
         return made
 
     def segments(self) -> list[Segment]:
         """One function for each place that a change can come from."""
         made = []
-        with _within_reach():
-            for node in self.nodes:
-                operator = node.operator
-                if isinstance(operator, op.Scan | op.Names | op.Nodes | op.Keeping):
-                    made.append(self._segment(node))
-                if (
-                    node.gathers
-                    and node.parent
-                    and isinstance(node.parent.operator, op.LeftJoin | op.Semi | op.Mark)
-                ):
-                    made.append(self._flips(node))
+        for node in self.nodes:
+            operator = node.operator
+            if isinstance(operator, op.Scan | op.Names | op.Nodes | op.Keeping):
+                made.append(self._segment(node))
+            if (
+                node.gathers
+                and node.parent
+                and isinstance(node.parent.operator, op.LeftJoin | op.Semi | op.Mark)
+            ):
+                made.append(self._flips(node))
         return made
 
     def _segment(self, source: Node) -> Segment:
@@ -392,18 +388,6 @@ class Compiler:
                 mark.attach(self, f, parent, right.state, env, weight, go_on)
             case Signs() | Redone():
                 raise AssertionError("what is kept is gathered")
-
-
-@contextmanager
-def _within_reach() -> Iterator[None]:
-    """Each part of a join is a few calls deeper inside the ones before it."""
-    try:
-        yield
-    except RecursionError:
-        raise Unsupported(
-            "The query joins more patterns than can be compiled, which is about a hundred: split it, for "
-            "example into views of CONSTRUCT queries that are read as graphs (GRAPH <view:name>)."
-        ) from None
 
 
 def agreement(node: Node, env: Env, own: Mapping[Var, str]) -> list[str]:

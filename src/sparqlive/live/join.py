@@ -35,13 +35,18 @@ def loop(
 ) -> None:
     """Writes the loops over `parts` under `env`, with filters and bindings as early as they can be."""
     to_come = frozenset(v for node, _ in parts for v in node.operator.variables)
-    for number, item in enumerate(items):
-        if extend.is_ready(item, env, to_come | _bound_by(items[:number])):
-            tests, env = extend.apply(compiler, f, item, env)
-            rest = [*items[:number], *items[number + 1 :]]
-            with f.when(tests):
-                loop(compiler, f, parts, rest, env, weight, needed, then)
-            return
+    ready = next(
+        (n for n, item in enumerate(items) if extend.is_ready(item, env, to_come | _bound_by(items[:n]))),
+        None,
+    )
+    if ready is not None:
+        tests, env = extend.apply(compiler, f, items[ready], env)
+        left = [*items[:ready], *items[ready + 1 :]]
+        with f.when(tests):
+            f.unless_too_deep(
+                env, weight, lambda f2, e, w: loop(compiler, f2, parts, left, e, w, needed, then)
+            )
+        return
     if not parts:
         assert not items
         f.unless_too_deep(env, weight, then)

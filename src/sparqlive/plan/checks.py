@@ -1,14 +1,27 @@
-"""What a query may call: unknown functions and volatile ones are refused before anything is planned."""
+"""What a query may be: unknown and volatile functions are refused, and what is too large to be planned."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from sparqlive.errors import Unsupported
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.expressions import check_expression, volatile_function
+
+
+@contextmanager
+def within_reach() -> Iterator[None]:
+    """Refuses a query whose parts are nested deeper than Python's calls: each part of a join is, too."""
+    try:
+        yield
+    except RecursionError:
+        raise Unsupported(
+            "The query is nested too deeply, or joins more than about a hundred patterns: split it, for "
+            "example into views of CONSTRUCT queries that are read as graphs (GRAPH <view:name>)."
+        ) from None
 
 
 def check_functions(query: al.Query, volatile: bool) -> None:

@@ -7,9 +7,11 @@ SPARQL variable can); prefixes and relative IRIs are resolved; `SELECT *` is exp
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Sequence as Items
 from dataclasses import dataclass
 from typing import Literal as Choice
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from pyoxigraph import BlankNode, Literal, NamedNode
 
@@ -28,6 +30,17 @@ class Var:
 
     def __str__(self) -> str:
         return f"?{self.name}"
+
+
+Whatever = TypeVar("Whatever")
+
+
+def combined(combine: Callable[[Whatever, Whatever], Whatever], items: Items[Whatever]) -> Whatever:
+    """All items by an associative operator, in their order; nested no deeper than their number needs."""
+    if len(items) == 1:
+        return items[0]
+    middle = (len(items) + 1) // 2
+    return combine(combined(combine, items[:middle]), combined(combine, items[middle:]))
 
 
 VarOrTerm: TypeAlias = Var | NamedNode | BlankNode | Literal

@@ -14,7 +14,7 @@ from itertools import count
 from pyoxigraph import NamedNode
 
 from sparqlive.errors import Unsupported
-from sparqlive.sparql.algebra import Aggregate, Call, Constant, Exists, Expression, Pattern, Var
+from sparqlive.sparql.algebra import Aggregate, Call, Constant, Exists, Expression, Pattern, Var, combined
 from sparqlive.sparql.syntax_terms import Names, number, string_value
 from sparqlive.sparql.syntax_tree import FUNCTIONS, Node, TextError, Token
 
@@ -102,10 +102,8 @@ class ExpressionReader:
         return Call(name, tuple(self.read(argument, place) for argument in arguments))
 
     def _chain(self, operator: str, parts: list[Node | Token], place: Place) -> Expression:
-        result = self.read(parts[0], place)
-        for part in parts[1:]:
-            result = Call(operator, (result, self.read(part, place)))
-        return result
+        read = [self.read(part, place) for part in parts]
+        return combined(lambda left, right: Call(operator, (left, right)), read)
 
     def _signed_sum(self, left: Node | Token, right: Node | Token, place: Place) -> Expression:
         """`?a -1*2` is lexed as ?a and a negative number, and means ?a - (1*2)."""

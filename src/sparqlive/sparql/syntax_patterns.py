@@ -47,6 +47,7 @@ from sparqlive.sparql.algebra import (
     VarOrTerm,
     ZeroOrMore,
     ZeroOrOne,
+    combined,
 )
 from sparqlive.sparql.syntax_expressions import ExpressionReader, Fresh, Place
 from sparqlive.sparql.syntax_terms import RDF_FIRST, RDF_NIL, RDF_REST, Names
@@ -70,10 +71,7 @@ def join(left: Pattern, right: Pattern) -> Pattern:
 
 def conjunction(conditions: list[Expression]) -> Expression:
     """The conditions of all FILTERs of a group as one."""
-    result = conditions[0]
-    for condition in conditions[1:]:
-        result = Call("&&", (result, condition))
-    return result
+    return combined(lambda left, right: Call("&&", (left, right)), conditions)
 
 
 def visible(pattern: Pattern) -> dict[Var, None]:
@@ -163,10 +161,7 @@ class PatternReader:
             case "bind":
                 return self._bind(pattern, children[0], children[1])
             case "union":
-                union = self.group(children[0])
-                for alternative in children[1:]:
-                    union = Union(union, self.group(alternative))
-                return join(pattern, union)
+                return join(pattern, combined(Union, [self.group(child) for child in children]))
             case "graph":
                 return join(pattern, Graph(self.var_or_iri(children[0]), self.group(children[1])))
             case "service":
@@ -320,10 +315,7 @@ class TriplesReader:
         match part.rule:
             case "alternative" | "sequence":
                 combine = Alternative if part.rule == "alternative" else Sequence
-                path = self._path(part.children[0])
-                for step in part.children[1:]:
-                    path = combine(path, self._path(step))
-                return path
+                return combined(combine, [self._path(step) for step in part.children])
             case "negated_set":
                 forward = tuple(self.names.iri(x) for x in part.children if not isinstance(x, Node))
                 inverse = tuple(self.names.iri(x.children[0]) for x in part.children if isinstance(x, Node))

@@ -6,12 +6,10 @@ are the shared variables, not whole left solutions.
 
 from __future__ import annotations
 
-from functools import reduce
-
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import conjuncts, mentioned
 from sparqlive.plan.rewrites.walk import bottom_up
-from sparqlive.sparql.algebra import Call, Expression
+from sparqlive.sparql.algebra import Call, Expression, combined
 
 
 def push_conditions(plan: op.Operator) -> op.Operator:
@@ -28,5 +26,5 @@ def _push(plan: op.Operator) -> op.Operator:
             right = op.Filter(part, right)
         else:
             kept.append(part)
-    condition = reduce(lambda a, b: Call("&&", (a, b)), kept) if kept else None
+    condition = combined(lambda a, b: Call("&&", (a, b)), kept) if kept else None
     return op.LeftJoin(left, right, condition)

@@ -1,4 +1,4 @@
-"""Queries of many patterns: more loops than Python nests, and more than can be compiled at all."""
+"""Queries of many parts: more loops than Python nests, and more than can be compiled at all."""
 
 from __future__ import annotations
 
@@ -37,10 +37,14 @@ def edges(length: int) -> list[Quad]:
         f"SELECT * {{ {chain(1)} OPTIONAL {{ {chain(40, 1)} }} }}",
         f"SELECT * {{ {chain(1)} MINUS {{ {chain(40, 1)} }} }}",
         "SELECT * { " + chain(1) + "".join(f" OPTIONAL {{ {chain(1, i)} }}" for i in range(1, 30)) + " }",
+        "SELECT * { ?s ?p ?o " + " ".join(f"FILTER(?o != <http://x/n{i}>)" for i in range(9, 300)) + " }",
+        "SELECT * { ?s ?p ?o FILTER(" + " || ".join(f"?o = <http://x/n{i}>" for i in range(9, 2000)) + ") }",
+        "SELECT * { " + " UNION ".join(f"{{ ?s <http://x/p{i}> ?o }}" for i in range(200)) + " }",
+        "SELECT * { ?s (" + "|".join(f"<http://x/p{i}>" for i in range(300)) + ")+ ?o }",
         "SELECT * { " + " . ".join(f"<http://x/n3> <http://x/p3> ?o{i}" for i in range(40)) + " }",
     ],
 )
-def test_more_loops_than_python_nests(query: str) -> None:
+def test_more_parts_than_python_nests(query: str) -> None:
     quads = edges(45)
     with sparqlive.open() as session:
         view = session.view("v", query)
