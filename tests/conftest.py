@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -30,6 +31,9 @@ settings.register_profile(
 )
 settings.register_profile("search", deadline=None, suppress_health_check=_slow_is_fine, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# A process that is started in the background ignores SIGINT, and so would the programs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 OUTCOMES: Counter[str] = Counter()  # of the W3C tests: "passed", or why they were skipped
 

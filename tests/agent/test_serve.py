@@ -271,7 +271,10 @@ def test_a_view_of_an_agent_is_watched(session: sparqlive.Session, tmp_path: Pat
             assert watching.stdout.readline() == "@ epoch 1\n"
             assert watching.stdout.readline() == '+1\t"1"\n'
             watching.send_signal(signal.SIGINT)
-            assert watching.wait(20) == 130
+            try:
+                assert watching.wait(20) == 130
+            finally:
+                watching.kill()
         refused = subprocess.run(
             [*command, "--token", "wrong"], capture_output=True, text=True, timeout=60, check=False
         )
