@@ -65,13 +65,8 @@ lint: $(STAMP)
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
 
-# What runs on Spark runs beside the other tests, on the other core, and is shown after them.
 test: lint $(JAVA) $(PEERS)
-	@echo "$(BIN)/python -m pytest -q, in two parts at once: on Spark, and all the others"
-	@$(BIN)/python -m pytest -q -m spark > .venv/spark-tests.txt 2>&1 & spark=$$!; \
-	  $(BIN)/python -m pytest -q -m "not spark"; others=$$?; \
-	  wait $$spark; on_spark=$$?; echo "on Spark:"; cat .venv/spark-tests.txt; \
-	  exit $$((others + on_spark))
+	@$(BIN)/python setup/test.py
 
 test-spark: $(JAVA)
 	$(BIN)/python -m pytest -q -m spark
