@@ -29,6 +29,7 @@ from sparqlive.views import Epoch
 _REFRESH_SECONDS = 60.0
 # When a source was last seen is written into the store at most so often, unless something else is written.
 _REMEMBER_SECONDS = 30.0
+_CANCEL_SECONDS = 5.0  # a source that goes on is told again to end
 _THREADS = 16  # for what sources do beside waiting: resolving names, parsing, committing
 
 
@@ -335,8 +336,9 @@ class Feeds:
     async def _end(self, source: Source) -> None:
         task = self._tasks.pop(source)
         del self._wakes[source]
-        task.cancel()
-        await asyncio.wait([task])
+        while not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=_CANCEL_SECONDS)
 
     async def _end_all(self) -> None:
         await asyncio.gather(*(self._end(source) for source in list(self._tasks)))

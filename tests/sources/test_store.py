@@ -200,7 +200,10 @@ def test_a_pipeline_names_its_sources(tmp_path: Path, site: Site) -> None:
             wait_until(lambda: rows(tmp_path) == 4)
         finally:
             running.send_signal(signal.SIGTERM)
-            running.communicate(timeout=60)
+            try:
+                running.communicate(timeout=60)
+            finally:
+                running.kill()
         assert running.returncode == 0
     file.write_text(file.read_text().replace("quiet_seconds = 0.1", "quiet_seconds = 0.2"))
     result = subprocess.run([*command, "--once"], input="", capture_output=True, text=True, check=False)

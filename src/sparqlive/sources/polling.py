@@ -99,4 +99,7 @@ async def first_of(*awaited: asyncio.Future[Any] | asyncio.Event, seconds: float
 
 async def wait(wake: asyncio.Event, seconds: float | None) -> None:
     with suppress(TimeoutError):
-        await asyncio.wait_for(wake.wait(), seconds)
+        async with asyncio.timeout(
+            seconds
+        ):  # wait_for loses a cancellation that comes together with the event
+            await wake.wait()

@@ -1,0 +1,57 @@
+"""Sources end when they are told to, whatever happens at that moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+import sparqlive
+from sparqlive.sources import KINDS, Report, Version
+from sparqlive.sources.polling import first_of, wait
+
+
+@pytest.mark.parametrize("waiting", [wait, lambda event, seconds: first_of(event, seconds=seconds)])
+@pytest.mark.parametrize("steps", range(4))
+def test_waiting_is_cancelled_also_when_the_event_comes_together_with_it(
+    waiting: Callable[[asyncio.Event, float], Awaitable[None]], steps: int
+) -> None:
+    async def cancelled() -> bool:
+        event = asyncio.Event()
+
+        async def waits() -> None:
+            await waiting(event, 60)
+            await asyncio.sleep(60)
+
+        task = asyncio.create_task(waits())
+        await asyncio.sleep(0.01)
+        event.set()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task], timeout=5)
+        return task.cancelled()
+
+    assert asyncio.run(cancelled())
+
+
+class Stubborn:
+    """Does not end when it is told to for the first time."""
+
+    def __init__(self, address: str) -> None: ...
+
+    async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(60)
+
+
+def test_a_source_that_goes_on_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparqlive.feeds._CANCEL_SECONDS", 0.1)
+    monkeypatch.setitem(KINDS, "stubborn", "tests.sources.test_ending:Stubborn")
+    with sparqlive.open() as session:
+        session.source("stubborn", "urn:x")
+        session.source("stubborn", "urn:y").remove()
+    assert list(session.sources) == ["urn:x"]
