@@ -1,4 +1,4 @@
-"""Runs all tests in three parts at once: most of them wait for something else than a core.
+"""Runs all tests in four parts at once: most of them wait for something else than a core.
 
 Each part's output is shown as a whole when the part ends. SIGINT ends all of them.
 """
@@ -10,11 +10,12 @@ import sys
 import tempfile
 import time
 
-WITH_OTHERS = ["tests/agent", "tests/sources"]
+APART = ["tests/agent", "tests/sources"]
 PARTS = {
     "on Spark": ["-m", "spark"],
-    "with servers, brokers and browsers": ["-m", "not spark", *WITH_OTHERS],
-    "all others": ["-m", "not spark", *(f"--ignore={folder}" for folder in WITH_OTHERS)],
+    "the agent": ["-m", "not spark", "tests/agent"],
+    "sources": ["-m", "not spark", "tests/sources"],
+    "all others": ["-m", "not spark", *(f"--ignore={folder}" for folder in APART)],
 }
 
 
