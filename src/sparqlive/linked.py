@@ -10,7 +10,6 @@ Which values a view has is followed in a thread of its own, which epochs wake.
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from sparqlive.errors import Error
 from sparqlive.feeds import Feeds, Source
 from sparqlive.sources import address_of, watcher
 from sparqlive.views import View
+from sparqlive.woken import Woken
 
 if TYPE_CHECKING:
     from sparqlive.persistence import Persistence
@@ -117,10 +117,7 @@ class Links:
         self.epochs = epochs
         self._feeds = feeds
         self._linked: dict[str, Linked] = {}
-        self._changed = threading.Condition()
-        self._dirty = False
-        self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._woken = Woken("sparqlive-sources-from", self._give)
 
     # From any thread
 
@@ -162,17 +159,10 @@ class Links:
 
     def heard(self, _: object = None) -> None:
         """A view may have other values: an epoch has come, or the view has gone."""
-        if self._thread is not None:
-            with self._changed:
-                self._dirty = True
-                self._changed.notify_all()
+        self._woken.wake()
 
     def stop(self) -> None:
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
+        self._woken.stop()
 
     # In a thread of its own
 
@@ -180,22 +170,14 @@ class Links:
         self._linked[linked.key] = linked
         if not self._feeds.watching:
             return
-        if self._thread is None:
+        if self._woken.start():
             self.epochs.observers.append(self.heard)
-            self._thread = threading.Thread(target=self._run, name="sparqlive-sources-from", daemon=True)
-            self._thread.start()
         self.heard()
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._dirty or self._stopping)
-                if self._stopping:
-                    return
-                self._dirty = False
-            for linked in list(self._linked.values()):
-                try:
-                    linked.give(self._feeds)
-                    linked.error = None
-                except Exception as error:  # the store's disk is full, say: the next epoch tries again
-                    linked.error = f"{type(error).__name__}: {error}"
+    def _give(self) -> None:
+        for linked in list(self._linked.values()):
+            try:
+                linked.give(self._feeds)
+                linked.error = None
+            except Exception as error:  # the store's disk is full, say: the next epoch tries again
+                linked.error = f"{type(error).__name__}: {error}"

@@ -13,7 +13,6 @@ worked out in a thread of its own. (Schmedding 2011, §2.3; reachability by matc
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,6 +33,7 @@ from sparqlive.rdf.reserved import DESCRIBED_BY, LINKS
 from sparqlive.sources import address_of, host_is_among, watcher
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.views import View
+from sparqlive.woken import Woken
 from sparqlive.zset.relation import Row
 
 if TYPE_CHECKING:
@@ -269,10 +269,7 @@ class Traversal:
         self.dictionary = epochs.terms.dictionary
         self.error: str | None = None
         self._followings: dict[str, Following] = {}
-        self._changed = threading.Condition()
-        self._dirty = False
-        self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._woken = Woken("sparqlive-links", self._look)
 
     @property
     def sources(self) -> Mapping[str, Source]:
@@ -354,19 +351,13 @@ class Traversal:
                 self._step()
 
     def stop(self) -> None:
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
+        self._woken.stop()
 
     # What happens
 
     def heard(self) -> None:
         """Something is to be looked at: quads came or went, or a document has answered."""
-        with self._changed:
-            self._dirty = True
-            self._changed.notify_all()
+        self._woken.wake()
 
     def _witness(self, origin: str | None, changes: Mapping[Row, int]) -> None:
         if origin != LINKS.value and changes:
@@ -377,39 +368,27 @@ class Traversal:
     def wait(self, following: Following, timeout_seconds: float) -> None:
         if not self.feeds.watching:
             raise Error(f"View {following.view.name!r} follows no links: open the session with watch=True.")
-        with self._changed:
-            if not self._changed.wait_for(
-                lambda: self._stopping or (following.resting and not self._dirty), timeout_seconds
-            ):
-                raise Error(
-                    f"View {following.view.name!r} still waits for documents after {timeout_seconds:g} "
-                    f"seconds."
-                )
+        if not self._woken.wait(lambda: following.resting, timeout_seconds):
+            raise Error(
+                f"View {following.view.name!r} still waits for documents after {timeout_seconds:g} seconds."
+            )
 
     # In a thread of its own
 
     def _start(self) -> None:
-        if self._thread is None:
+        if self._woken.start():
             self.epochs.witnesses.append(self._witness)
             self.feeds.heard = self.heard
-            self._thread = threading.Thread(target=self._run, name="sparqlive-links", daemon=True)
-            self._thread.start()
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._dirty or self._stopping)
-                if self._stopping:
+    def _look(self) -> None:
+        try:
+            with self.epochs.lock:
+                if self.epochs.closed:
                     return
-                self._dirty = False
-            try:
-                with self.epochs.lock:
-                    if self.epochs.closed:
-                        return
-                    self._step()
-                self.error = None
-            except Exception as error:  # the store's disk is full, say: the next step tries again
-                self.error = f"{type(error).__name__}: {error}"
+                self._step()
+            self.error = None
+        except Exception as error:  # the store's disk is full, say: the next step tries again
+            self.error = f"{type(error).__name__}: {error}"
 
     def _step(self) -> None:
         """The documents become those that are reached, and the links those that describe."""
@@ -422,9 +401,7 @@ class Traversal:
         self._describe()
         for following in self._followings.values():
             following.rest()
-        with self._changed:
-            self._dirty = self._dirty or any(one.reached.new for one in self._followings.values())
-            self._changed.notify_all()
+        self._woken.wake(any(one.reached.new for one in self._followings.values()))
 
     def _reach(self) -> None:
         for following in self._followings.values():

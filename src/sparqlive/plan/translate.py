@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import count
 
 from pyoxigraph import BlankNode, Literal, NamedNode
@@ -344,7 +343,7 @@ class _Translator:
         # Inside EXISTS, a variable that is passed in: the value must agree with the one around, if both are.
         value, either = self._fresh("value"), self._fresh("either")
         lacking = [al.Call("!", (al.Call("BOUND", (v,)),)) for v in (variable, value)]
-        agrees = reduce(
+        agrees = al.combined(
             lambda left, right: al.Call("||", (left, right)),
             [*lacking, al.Call("SAMETERM", (variable, value))],
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import httpx
 from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.errors import Error, UnknownView, ViewFailed
+from sparqlive.sources.polling import retry_seconds
 
 Term: TypeAlias = NamedNode | BlankNode | Literal
 TermRow: TypeAlias = tuple[Term | None, ...]
@@ -228,9 +228,8 @@ class Following:
         raise _Again
 
     def _pause_seconds(self) -> float:
-        longest = min(_LAST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(self._failures, 10))
         self._failures += 1
-        return longest * random.uniform(0.5, 1.0)
+        return retry_seconds(self._failures, _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS)
 
 
 def _detail(found: httpx.Response) -> str:

@@ -23,6 +23,7 @@ FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 300.0
 _LONGEST_REST_SECONDS = 3600.0
 _MOST_LOOKS = 128
 
+_chance = random.Random()  # of its own: the state of Python's belongs to the program that we are a part of
 _places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
@@ -77,13 +78,14 @@ def _seconds(interval: float | None, rest: float, failures: int) -> float | None
     rest = min(rest, max(interval, _LONGEST_REST_SECONDS))
     if failures:
         return max(rest, retry_seconds(failures))
-    return max(interval, rest) * random.uniform(1.0, 1.1)
+    return max(interval, rest) * _chance.uniform(1.0, 1.1)
 
 
-def retry_seconds(failures: int) -> float:
+def retry_seconds(
+    failures: int, first: float = FIRST_RETRY_SECONDS, last: float = LAST_RETRY_SECONDS
+) -> float:
     """How long to wait after so many failures in a row: twice as long each time, and not all at once."""
-    longest = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 20))
-    return longest * random.uniform(0.5, 1.0)
+    return min(last, first * 2.0 ** min(failures - 1, 20)) * _chance.uniform(0.5, 1.0)
 
 
 async def first_of(*awaited: asyncio.Future[Any] | asyncio.Event, seconds: float | None = None) -> None:

@@ -1,0 +1,54 @@
+"""A thread that works whenever it is woken; what wakes it while it works makes it work once more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class Woken:
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        self._name = name
+        self._work = work
+        self._changed = threading.Condition()
+        self._due = False
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> bool:
+        """Whether it did not run before. It works when it is woken, not at once."""
+        if self._thread is not None:
+            return False
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread.start()
+        return True
+
+    def wake(self, due: bool = True) -> None:
+        """There is something to do, if it is `due`; whoever waits looks again in any case."""
+        with self._changed:
+            self._due = self._due or due
+            self._changed.notify_all()
+
+    def wait(self, until: Callable[[], bool], timeout_seconds: float) -> bool:
+        """Until something is so with nothing left to do, or it was stopped; False if that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._stopping or (until() and not self._due), timeout_seconds
+            )
+
+    def stop(self) -> None:
+        """Ends after the work under way."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._due or self._stopping)
+                if self._stopping:
+                    return
+                self._due = False
+            self._work()
