@@ -73,7 +73,6 @@ class Persistence:
         self._terms = dictionary.older = self.store.terms()
         dictionary.load(self.store.catalog.terms())
         dictionary.exceptions.update(self.store.catalog.exceptions())
-        self._known_exceptions = len(dictionary.exceptions)
         dictionary.journal = None if read_only else []
         self._runs: QuadRuns | None = None
         self._at = self.epoch
@@ -271,13 +270,11 @@ class Persistence:
         self._entered()
 
     def _new_terms(self) -> tuple[list[tuple[int, str]], list[tuple[str, int]]]:
-        exceptions = list(self._dictionary.exceptions.items())[self._known_exceptions :]
-        return list(self._dictionary.journal or ()), exceptions
+        return list(self._dictionary.journal or ()), list(self._dictionary.new_exceptions)
 
     def _entered(self) -> None:
         """The dictionary's new terms are in the store."""
-        self._known_exceptions = len(self._dictionary.exceptions)
-        self._dictionary.journal = []
+        self._dictionary.journal, self._dictionary.new_exceptions = [], []
 
     # Reading beside the writer
 
@@ -381,6 +378,7 @@ class Persistence:
             runs = self.store.written(folder, made.quad_files, made.term_files)
             self._check_names(runs)
             self._dictionary.exceptions.update(made.exceptions)
+            self._dictionary.new_exceptions += made.exceptions.items()
             terms, known = self._new_terms()
             note = {"rejected": made.rejected, "seconds": dict(made.seconds)}
             self.store.commit(

@@ -68,6 +68,7 @@ def test_metrics_count_what_happened(
     found = numbers(client)
     assert found["sparqlive_epoch",] == found["sparqlive_epochs_total",] == 2
     assert found["sparqlive_quads",] == 1
+    assert found["sparqlive_dictionary_exceptions",] == 0
     assert found["sparqlive_changes_total", "+"] == 2
     assert found["sparqlive_changes_total", "-"] == 1
     assert found["sparqlive_apply_seconds_count", "live"] == 2

@@ -6,7 +6,7 @@ import bz2
 import gzip
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +27,10 @@ from pyoxigraph import (
 from pyspark.sql import SparkSession
 
 import sparqlive
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, term_of
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id, term_of
 from sparqlive.spark import documents, ingest_parts
 from sparqlive.spark.documents import Document, find_documents, tasks_of
-from sparqlive.spark.ingest import Ingested, ingest
+from sparqlive.spark.ingest import Ingested, _other_ids, ingest
 from sparqlive.spark.ntriples import Encoded, Encoder, labels
 
 pytestmark = pytest.mark.spark
@@ -371,6 +371,21 @@ def test_blank_nodes_are_those_of_their_document(spark: SparkSession, tmp_path: 
 
 def _few(bits: int) -> Callable[[str], int]:
     return lambda text: hash_of(text) & ((1 << bits) - 1)
+
+
+def test_other_ids_are_looked_up_for_all_terms_at_once() -> None:
+    asked: list[int] = []
+
+    def taken(numbers: Sequence[int]) -> set[int]:
+        asked.append(len(numbers))
+        return {numbers[1]} if len(asked) == 1 else set()
+
+    texts = [f'"{number:04d}"' for number in range(4_000)]
+    given = _other_ids({7: texts}, {}, taken)
+    assert asked == [3_999, 1]
+    assert given.keys() == set(texts[1:])
+    assert given[texts[2]] == other_id(texts[2], 2)
+    assert all(given[text] == other_id(text, 1) for text in texts[3:])
 
 
 @pytest.mark.parametrize("bits", [3, 8])

@@ -86,6 +86,11 @@ class _Present(Collector):
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("sparqlive_epoch", "The current epoch.", self._session.epoch)
         yield GaugeMetricFamily("sparqlive_quads", "Quads at present.", len(self._session))
+        yield GaugeMetricFamily(
+            "sparqlive_dictionary_exceptions",
+            "Terms whose hash was taken by another term; many of them are an attack.",
+            len(self._session.dictionary.exceptions),
+        )
         yield from self._views()
         yield from self._sources(list(self._session.sources.values()))
 

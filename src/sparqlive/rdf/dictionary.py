@@ -2,7 +2,7 @@
 
 Owns ids. The id of a term is the 64-bit xxHash of its canonical N-Triples form, the same number on every
 machine and on the JVM (Spark's `xxhash64`). Two terms never share an id: a term that arrives when its
-hash is taken gets another id, kept as an exception. Invariant: `term(id_of(t)) == t`.
+hash is taken gets another id (`other_id`), kept as an exception. Invariant: `term(id_of(t)) == t`.
 
 Terms are held as text: strings are cheaper than objects, and the garbage collector never looks at them.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
 
 import xxhash
 from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode, Quad
@@ -33,6 +34,15 @@ def hash_of(text: str) -> int:
     """The signed 64-bit hash of a term's canonical N-Triples form."""
     digest = xxhash.xxh64_intdigest(text.encode(), seed=_SEED)
     return digest - (1 << 64) if digest >> 63 else digest
+
+
+def other_id(text: str, attempt: int) -> int:
+    """The id to try for a term whose hash is taken: attempts count from 1.
+
+    Anybody can make texts that share one xxHash, also with whatever is appended to them. BLAKE2 cannot be
+    steered, so the attempts at all terms together stay linear in the number of terms.
+    """
+    return int.from_bytes(blake2b(f"{attempt} {text}".encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def term_of(text: str) -> Term:
@@ -58,15 +68,12 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(code, 16)) if code else _ESCAPED.get(match[3], match[3])
 
 
-def _next_number(number: int) -> int:
-    return number + 1 if number < 2**63 - 1 else -(2**63)
-
-
 class Dictionary:
     """Ids and terms, both ways.
 
     `older` finds the text of an id among terms that are not in memory (a store's runs). `journal`, if there
-    is one, gets each entry that is new. `hash_function` is replaced by tests that force collisions.
+    is one, gets each entry that is new, and `new_exceptions` each exception. `hash_function` is replaced by
+    tests that force collisions.
     """
 
     def __init__(self, hash_function: Callable[[str], int] = hash_of) -> None:
@@ -75,6 +82,8 @@ class Dictionary:
         self.exceptions: dict[str, int] = {}
         self.older: Callable[[int], str | None] | None = None
         self.journal: list[tuple[int, str]] | None = None
+        self.new_exceptions: list[tuple[str, int]] = []
+        self._older_exception: Callable[[str], int | None] | None = None
         # Caches only, and small: the garbage collector walks over the terms in them.
         self.ids: dict[Term | DefaultGraph, int] = {DefaultGraph(): DEFAULT_GRAPH}
         self._terms: dict[int, Term] = {}
@@ -92,20 +101,25 @@ class Dictionary:
     def extended(self) -> Dictionary:
         """A dictionary that knows these terms too, and keeps what is entered to itself."""
         made = Dictionary(self._hash)
-        made.exceptions = dict(self.exceptions)
         made.older = self._known
+        made._older_exception = self._exception
         return made
 
     def _known(self, number: int) -> str | None:
         known = self._texts.get(number)
         return self.older(number) if known is None and self.older is not None else known
 
+    def _exception(self, text: str) -> int | None:
+        known = self.exceptions.get(text)
+        return self._older_exception(text) if known is None and self._older_exception is not None else known
+
     def find(self, term: Term | DefaultGraph) -> int | None:
         """The id of a term, if it has one; nothing is entered."""
         if term in self.ids:
             return self.ids[term]
         text = str(term)
-        number = self.exceptions.get(text, self._hash(text))
+        exception = self._exception(text)
+        number = self._hash(text) if exception is None else exception
         return number if self._known(number) == text else None
 
     def enter(self, text: str) -> int:
@@ -113,7 +127,7 @@ class Dictionary:
         number = self._hash(text)
         if number not in _RESERVED and self._claim(number, text):
             return number
-        return self._enter_exception(text, number)
+        return self._enter_exception(text)
 
     def _claim(self, number: int, text: str) -> bool:
         """Whether the id stands for this text, from now on if it stood for none."""
@@ -124,15 +138,16 @@ class Dictionary:
                 self.journal.append((number, text))
         return known == text
 
-    def _enter_exception(self, text: str, number: int) -> int:
-        known = self.exceptions.get(text)
+    def _enter_exception(self, text: str) -> int:
+        known = self._exception(text)
         if known is not None:
             return known
-        attempt = 0
-        while number in _RESERVED or not self._claim(number, text):
+        attempt = 1
+        while (number := other_id(text, attempt)) in _RESERVED or not self._claim(number, text):
             attempt += 1
-            number = self._hash(f"{text} {attempt}") if attempt < 8 else _next_number(number)
         self.exceptions[text] = number
+        if self.journal is not None:
+            self.new_exceptions.append((text, number))
         return number
 
     def text(self, number: int) -> str:

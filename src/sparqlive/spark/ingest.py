@@ -37,7 +37,7 @@ from pyoxigraph import NamedNode, Quad
 
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id
 from sparqlive.rdf.guard import parse_guarded
 from sparqlive.spark.documents import Document, Piece, absolute, find_documents, tasks_of
 from sparqlive.spark.ingest_parts import (
@@ -73,7 +73,6 @@ Result = TypeVar("Result")
 
 _REJECTS = "rejects.jsonl"
 _PARTS = "parts"
-_HASHED_ATTEMPTS = 8
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def ingest(
             # About once in many billions of terms: the terms that gave way get another id, and all is encoded
             # again, so that no quad keeps the old one.
             files = [file for file, _ in made.terms]
-            known |= _other_ids(clashes, known, hash_function, partial(holds_ids, folder, files))
+            known |= _other_ids(clashes, known, partial(holds_ids, folder, files))
             _clear(folder)
         _drop(f"{folder}/{_PARTS}")
         _drop_unlisted(folder, made)
@@ -411,32 +410,32 @@ def _clashes(made: _Made) -> dict[int, list[str]]:
 def _other_ids(
     clashes: Mapping[int, Sequence[str]],
     known: Mapping[str, int],
-    hash_function: Callable[[str], int],
     taken: Callable[[Sequence[int]], set[int]],
 ) -> dict[str, int]:
     """New ids for all but the first term of each id (or for all, if the id is reserved), by text order.
 
-    The rule is the dictionary's (`rdf/dictionary.py`). A term that is an exception already keeps its id.
+    The rule is the dictionary's (`rdf/dictionary.py`); whether ids are taken is asked for all terms at once.
+    A term that is an exception already keeps its id.
     """
-    moved = []
+    left = []
     for number, texts in clashes.items():
         stays = next((text for text in texts if text in known), texts[0])
-        moved += [text for text in texts if text != stays or number in (UNDEF, DEFAULT_GRAPH)]
+        left += [text for text in texts if text != stays or number in (UNDEF, DEFAULT_GRAPH)]
     given: dict[str, int] = {}
     used = {UNDEF, DEFAULT_GRAPH, *known.values()}
-    for text in sorted(moved):
-        number, attempt = hash_function(text), 0
-        while not attempt or number in used or taken([number]):
-            attempt += 1
-            hashed = attempt < _HASHED_ATTEMPTS
-            number = hash_function(f"{text} {attempt}") if hashed else _next_number(number)
-        given[text] = number
-        used.add(number)
+    attempt = 0
+    while left:
+        attempt += 1
+        wanted = {text: other_id(text, attempt) for text in sorted(left)}
+        used |= taken(list(wanted.values()))
+        left = []
+        for text, number in wanted.items():
+            if number in used:
+                left.append(text)
+            else:
+                given[text] = number
+                used.add(number)
     return given
-
-
-def _next_number(number: int) -> int:
-    return number + 1 if number < 2**63 - 1 else -(2**63)
 
 
 def _ingested(

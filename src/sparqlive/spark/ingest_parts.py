@@ -350,15 +350,19 @@ def merge_terms(task: TermTask, target: str, name: str) -> tuple[TermFile, dict[
     is_other = pc.not_equal(left, right).to_numpy(zero_copy_only=False)
     doubtful = set(ids[places[is_other]].tolist())
     doubtful |= {number for number in (UNDEF, DEFAULT_GRAPH) if _holds(ids, number)}
-    clashes = {
-        number: sorted(set(texts.take(pa.array(order[ids == number])).to_pylist())) for number in doubtful
-    }
+    clashes = {number: _texts_of(number, ids, order, texts) for number in doubtful}
     fresh = np.append(True, ~again)
     ids, order = ids[fresh], order[fresh]
     path = f"terms/{name}.parquet"
     table = pa.Table.from_arrays([pa.array(ids), texts.take(pa.array(order))], schema=_TERM_SCHEMA)
     _write(table, f"{target}/{path}", (), ["id"], ("id",))
     return TermFile(path, len(ids), int(ids[0]), int(ids[-1])), clashes
+
+
+def _texts_of(number: int, ids: Ids, order: Ids, texts: pa.LargeStringArray) -> list[str]:
+    """The terms of one of the sorted ids, each once; `order` says where they are."""
+    first, last = np.searchsorted(ids, number), np.searchsorted(ids, number, side="right")
+    return sorted(set(texts.take(pa.array(order[first:last])).to_pylist()))
 
 
 def _holds(ids: Ids, number: int) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyoxigraph import Literal
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import BooleanType, DataType, StringType
+from pyspark.sql.types import BooleanType, DataType, LongType, StringType
 
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF, term_of
@@ -46,6 +46,7 @@ class Terms:
         self._views = views
         self.constants = {id_of(term): str(term) for term in _constants(plan)}
         self._exceptions = exceptions
+        self._exceptional_name: str | None = None
         self._functions: dict[tuple[BooleanType | StringType, Expression, tuple[Var, ...]], str] = {}
 
     def condition(self, condition: Expression, variables: tuple[Var, ...]) -> str:
@@ -74,16 +75,16 @@ class Terms:
 
     def id_of_text(self, name: str) -> str:
         """The id of a computed term as an SQL expression; 0 where there is none."""
-        otherwise = f"xxhash64({name})"
-        cases = "".join(
-            f" WHEN '{_quoted(term)}' THEN {number}L" for term, number in self._exceptions.items()
-        )
-        number = f"CASE {name}{cases} ELSE {otherwise} END" if cases else otherwise
+        number = f"xxhash64({name})"
+        if self._exceptions:
+            number = f"coalesce({self._exceptional()}({name}), {number})"
         return f"if({name} IS NULL, 0L, {number})"
 
-
-def _quoted(term: str) -> str:
-    return term.replace("\\", "\\\\").replace("'", "\\'")
+    def _exceptional(self) -> str:
+        """The name of a function that gives the ids of exceptions, however many there are."""
+        if self._exceptional_name is None:
+            self._exceptional_name = self.function(_exceptional_ids(dict(self._exceptions)), LongType())
+        return self._exceptional_name
 
 
 def _constants(plan: op.Operator) -> Iterator[Term]:
@@ -108,6 +109,13 @@ def _constants_in(expression: Expression) -> Iterator[Term]:
 
 
 # In the workers
+
+
+def _exceptional_ids(exceptions: Mapping[str, int]) -> Function:
+    def ids(texts: pa.Array) -> pa.Array:
+        return pa.array([exceptions.get(text) for text in texts.to_pylist()], pa.int64())
+
+    return ids
 
 
 def condition_function(
