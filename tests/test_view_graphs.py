@@ -122,9 +122,9 @@ def test_an_update_reads_the_graph_of_a_view() -> None:
 def test_blank_nodes_of_a_view_are_its_readers_too() -> None:
     with sparqlive.open() as session:
         session.apply(insert="<x:a> <x:p> <x:b> .")
-        source = session.view("my view", "CONSTRUCT { ?s <x:has> [ <x:value> ?o ] } { ?s <x:p> ?o }")
+        source = session.view("my.view", "CONSTRUCT { ?s <x:has> [ <x:value> ?o ] } { ?s <x:p> ?o }")
         reader = session.view(
-            "reader", "SELECT ?n { GRAPH <view:my%20view> { ?s <x:has> ?n . ?n <x:value> ?o } }"
+            "reader", "SELECT ?n { GRAPH <view:my%2Eview> { ?s <x:has> ?n . ?n <x:value> ?o } }"
         )
         [(node,)] = reader.weights()
         assert node in {quad.object for quad in source.quads()}

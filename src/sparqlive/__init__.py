@@ -10,6 +10,7 @@ from sparqlive.errors import (
     InvalidChange,
     SparkFailed,
     StoreFailed,
+    StoreLocked,
     SyntaxError,  # noqa: A004 - always used as sparqlive.SyntaxError
     Timeout,
     TooLarge,
@@ -38,6 +39,7 @@ __all__ = [
     "Session",
     "SparkFailed",
     "StoreFailed",
+    "StoreLocked",
     "SyntaxError",
     "Timeout",
     "TooLarge",

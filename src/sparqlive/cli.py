@@ -10,10 +10,12 @@ import json as json_module  # several commands have an option of that name
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
@@ -24,12 +26,18 @@ from rich.table import Table
 
 import sparqlive
 from sparqlive.agent.audit import Audit
-from sparqlive.agent.tokens import Limits, Tokens
+from sparqlive.agent.tokens import FILE as TOKENS
+from sparqlive.agent.tokens import LEAST, Limits, Tokens
+from sparqlive.deferred import check_refresh
+from sparqlive.numbers import MOST_PORT, number, seconds, whole
+from sparqlive.opening import ensure_store, is_store, locked, reading, say_created, writing
 from sparqlive.pipeline import run_pipeline
 from sparqlive.pipeline_file import read_pipeline
 from sparqlive.progress import Progress, duration
 from sparqlive.rdf.changes import Batch, parse_changes, read_changes
+from sparqlive.registration import check_view_name
 from sparqlive.sparql.results import json_delta, tsv_term
+from sparqlive.store.locks import describe_writer
 from sparqlive.views import GRAPH_FORMS, Answer, Delta, Epoch, View
 
 if TYPE_CHECKING:
@@ -68,6 +76,26 @@ class DefaultGraph(StrEnum):
     union = "union"
 
 
+def _checked(check: Callable[[str, Any], Any]) -> Callable[[Any], Any]:
+    """Refuses a flag's number before anything happens."""
+
+    def checked(value: Any) -> Any:
+        if value is not None:
+            try:
+                check("it", value)
+            except sparqlive.Error as error:
+                raise typer.BadParameter(str(error)) from error
+        return value
+
+    return checked
+
+
+_port = _checked(partial(whole, most=MOST_PORT))
+_seconds = _checked(partial(seconds, least=0.001))
+_count = _checked(partial(whole, least=1))
+_rate = _checked(partial(number, least=LEAST))
+_epoch = _checked(whole)
+
 app = typer.Typer(
     name="sparqlive",
     help="Keeps the results of SPARQL queries up to date while the RDF data under them changes.",
@@ -77,8 +105,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Store = Annotated[
-    Path, typer.Option("--store", metavar="DIR", help="The store's directory; made if it is not there.")
+Store = Annotated[Path, typer.Option("--store", metavar="DIR", help="Store directory.")]
+NewStore = Annotated[
+    Path, typer.Option("--store", metavar="DIR", help="Store directory; created if missing.")
 ]
 Default = Annotated[
     DefaultGraph | None,
@@ -104,7 +133,7 @@ ChangeFiles = Annotated[
 
 @app.command()
 def load(
-    store: Store,
+    store: NewStore,
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="RDF documents, folders and globs.")],
     graph: Annotated[str | None, typer.Option(metavar="IRI", help="The graph that triples go into.")] = None,
     default_graph: Default = None,
@@ -115,7 +144,7 @@ def load(
 ) -> None:
     """Load RDF documents, plain or compressed, as one epoch."""
     progress = Progress()
-    with _open(store, default_graph, runs) as session, progress.step("loading") as step:
+    with _writing(store, default_graph, runs=runs) as session, progress.step("loading") as step:
         epoch = session.load(files, graph=graph)
         step.result = f"epoch {epoch.number}, {epoch.inserted:,} new quads, {len(session):,} in all"
 
@@ -136,26 +165,30 @@ def view(
     output: Output = None,
     default_graph: Default = None,
 ) -> None:
-    """List views, show one, register one or drop one."""
-    with _open(store, default_graph) as session:
-        if name is None:
-            _list_views(session.views)
-        elif drop:
+    """List views, show one, register one or drop one.
+
+    Registering creates the store if it is missing.
+    """
+    if name is not None and drop:
+        with _writing(store, default_graph, creates=False) as session:
             session.drop(name)
-        elif query is None:
-            _write(session.views[name], output)
-        else:
-            progress = Progress()
-            with progress.step(f"computing {name}") as step:
-                made = session.view(
-                    name, _query_text(query), replace=replace, refresh=cast("Any", _lag(refresh))
-                )
-                step.result = f"{len(made):,} solutions"
+    elif name is not None and query is not None:
+        text, lag = _query_text(query), _lag(refresh)
+        check_view_name(name)
+        with _writing(store, default_graph) as session, Progress().step(f"computing {name}") as step:
+            made = session.view(name, text, replace=replace, refresh=lag)
+            step.result = f"{len(made):,} solutions"
+    else:
+        with _reading(store, default_graph) as session:
+            if name is None:
+                _list_views(session.views)
+            else:
+                _write(session.views[name], output)
 
 
 @app.command()
 def apply(
-    store: Store,
+    store: NewStore,
     files: ChangeFiles,
     strategy: Annotated[
         Strategy, typer.Option(help="How the changes are carried to the views.")
@@ -164,14 +197,14 @@ def apply(
 ) -> None:
     """Apply batches of changes, an epoch each, and say what they changed."""
     progress = Progress()
-    with _open(store, default_graph) as session:
+    with _writing(store, default_graph) as session:
         for source, epoch, seconds in _applied(session, files, strategy):
             progress.epoch(epoch, source, seconds)
 
 
 @app.command()
 def update(
-    store: Store,
+    store: NewStore,
     text: Annotated[
         str | None, typer.Argument(metavar="UPDATE", help="SPARQL Update text, or - for standard input.")
     ] = None,
@@ -188,7 +221,7 @@ def update(
         )
     progress = Progress()
     given = _read(file) if file is not None else sys.stdin.read() if text == "-" else str(text)
-    with _open(store, default_graph) as session:
+    with _writing(store, default_graph) as session:
         start = time.perf_counter()
         epoch = session.update(given, strategy=strategy.value)
         progress.epoch(epoch, "update" if file is None else str(file), time.perf_counter() - start)
@@ -197,7 +230,7 @@ def update(
 @app.command()
 def query(store: Store, query: QueryArgument, output: Output = None, default_graph: Default = None) -> None:
     """Evaluate a query once."""
-    with _open(store, default_graph) as session:
+    with _reading(store, default_graph) as session:
         _write(session.query(_query_text(query)), output)
 
 
@@ -208,7 +241,7 @@ def explain(
     default_graph: Default = None,
 ) -> None:
     """Show a view's plan, its delta rules, and what it stores."""
-    with _open(store, default_graph) as session:
+    with _reading(store, default_graph) as session:
         print(session.views[name].explain())
 
 
@@ -221,7 +254,8 @@ def check(
     default_graph: Default = None,
 ) -> None:
     """Recompute every view from scratch and compare."""
-    with _open(store, default_graph) as session:
+    opened = _writing(store, default_graph, creates=False) if repair else _reading(store, default_graph)
+    with opened as session:
         for name in session.repair() if repair else ():
             print(f"check: the view {name} was computed anew")
         session.check()
@@ -232,7 +266,7 @@ def check(
 def compact(store: Store, default_graph: Default = None) -> None:
     """Write the store's log and deltas into new runs."""
     progress = Progress()
-    with _open(store, default_graph) as session, progress.step("compacting"):
+    with _writing(store, default_graph, creates=False) as session, progress.step("compacting"):
         session.compact()
 
 
@@ -268,9 +302,11 @@ def run(
 
 @app.command()
 def serve(
-    store: Store,
+    store: NewStore,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen at; 0: any that is free.")] = 8080,
+    port: Annotated[
+        int, typer.Option(callback=_port, help="The port to listen at; 0: any that is free.")
+    ] = 8080,
     default_graph: Annotated[
         DefaultGraph | None,
         typer.Option(help="A new store's default graph: the union of all graphs, or the unnamed one alone."),
@@ -287,25 +323,29 @@ def serve(
         typer.Option(metavar="ORIGIN", help="Web pages of this origin may use the agent (CORS)."),
     ] = None,
     query_seconds: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="How long a one-off query may take.")
+        float | None,
+        typer.Option(callback=_seconds, metavar="SECONDS", help="How long a one-off query may take."),
     ] = None,
     query_rows: Annotated[
-        int | None, typer.Option(metavar="ROWS", help="How many rows a one-off query may give.")
+        int | None,
+        typer.Option(callback=_count, metavar="ROWS", help="How many rows a one-off query may give."),
     ] = None,
     body_bytes: Annotated[
-        int | None, typer.Option(metavar="BYTES", help="How large a request's body may be.")
+        int | None, typer.Option(callback=_count, metavar="BYTES", help="How large a request's body may be.")
     ] = None,
     history_bytes: Annotated[
-        int | None, typer.Option(metavar="BYTES", help="How far behind a subscriber may be.")
+        int | None, typer.Option(callback=_count, metavar="BYTES", help="How far behind a subscriber may be.")
     ] = None,
     progress_seconds: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="How often subscribers hear of quiet views.")
+        float | None,
+        typer.Option(callback=_seconds, metavar="SECONDS", help="How often subscribers hear of quiet views."),
     ] = None,
     temporary_seconds: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="How long an ad-hoc view is kept unread.")
+        float | None,
+        typer.Option(callback=_seconds, metavar="SECONDS", help="How long an ad-hoc view is kept unread."),
     ] = None,
     stop_seconds: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="How long stopping may take.")
+        float | None, typer.Option(callback=_seconds, metavar="SECONDS", help="How long stopping may take.")
     ] = None,
 ) -> None:
     """Serve a store over HTTP: SPARQL, views that are kept, subscriptions to them, sources.
@@ -333,14 +373,19 @@ def serve(
     }
     given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
     settings = Settings(allow_private=allow_private, origins=tuple(origin or ()), **given)
-    if default_graph is None and not (store / "catalog.sqlite").exists():
-        default_graph = DefaultGraph.union
+    at: list[str] = []
 
     def opened(opening: Opening) -> sparqlive.Session:
-        graph = None if default_graph is None else cast("Any", default_graph.value)
-        return sparqlive.open(store, default_graph=graph, progress=opening)
+        is_new = not is_store(store)
+        graph = DefaultGraph.union if default_graph is None and is_new else default_graph
+        session = sparqlive.open(store, default_graph=_value(graph), progress=opening)
+        if is_new:
+            say_created(store)
+        describe_writer(store, f"the agent at {at[0]}")
+        return session
 
     def started(address: str) -> None:
+        at.append(address)
         print(f"{store} is served at {address}", flush=True)
 
     start_logging()
@@ -363,7 +408,8 @@ def watch(
         str | None, typer.Option(envvar="SPARQLIVE_TOKEN", help="The token for an agent that asks for one.")
     ] = None,
     since: Annotated[
-        int | None, typer.Option(metavar="EPOCH", help="Start after this epoch, not with the content.")
+        int | None,
+        typer.Option(callback=_epoch, metavar="EPOCH", help="Start after this epoch, not with the content."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON an epoch.")] = False,
     default_graph: Default = None,
@@ -379,7 +425,12 @@ def watch(
         return
     if store is None:
         raise sparqlive.Error("Give the store of the view with --store, or the view's address at an agent.")
-    with _open(store, default_graph) as session:
+    opened = (
+        _writing(store, default_graph, creates=False)
+        if files
+        else reading(store, watched=name, default_graph=_value(default_graph))
+    )
+    with opened as session:
         watched = session.views[name]
         for delta in watched.changes(since=-1 if since is None else since):
             _print_delta(watched.variables, delta, json)
@@ -399,7 +450,7 @@ app.add_typer(sources, name="source")
 
 @sources.command("add")
 def add_source(
-    store: Store,
+    store: NewStore,
     kind: Annotated[str, typer.Argument(metavar="KIND", help="Such as file, web, endpoint, ldes.")],
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="A path, or an address on the Web.")],
     name: Annotated[str | None, typer.Option(help="Its name; else the address.")] = None,
@@ -413,7 +464,7 @@ def add_source(
 ) -> None:
     """Add a source."""
     options = dict(_source_option(given) for given in option or ())
-    with _open(store, default_graph) as session:
+    with _writing(store, default_graph) as session:
         session.source(kind, address, name=name, **options)
 
 
@@ -423,6 +474,7 @@ def list_sources(store: Store) -> None:
 
     Also while another process runs on the store.
     """
+    ensure_store(store)
     with sparqlive.open(store, read_only=True) as session:
         for source in session.sources.values():
             status = source.status()
@@ -443,7 +495,7 @@ def remove_source(
     store: Store, name: Annotated[str, typer.Argument(help="The source.")], default_graph: Default = None
 ) -> None:
     """Remove a source; what no other source asserts leaves with it."""
-    with _open(store, default_graph) as session:
+    with _writing(store, default_graph, creates=False) as session:
         source = session.sources.get(name)
         if source is None:
             known = ", ".join(session.sources) or "none"
@@ -461,7 +513,7 @@ app.add_typer(tokens, name="token")
 
 @tokens.command("create")
 def create_token(
-    store: Store,
+    store: NewStore,
     can: Annotated[
         list[str],
         typer.Option(
@@ -470,11 +522,16 @@ def create_token(
         ),
     ],
     name: Annotated[str | None, typer.Option(help="What logs call it; else a random name.")] = None,
-    requests_per_second: Annotated[float | None, typer.Option(metavar="NUMBER")] = None,
-    subscriptions: Annotated[int | None, typer.Option(metavar="NUMBER", help="At the same time.")] = None,
-    views: Annotated[int | None, typer.Option(metavar="NUMBER", help="Views that it registers.")] = None,
+    requests_per_second: Annotated[float | None, typer.Option(callback=_rate, metavar="NUMBER")] = None,
+    subscriptions: Annotated[
+        int | None, typer.Option(callback=_count, metavar="NUMBER", help="At the same time.")
+    ] = None,
+    views: Annotated[
+        int | None, typer.Option(callback=_count, metavar="NUMBER", help="Views that it registers.")
+    ] = None,
     query_seconds: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="How long a one-off query of it may take.")
+        float | None,
+        typer.Option(callback=_seconds, metavar="SECONDS", help="How long a one-off query of it may take."),
     ] = None,
 ) -> None:
     """Create a token, and print it: it is kept as a hash, and cannot be shown again.
@@ -492,6 +549,7 @@ def create_token(
 @tokens.command("list")
 def list_tokens(store: Store) -> None:
     """List the tokens: names, rights, limits, when they were created."""
+    _ensure_tokens(store)
     for token in Tokens(store).all().values():
         limits = [f"{name} {value:g}" for name, value in asdict(token.limits).items() if value is not None]
         print("\t".join([token.name, ",".join(token.rights), " ".join(limits) or "no limits", token.created]))
@@ -500,6 +558,7 @@ def list_tokens(store: Store) -> None:
 @tokens.command("revoke")
 def revoke_token(store: Store, name: Annotated[str, typer.Argument(help="The token's name.")]) -> None:
     """Revoke a token. Without any left, nobody is let in until there is a new one."""
+    _ensure_tokens(store)
     Tokens(store).revoke(name)
     Audit(store).note("command line", f"revoke token {name}", "done")
 
@@ -507,11 +566,28 @@ def revoke_token(store: Store, name: Annotated[str, typer.Argument(help="The tok
 # What the commands share
 
 
-def _open(store: Path, default_graph: DefaultGraph | None, runs: str | None = None) -> sparqlive.Session:
-    """A session for one command: the store's sources are watched by `run` and `serve`."""
-    return sparqlive.open(
-        store, default_graph=None if default_graph is None else default_graph.value, watch=False, runs=runs
-    )
+def _reading(store: Path, default_graph: DefaultGraph | None) -> sparqlive.Session:
+    """A session for one command that changes nothing."""
+    return reading(store, default_graph=_value(default_graph))
+
+
+def _writing(
+    store: Path, default_graph: DefaultGraph | None, *, creates: bool = True, runs: str | None = None
+) -> AbstractContextManager[sparqlive.Session]:
+    """A session for one command that changes something: the store's sources are watched by run and serve."""
+    graph = _value(default_graph)
+    opened = partial(sparqlive.open, store, default_graph=graph, watch=False, runs=runs)
+    return writing(store, opened, creates=creates)
+
+
+def _value(default_graph: DefaultGraph | None) -> Any:
+    return None if default_graph is None else default_graph.value
+
+
+def _ensure_tokens(store: Path) -> None:
+    """Tokens can be there before the store is: an agent that others reach begins with them."""
+    if not os.path.exists(store / TOKENS):
+        ensure_store(store)
 
 
 def _source_option(given: str) -> tuple[str, Any]:
@@ -523,15 +599,17 @@ def _source_option(given: str) -> tuple[str, Any]:
         return name, _query_text(value)
     try:
         return name, json_module.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, value
 
 
-def _lag(refresh: str) -> str | float:
-    try:
-        return float(refresh)
-    except ValueError:
-        return refresh
+def _lag(given: str) -> Any:
+    """The refresh setting that a flag gives."""
+    refresh: str | float = given
+    with suppress(ValueError):
+        refresh = float(given)
+    check_refresh(refresh, "--refresh")
+    return refresh
 
 
 def _query_text(given: str) -> str:
@@ -647,6 +725,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     try:
         app(given)
+    except sparqlive.StoreLocked as error:
+        _fail(str(locked(error)), sys.stderr)
     except sparqlive.Error as error:
         _fail(str(error), sys.stderr)
     except KeyboardInterrupt:

@@ -17,6 +17,7 @@ from sparqlive.live.keeper import Content, Keeper
 from sparqlive.live.maintained import Saved
 from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
+from sparqlive.numbers import seconds, shown
 from sparqlive.plan.operators import Operator
 from sparqlive.strategies import Strategies
 from sparqlive.zset.relation import Row
@@ -30,11 +31,12 @@ def gathered_name(view: str) -> str:
     return f"gathered/{view}"
 
 
-def check_refresh(refresh: Refresh) -> None:
-    if refresh in ("immediate", "manual"):
-        return
-    if isinstance(refresh, bool) or not isinstance(refresh, int | float) or not refresh > 0:
-        raise Error(f'refresh is "immediate", "manual" or a number of seconds above 0, not {refresh!r}.')
+def check_refresh(refresh: object, name: str = "refresh") -> None:
+    """Refuses what is no refresh setting; `name` is what its surface calls it."""
+    if isinstance(refresh, str) and refresh not in ("immediate", "manual"):
+        raise Error(f'{name} is "immediate", "manual" or a number of seconds, not {shown(refresh)}.')
+    if not isinstance(refresh, str):
+        seconds(name, refresh)
 
 
 class Deferred:

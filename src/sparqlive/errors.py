@@ -42,6 +42,17 @@ class StoreFailed(Error):
     """The store could not be opened, read or written; its last epoch is as it was."""
 
 
+class StoreLocked(StoreFailed):
+    """Another process has the store open for writing; `holder` says which."""
+
+    def __init__(self, directory: object, holder: str) -> None:
+        self.directory, self.holder = directory, holder
+        super().__init__(
+            f"The store {directory} is open for writing in {holder}: close it there, or open it here with "
+            f"read_only=True."
+        )
+
+
 class CheckFailed(Error):
     """A view differs from its recomputation. Names the view and the rows."""
 

@@ -20,6 +20,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 from sparqlive.epochs import Epochs
 from sparqlive.errors import Error
 from sparqlive.live.quads import Quad as QuadIds
+from sparqlive.numbers import seconds
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.reserved import graph_refusal
 from sparqlive.sources import Changes, Content, Failed, Notifications, Outcome, Unchanged, Version, Watcher
@@ -129,6 +130,8 @@ class Source:
 
     def refresh(self, timeout_seconds: float | None = _REFRESH_SECONDS) -> None:
         """Looks now, and waits until what was seen is committed. What went wrong is raised."""
+        if timeout_seconds is not None:
+            seconds("timeout_seconds", timeout_seconds)
         self._feeds.refresh([self], timeout_seconds)
         if self.error is not None:
             raise Error(f"The source {self.name!r} could not be refreshed: {self.error}")

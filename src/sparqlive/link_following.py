@@ -6,20 +6,21 @@ is worked out in `traversal.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyoxigraph import NamedNode
 
 from sparqlive.errors import Error
+from sparqlive.numbers import MOST_SECONDS, seconds, whole
 from sparqlive.plan.mentioned import Step
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sources import watcher
 from sparqlive.zset.relation import Row
 
 ADDRESSES = ("http://", "https://")
-_MOST_TIMEOUT_SECONDS = 30.0
+_LEAST_TIMEOUT_SECONDS, _MOST_TIMEOUT_SECONDS = 0.001, 30.0
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,8 @@ class Follow:
                 kept = tuple(text.lower() if name == "hosts" else _iri(text) for text in texts)
                 object.__setattr__(self, name, kept)
         for name in ("depth", "documents", "bytes", "document_bytes"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 0:
-                raise Error(f"{name} is an integer that is not negative, not {value!r}.")
-        if type(self.seconds) not in (int, float) or not self.seconds >= 0:
-            raise Error(f"seconds is a number that is not negative, not {self.seconds!r}.")
+            whole(name, getattr(self, name))
+        seconds("seconds", self.seconds, least=0)
         watcher("web", "http://example.org/", self.options())  # refuses what sources refuse
 
     @classmethod
@@ -72,6 +70,11 @@ class Follow:
             raise Error(f"follow is True or a sparqlive.Follow, not {given!r}.")
         return given
 
+    @classmethod
+    def noted(cls, note: Mapping[str, Any]) -> Follow:
+        """As a store keeps it; older stores may have more seconds than are taken today."""
+        return cls(**{**note, "seconds": min(note["seconds"], MOST_SECONDS)})
+
     def options(self) -> dict[str, Any]:
         """The options of the documents' sources."""
         return {
@@ -79,7 +82,7 @@ class Follow:
             "allow_private": self.allow_private,
             "remote_contexts": self.remote_contexts,
             "max_bytes": min(self.document_bytes, self.bytes),
-            "timeout_seconds": min(self.seconds, _MOST_TIMEOUT_SECONDS),
+            "timeout_seconds": max(_LEAST_TIMEOUT_SECONDS, min(self.seconds, _MOST_TIMEOUT_SECONDS)),
             "hosts": None if self.hosts is None else list(self.hosts),
         }
 

@@ -34,10 +34,10 @@ def whole(name: str, value: object, least: int = 0, most: int = MOST) -> int:
     return value
 
 
-def positive(name: str, value: object, most: float = MOST) -> float:
-    """A number above 0, of something that need not be whole."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-        raise Error(f"{name} is a number above 0 and up to {most:,}, not {shown(value)}.")
+def number(name: str, value: object, least: float, most: float = MOST) -> float:
+    """A number from `least` to `most`, of something that need not be whole."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise Error(f"{name} is a number from {least:,} to {most:,}, not {shown(value)}.")
     return value
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparqlive.errors import Error, ViewExists
 from sparqlive.feeds import Source
+from sparqlive.opening import writing
 from sparqlive.pipeline_file import ChangesSource, Pipeline
 from sparqlive.progress import Progress, changed_views
 from sparqlive.rdf.changes import Batch, parse_changes
@@ -58,20 +59,20 @@ class Job:
     def __enter__(self) -> Job:
         if self.pipeline.sources:
             self._spark = start_spark(self.pipeline.master or "local[*]", self._progress)
-        self.session: Session = self._exit.enter_context(
-            open_session(
-                self.pipeline.store,
-                spark=self._spark or self.pipeline.master,
-                default_graph="union",
-                runs=self.pipeline.runs,
-            )
+        opened = partial(
+            open_session,
+            self.pipeline.store,
+            spark=self._spark or self.pipeline.master,
+            default_graph="union",
+            runs=self.pipeline.runs,
         )
+        self.session: Session = self._exit.enter_context(writing(self.pipeline.store, opened, runs_long=True))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._exit.close()
+        self._exit.__exit__(kind, error, trace)
 
     # Before the stream
 

@@ -11,16 +11,19 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pyoxigraph import NamedNode
 
+from sparqlive.deferred import check_refresh
 from sparqlive.errors import Error
+from sparqlive.numbers import seconds, shown
 from sparqlive.rdf.changes import ENDINGS, is_changes_name
+from sparqlive.registration import check_view_name
 from sparqlive.sources import KINDS, watcher
 from sparqlive.sparql.syntax import parse_query
 
@@ -28,6 +31,7 @@ SOURCE_KINDS = tuple(sorted(["changes", *KINDS]))
 SINK_KINDS = ("delta-lake", "json-lines", "parquet", "rdf-patch")
 _PATTERN = "*{" + ",".join(f"{ending}{zipped}" for ending in ENDINGS for zipped in ("", ".gz", ".bz2")) + "}"
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
+Checked = TypeVar("Checked")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -104,7 +108,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         text = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise Error(f"{path}: cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, and deep nesting, too
         raise Error(f"{path}: this is not TOML: {error}.") from error
     reader = _Reader(str(path), file.parent)
     known = {
@@ -150,11 +154,18 @@ class _Reader:
             if key not in known:
                 raise self.error(where, f"the key {key!r} is unknown. Known keys are {', '.join(known)}.")
             if isinstance(given, bool) or not isinstance(given, known[key]):
-                raise self.error(where, f"{key} is {_wording(known[key])}, not {given!r}.")
+                raise self.error(where, f"{key} is {_wording(known[key])}, not {shown(given)}.")
         for key in required:
             if key not in value:
                 raise self.error(where, f"the key {key!r} is missing.")
         return value
+
+    def checked(self, where: str, check: Callable[..., Checked], *given: Any) -> Checked:
+        """What a check gives; what it refuses is said with the place."""
+        try:
+            return check(*given)
+        except Error as error:
+            raise self.error(where, str(error)) from error
 
     def path(self, text: str) -> str:
         return text if _URI.match(text) else str(self.folder / text)
@@ -214,9 +225,9 @@ class _Reader:
     def _changes(self, name: str, where: str, value: Any) -> ChangesSource:
         known = {"kind": str, "path": str, "poll_interval_seconds": (int, float)}
         entry = self.table(where, value, known, required=("kind", "path"))
-        seconds = float(entry.get("poll_interval_seconds", 1.0))
-        if not 0.001 <= seconds <= 86_400:
-            raise self.error(where, f"poll_interval_seconds is from 0.001 to 86400, not {seconds}.")
+        interval = self.checked(
+            where, seconds, "poll_interval_seconds", entry.get("poll_interval_seconds", 1.0), 0.001, 86_400
+        )
         folder, _, pattern = self.path(entry["path"]).rpartition("/")
         if not has_magic(pattern) and not is_changes_name(pattern):
             folder, pattern = f"{folder}/{pattern}" if pattern else folder, _PATTERN
@@ -224,17 +235,15 @@ class _Reader:
             raise self.error(where, "only the last part of path may have the signs *, ? and [].")
         if not _URI.match(folder) and not Path(folder).is_dir():
             raise self.error(where, f"there is no folder {folder}.")
-        return ChangesSource(name, folder, pattern, seconds)
+        return ChangesSource(name, folder, pattern, interval)
 
     def view(self, name: str, value: Any) -> ViewEntry:
         where = f"[views.{name}]"
+        self.checked(where, check_view_name, name)
         known = {"query": str, "refresh": (str, int, float)}
         entry = self.table(where, value, known, required=("query",))
         refresh = entry.get("refresh", "immediate")
-        if refresh not in ("immediate", "manual") and (isinstance(refresh, str) or refresh < 0):
-            raise self.error(
-                where, f'refresh is "immediate", "manual" or a number of seconds, not {refresh!r}.'
-            )
+        self.checked(where, check_refresh, refresh)
         file = self.place(entry["query"])
         try:
             query = file.read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ the epoch that it stands for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from sparqlive.epochs import Epochs
 from sparqlive.errors import Error, ViewExists
 from sparqlive.live.keeper import Content
 from sparqlive.live.maintained import Saved
+from sparqlive.numbers import MOST_SECONDS, shown
 from sparqlive.plan.checks import check_functions
 from sparqlive.plan.explain import Explained, explained
 from sparqlive.plan.once import fixed
@@ -35,6 +37,22 @@ if TYPE_CHECKING:
 
 # Spark computes views of graphs from this size on if it is running.
 SPARK_QUADS = 2_000_000
+# Stands in URLs, in rights of tokens and on command lines without quoting.
+VIEW_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
+# An agent's own, of ad-hoc subscriptions: it drops all such views when it starts, so nobody else has them.
+_TEMPORARY_NAME = re.compile(r"~[A-Za-z0-9_-]{16}")
+
+
+def check_view_name(name: object) -> None:
+    """Refuses what cannot be the name of a new view, by one rule for Python, the command line and HTTP.
+
+    Views of stores that were made before the rule keep their names.
+    """
+    if not isinstance(name, str) or not re.fullmatch(VIEW_NAME, name):
+        raise Error(
+            f"A view cannot be named {shown(name)}: a name has up to 128 letters (A to Z), digits and the "
+            f"characters '.', '_', '~' and '-', and begins with a letter or a digit."
+        )
 
 
 class Registration:
@@ -79,6 +97,11 @@ class Registration:
 
     # Views
 
+    def check_name(self, name: object) -> None:
+        """Refuses what is neither the name of a view that is there nor one for a new view."""
+        if not isinstance(name, str) or not (name in self._views.by_name or _TEMPORARY_NAME.fullmatch(name)):
+            check_view_name(name)
+
     def register(
         self,
         name: str,
@@ -93,8 +116,6 @@ class Registration:
 
         `notes` are kept in the store with a view that is new.
         """
-        if not isinstance(name, str) or not name:
-            raise Error("A view needs a name: a string that is not empty.")
         check_refresh(refresh)
         epochs = self._epochs
         with epochs.lock:
@@ -252,5 +273,8 @@ class Registration:
 
 
 def _refresh_of(text: str) -> Refresh:
-    """A refresh setting as a store keeps it."""
-    return text if text in ("immediate", "manual") else float(text)  # type: ignore[return-value]
+    """A refresh setting as a store keeps it; older stores may have one beyond what is taken today."""
+    if text in ("immediate", "manual"):
+        return text  # type: ignore[return-value]
+    seconds = float(text)
+    return min(seconds, MOST_SECONDS) if seconds > 0 else MOST_SECONDS

@@ -30,6 +30,7 @@ from sparqlive.link_following import Follow
 from sparqlive.linked import Linked, Links
 from sparqlive.live.once import compute_once, snapshot_for
 from sparqlive.live.terms import Terms
+from sparqlive.numbers import seconds, shown, whole
 from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
 from sparqlive.plan.operators import kept_of
@@ -38,7 +39,7 @@ from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.registration import Registration
-from sparqlive.sources import address_of, watcher
+from sparqlive.sources import address_of, stored_watcher, watcher
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
 from sparqlive.sparql.syntax import parse_update
@@ -54,6 +55,7 @@ INGEST_BYTES = 200_000_000
 # How long deltas are kept, unless it is said otherwise.
 HISTORY_EPOCHS = 10_000
 HISTORY_SECONDS = 7 * 86_400.0
+_MOST_SYNC_MILLISECONDS = 3_600_000
 
 if TYPE_CHECKING:
     from sparqlive.persistence import Persistence
@@ -99,6 +101,10 @@ class Session:
             raise Error(f'durability is "epoch" or "relaxed", not {durability!r}.')
         if retain not in ("relevant", "all"):
             raise Error(f'retain is "relevant" or "all", not {retain!r}.')
+        whole("sync_milliseconds", sync_milliseconds, least=1, most=_MOST_SYNC_MILLISECONDS)
+        whole("history_epochs", history_epochs)
+        if history_seconds is not None:
+            seconds("history_seconds", history_seconds, least=0)
         if read_only and path is None:
             raise Error("Only a store can be opened read-only: a session in memory would stay empty.")
         if runs is not None and path is None:
@@ -164,7 +170,7 @@ class Session:
         self._epochs.assertions.load_local(store.rows("sources/local"))
         self._epochs.attach(store)
         for source in stored:
-            self._feeds.start(source, watcher(source.kind, source.address, source.options))
+            self._feeds.start(source, stored_watcher(source.kind, source.address, source.options))
         self._traversal.load(store)
         self._links.load(store)
 
@@ -189,6 +195,7 @@ class Session:
         store by Spark; there, `on_error="skip"` leaves malformed lines out and keeps them in a file.
         `batch` as in `apply`.
         """
+        _check_batch(batch)
         name = NamedNode(graph) if isinstance(graph, str) else graph
         paths = paths_of(source)
         if paths and self._ingests(paths, on_error):
@@ -226,6 +233,7 @@ class Session:
         committed before changes nothing.
         """
         self._check_strategy(strategy)
+        _check_batch(batch)
         return self._epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
 
     @within_reach()
@@ -247,6 +255,8 @@ class Session:
         WHERE clauses that take longer than `timeout_seconds` are stopped, and nothing is changed.
         """
         self._check_strategy(strategy)
+        if timeout_seconds is not None:
+            seconds("timeout_seconds", timeout_seconds)
         operations = parse_update(text, base)
         if dataset is not None:
             operations = on_dataset(operations, dataset)
@@ -366,6 +376,7 @@ class Session:
         settings = Follow.of(follow)
         with self._epochs.lock:
             self.ensure_open()
+            self._registration.check_name(name)
             self._traversal.check(name, query, base, settings, replace, self.default_graph == "union")
             notes = {} if settings is None else self._traversal.note(name, settings)
             view = self._registration.register(name, query, base, replace, refresh, strategy, notes)
@@ -396,6 +407,10 @@ class Session:
         stopped. `dataset` stands in place of FROM and FROM NAMED. `from_views`: a query that is a view in
         another spelling is read from it.
         """
+        if timeout_seconds is not None:
+            seconds("timeout_seconds", timeout_seconds)
+        if row_limit is not None:
+            whole("row_limit", row_limit)
         began = time.monotonic()
         parsed, plan = within(
             timeout_seconds,
@@ -486,6 +501,17 @@ class Session:
 
 
 open = Session  # noqa: A001 - always used as sparqlive.open; a session is open once it is made
+
+
+def _check_batch(batch: object) -> None:
+    """Of a stream: the name of its source, and a number that the catalog can hold."""
+    match batch:
+        case None:
+            return
+        case (str(), number):
+            whole("The number of a batch", number, most=2**63 - 1)
+        case _:
+            raise Error(f"batch is the name of a source and a number, not {shown(batch)}.")
 
 
 def _local(path: str | os.PathLike[str]) -> Path:

@@ -28,6 +28,7 @@ from sparqlive.errors import Error, Unsupported, ViewExists
 from sparqlive.feeds import Feeds, Source
 from sparqlive.link_following import ADDRESSES, Follow, Matcher
 from sparqlive.live.quads import Quad as QuadIds
+from sparqlive.numbers import seconds
 from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
 from sparqlive.rdf.reserved import DESCRIBED_BY, LINKS
 from sparqlive.sources import address_of, host_is_among, watcher
@@ -239,10 +240,12 @@ class Following:
 
     def wait(self, timeout_seconds: float = _WAIT_SECONDS) -> None:
         """Waits until no document is on its way."""
+        seconds("timeout_seconds", timeout_seconds)
         self._traversal.wait(self, timeout_seconds)
 
     def refresh(self, timeout_seconds: float = _WAIT_SECONDS) -> None:
         """Looks at all documents again, those that failed too, and waits until no document is on its way."""
+        seconds("timeout_seconds", timeout_seconds)
         ends = time.monotonic() + timeout_seconds
         with self._traversal.epochs.lock:
             self.resume()
@@ -250,7 +253,7 @@ class Following:
             held = [sources[address] for address in self.reached.depths if address in sources]
         self._traversal.feeds.refresh(held, timeout_seconds)
         self._traversal.heard()
-        self.wait(max(0.0, ends - time.monotonic()))
+        self._traversal.wait(self, max(0.0, ends - time.monotonic()))
 
     def __repr__(self) -> str:
         return f"Following({self.view.name!r}, {self.settings})"
@@ -344,7 +347,7 @@ class Traversal:
             for note in noted:
                 name = note.pop("view")
                 if name in self.epochs.views.by_name:
-                    self._follow(self.epochs.views[name], Follow(**note))
+                    self._follow(self.epochs.views[name], Follow.noted(note))
                 else:  # it was being dropped when the process ended
                     self.epochs.record(None, self.note(name, None))
             if not self._followings and (rows or any(source.found for source in self.sources.values())):

@@ -20,6 +20,7 @@ from sparqlive.errors import Error, HistoryGone, Unsupported, ViewFailed
 from sparqlive.live.keeper import Content
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order as ordered
+from sparqlive.numbers import whole
 from sparqlive.plan.explain import Explained, explain, explained
 from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.plan.spelling import Spelt, spelt
@@ -362,6 +363,8 @@ class View(Result):
 
         `at`: as it stood at an earlier epoch, as far back as deltas are kept.
         """
+        if at is not None:
+            whole("at", at)
         with self._epochs.reading():
             self._ensure_alive()
             if at is None or at == self.epoch:
@@ -370,6 +373,7 @@ class View(Result):
 
     def at(self, epoch: int) -> Answer:
         """The view as it stood at an earlier epoch, as far back as deltas are kept."""
+        whole("epoch", epoch)
         with self._epochs.reading():
             self._ensure_alive()
             if len(kept_of(self.plan).variables) > len(self.variables):
@@ -415,6 +419,7 @@ class View(Result):
         All rows are sorted for that: of a large view, `in_order=False` gives any rows, without sorting. Of a
         row that ORDER BY has at several places, the later places may be left out of its multiplicity.
         """
+        whole("count", count)
         with self._epochs.reading():
             self._ensure_alive()
             return list(
@@ -433,6 +438,7 @@ class View(Result):
         Where they are no longer kept, or the view is younger, the content as a delta marked `reset` comes
         first. `follow` goes on with each new epoch until the session is closed.
         """
+        whole("since", since, least=-1)
         if since > self._epochs.epoch:
             raise HistoryGone(f"Epoch {since} is yet to come: the session is at epoch {self._epochs.epoch}.")
         seen = min(since, self.epoch)  # a view that is refreshed later may yet come to `since`

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import httpx
 import pytest
 
 import sparqlive
+from tests.test_view_names import BAD, GOOD
 
 QUERY = "SELECT ?s ?o { ?s <http://x/p> ?o }"
 SPARQL = {"content-type": "application/sparql-query"}
@@ -99,8 +102,20 @@ def test_a_query_that_cannot_be_kept_is_400_with_a_sentence(client: httpx.Client
 
 def test_bodies_of_other_types_and_names_that_are_none_are_refused(client: httpx.Client) -> None:
     assert client.put("/views/v", content=QUERY).status_code == 415
-    assert put(client, "a b").status_code == 400
     assert client.post("/views/v").status_code == 405
+
+
+@pytest.mark.parametrize("name", [name for name in BAD if name not in ("", ".", "..", "a/b")], ids=ascii)
+def test_names_are_refused_that_python_refuses(client: httpx.Client, name: str) -> None:
+    refused = put(client, quote(name, safe=""))
+    assert refused.status_code == 400
+    assert refused.json()["detail"].startswith("A view cannot be named")
+    assert client.get("/views").json()["views"] == []
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_names_are_taken_that_python_takes(client: httpx.Client, name: str) -> None:
+    assert put(client, name).status_code == 201
 
 
 def test_the_first_rows_are_given_once_each(client: httpx.Client, session: sparqlive.Session) -> None:

@@ -30,6 +30,7 @@ from sparqlive.agent.problems import answer
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
 from sparqlive.errors import Error
+from sparqlive.numbers import MOST_PORT, whole
 from sparqlive.session import Session
 
 _log = logging.getLogger("sparqlive.agent")
@@ -50,6 +51,7 @@ class Listening:
     key: Path | None = None
 
     def __post_init__(self) -> None:
+        whole("port", self.port, most=MOST_PORT)
         if (self.certificate is None) != (self.key is None):
             raise Error("TLS needs both a certificate and its key: --tls-certificate and --tls-key.")
 

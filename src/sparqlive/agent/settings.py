@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparqlive.numbers import seconds, whole
+
+_LEAST_SECONDS = 0.001
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -37,3 +41,13 @@ class Settings:
     """Whether sources and LOAD may fetch from addresses that are not public."""
     origins: tuple[str, ...] = ()
     """Web pages of these origins may use the agent (CORS)."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            *("query_seconds", "body_seconds", "header_seconds", "stop_seconds"),
+            *("progress_seconds", "stall_seconds", "temporary_seconds"),
+        ):
+            seconds(name, getattr(self, name), least=_LEAST_SECONDS)
+        for name in ("query_rows", "body_bytes", "connections", "history_bytes"):
+            whole(name, getattr(self, name), least=1)
+        whole("temporary_views", self.temporary_views)

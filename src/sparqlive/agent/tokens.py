@@ -22,12 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from sparqlive.errors import Error, StoreFailed
+from sparqlive.numbers import MOST, number, whole
 
 FILE = "tokens.json"
 _RIGHTS = ("read", "write", "admin")
 _VIEW = "read:view="
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _SECRET = "sparqlive_"
+LEAST = 0.001
+"""Of a rate, and of seconds: one request in a quarter of an hour."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,12 @@ class Limits:
     query_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if value is not None and not value > 0:
-                raise Error(f"The limit {name} is a number above zero, not {value!r}.")
+        for name in ("requests_per_second", "query_seconds"):
+            if getattr(self, name) is not None:
+                number(name, getattr(self, name), LEAST)
+        for name in ("subscriptions", "views"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), least=1)
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,9 @@ def _right(given: str) -> str:
 
 def _token(name: str, entry: Mapping[str, Any]) -> Token:
     rights = tuple(_right(right) for right in entry["rights"])
-    return Token(name, rights, entry["created"], entry["hash"], Limits(**entry["limits"]))
+    # Older files may have limits beyond what is taken today: they limit nothing.
+    limits = {key: value and min(value, MOST) for key, value in entry["limits"].items()}
+    return Token(name, rights, entry["created"], entry["hash"], Limits(**limits))
 
 
 def _entry(token: Token) -> dict[str, Any]:

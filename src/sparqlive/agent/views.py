@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from starlette.requests import Request
@@ -14,10 +13,10 @@ from sparqlive.agent.negotiation import GRAPH_TYPES, RESULT_TYPES, result_format
 from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
 from sparqlive.deferred import Refresh
+from sparqlive.registration import VIEW_NAME, check_view_name
 from sparqlive.sparql.results import json_term
 from sparqlive.views import TermRow, View
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 _MOST_ROWS = 10_000
 _MOST_SORTED = 5_000  # rows of a view that are sorted to show the first of them, while the session waits
 
@@ -41,10 +40,7 @@ async def list_views(agent: Agent, request: Request) -> Response:
 
 async def register(agent: Agent, request: Request) -> Response:
     name = request.path_params["name"]
-    if not _NAME.fullmatch(name):
-        raise Refused(
-            400, f"A view cannot be named {name!r}: letters, digits, '.', '_', '~' and '-', at most 128."
-        )
+    check_view_name(name)
     query = await text_of(agent, request, "application/sparql-query")
     options = request.query_params
     known = name in agent.session.views
@@ -151,7 +147,7 @@ async def statistics(agent: Agent, request: Request) -> Response:
     return JSONResponse(await agent.run(described, agent.session.views[request.path_params["name"]]))
 
 
-_NAMED = (Parameter("name", "The view's name.", place="path", required=True, pattern=_NAME.pattern),)
+_NAMED = (Parameter("name", "The view's name.", place="path", required=True, pattern=VIEW_NAME),)
 _RESULTS = tuple(name.partition(";")[0] for name in (*RESULT_TYPES.values(), *GRAPH_TYPES.values()))
 
 OPERATIONS = (

@@ -112,6 +112,25 @@ def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
     return made
 
 
+def stored_watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
+    """A source that a store has; one that cannot be watched here fails, and the store opens all the same."""
+    try:
+        return watcher(kind, address, options)
+    except Error as error:
+        return _Unusable(str(error))
+
+
+@dataclass(frozen=True)
+class _Unusable:
+    reason: str
+
+    async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
+        while True:
+            wake.clear()
+            await report(Failed(self.reason))
+            await wake.wait()
+
+
 def host_is_among(address: str, hosts: Sequence[str] | None) -> bool:
     """Whether an address is of one of some hosts, given as `name` (any port) or `name:port`; None is all."""
     if hosts is None:

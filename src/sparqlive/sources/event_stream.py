@@ -19,6 +19,7 @@ import httpx
 from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.errors import Error, UnknownView, ViewFailed
+from sparqlive.numbers import whole
 from sparqlive.sources.polling import retry_seconds
 
 Term: TypeAlias = NamedNode | BlankNode | Literal
@@ -257,4 +258,6 @@ def follow(
     `since`: an epoch to go on from, and `lineage`, as an earlier one said that it stood for; without lineage
     the agent's epochs must be those of then. `snapshot=False`: not the content, but what changes from now on.
     """
+    if since is not None:
+        whole("since", since)
     return Following(url, since, lineage, token, snapshot)

@@ -25,6 +25,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from sparqlive.errors import Error
+from sparqlive.numbers import whole
 from sparqlive.rdf.changes import parse_batch
 from sparqlive.sources import Changes, Failed, Report, Unchanged, Version
 from sparqlive.sources.network import Reach, resolved
@@ -55,12 +56,7 @@ class Mqtt:
     ) -> None:
         if when_malformed not in ("stop", "skip"):
             raise Error(f'when_malformed is "stop" or "skip", not {when_malformed!r}.')
-        if (
-            isinstance(session_seconds, bool)
-            or not isinstance(session_seconds, int)
-            or not 0 <= session_seconds <= _FOREVER
-        ):
-            raise Error(f"session_seconds is a whole number from 0 to {_FOREVER}, not {session_seconds!r}.")
+        whole("session_seconds", session_seconds, most=_FOREVER)
         for name, value in (("username", username), ("password", password), ("client_id", client_id)):
             if value is not None and not isinstance(value, str):
                 raise Error(f"{name} is text, not {type(value).__name__}.")

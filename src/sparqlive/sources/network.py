@@ -26,6 +26,7 @@ import httpcore
 import httpx
 
 from sparqlive.errors import Error
+from sparqlive.numbers import seconds, whole
 from sparqlive.sources import host_is_among
 
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -65,10 +66,9 @@ class Reach:
     """JSON-LD documents may name contexts on the Web, which are fetched within the same budget."""
 
     def __post_init__(self) -> None:
-        for name in ("max_bytes", "timeout_seconds", "max_redirects"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-                raise Error(f"{name} is a number that is not negative, not {value!r}.")
+        for name in ("max_bytes", "max_redirects"):
+            whole(name, getattr(self, name))
+        seconds("timeout_seconds", self.timeout_seconds)
         given = self.headers.items() if isinstance(self.headers, Mapping) else [(None, None)]
         if not all(isinstance(name, str) and isinstance(value, str) for name, value in given):
             raise Error("headers is a mapping of names to texts.")

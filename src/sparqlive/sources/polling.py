@@ -15,6 +15,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sparqlive.errors import Error
+from sparqlive.numbers import seconds
 from sparqlive.sources import Content, Failed, Outcome, Report, Unchanged, Version
 
 # A source that fails is tried again after so many seconds, and after twice as long each time it fails again.
@@ -35,14 +36,9 @@ class Look:
     rest_seconds: float = 0.0
 
 
-def checked_interval(seconds: float | None) -> float | None:
-    if seconds is not None and (
-        isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.01 <= seconds <= 604_800
-    ):
-        raise Error(
-            f"poll_interval_seconds is from 0.01 to 604800, or None to look on request only, not {seconds!r}."
-        )
-    return seconds
+def checked_interval(given: float | None) -> float | None:
+    """Of `poll_interval_seconds`; None: looks on request only."""
+    return None if given is None else seconds("poll_interval_seconds", given, 0.01, 604_800)
 
 
 async def poll(

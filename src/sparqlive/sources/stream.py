@@ -28,6 +28,7 @@ from urllib.request import url2pathname
 from watchfiles import awatch
 
 from sparqlive.errors import Error
+from sparqlive.numbers import seconds
 from sparqlive.rdf.changes import Batch, Reader
 from sparqlive.sources import Changes, Failed, Report, Unchanged, Version, Watcher
 from sparqlive.sources.network import Network, Reach, Response, checked_url
@@ -228,12 +229,7 @@ async def _follow(
 
 
 def _checked(quiet_seconds: float, when_replaced: str = "stop") -> None:
-    if (
-        isinstance(quiet_seconds, bool)
-        or not isinstance(quiet_seconds, int | float)
-        or not 0.01 <= quiet_seconds <= 3600
-    ):
-        raise Error(f"quiet_seconds is from 0.01 to 3600, not {quiet_seconds!r}.")
+    seconds("quiet_seconds", quiet_seconds, 0.01, 3600)
     if when_replaced not in ("stop", "begin"):
         raise Error(f'when_replaced is "stop" or "begin", not {when_replaced!r}.')
 

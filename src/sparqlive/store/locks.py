@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from sparqlive.errors import StoreFailed
+from sparqlive.errors import StoreFailed, StoreLocked
 
 
 class WriterLock:
@@ -36,16 +36,19 @@ class WriterLock:
             self._stream.seek(0)
             holder = self._stream.read().strip() or "another process"
             self._stream.close()
-            raise StoreFailed(
-                f"The store {directory} is open for writing in {holder}: close it there, "
-                f"or open it here with read_only=True."
-            ) from None
+            raise StoreLocked(directory, holder) from None
         self._stream.truncate(0)
         self._stream.write(f"process {os.getpid()} on {socket.gethostname()}")
         self._stream.flush()
 
     def release(self) -> None:
         self._stream.close()
+
+
+def describe_writer(directory: Path, words: str) -> None:
+    """What others are told of this process, which holds the lock, beside its number."""
+    with open(directory / "writer.lock", "a") as stream:
+        stream.write(f", {words}")
 
 
 class Lease:
