@@ -228,6 +228,22 @@ def test_arguments_of_a_session(bad: Any) -> None:
         assert (session.epoch, len(session)) == (1, 1)
 
 
+@pytest.mark.parametrize("bad", BAD, ids=shown)
+def test_arguments_of_sources_and_followers(bad: Any, tmp_path: Path) -> None:
+    (tmp_path / "x.ttl").write_text("<x:a> <x:p> <x:b> .")
+    with sparqlive.open(default_graph="union") as session:
+        view = session.view("v", QUERY, follow=True)
+        source = session.source("file", str(tmp_path / "x.ttl"))
+        assert view.follow is not None
+        for call in (source.refresh, view.follow.wait, view.follow.refresh):
+            with pytest.raises(sparqlive.Error, match=r"^timeout_seconds is a "):
+                call(timeout_seconds=bad)
+        with pytest.raises(sparqlive.Error, match=r"^max_bytes is a "):
+            session.sources_from("v", "s", max_bytes=bad)
+        with pytest.raises(sparqlive.Error, match=r"^since is a "):
+            sparqlive.follow("http://127.0.0.1:1/views/v", since=bad)
+
+
 def test_nothing_lasts_no_time() -> None:
     with sparqlive.open() as session:
         for call in (

@@ -113,6 +113,16 @@ def test_reading_creates_nothing(run: Run, tmp_path: Path, command: str, place: 
     assert set(os.listdir("/")) == root
 
 
+def test_a_store_without_its_catalog_is_not_taken_for_none(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "shop.store" / "runs").mkdir(parents=True)
+    before = everything(tmp_path)
+    for command in READS.values():
+        code, _, err = run(command)
+        assert code == 1
+        assert "catalog.sqlite" in err
+    assert everything(tmp_path) == before
+
+
 def test_python_reads_nothing_where_no_store_is(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     before = everything(tmp_path)

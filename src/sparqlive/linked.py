@@ -26,6 +26,8 @@ from sparqlive.woken import Woken
 if TYPE_CHECKING:
     from sparqlive.persistence import Persistence
 
+# Addresses that kinds of sources take, to see whether they take the options.
+_EXAMPLES = {"file": "file:///example.ttl", "mqtt": "mqtt://example.org/topic"}
 _NOTE = "sources_from/"
 
 
@@ -127,6 +129,7 @@ class Links:
             self.epochs.ensure_open()
             if variable not in self.epochs.views[view].variables:
                 raise Error(f"The view {view!r} has no variable {variable!r}.")
+            watcher(kind, _EXAMPLES.get(kind, "http://example.org/"), options)  # refuses what sources refuse
             made = Linked(self, view, variable, kind, options)
             known = self._linked.get(made.key)
             if known is not None and known.options == made.options:

@@ -22,7 +22,9 @@ from sparqlive.errors import Error, StoreFailed, StoreLocked
 from sparqlive.session import Session
 
 _HOLDER = re.compile(r"process (?P<pid>\d+) on (?P<host>\S+?)(?:, the agent at (?P<address>\S+))?")
+# What a new store may have; tokens and the audit log are there for themselves.
 _FOLDERS = ("runs", "leases", "streams")
+_OTHERS = ("tokens.", "audit.")
 
 
 def is_store(directory: Path) -> bool:
@@ -34,6 +36,11 @@ def ensure_store(directory: Path) -> None:
     """Refuses a directory without a store."""
     if is_store(directory):
         return
+    if os.path.exists(directory / "runs"):
+        raise StoreFailed(
+            f"The catalog of the store {directory} is missing: without catalog.sqlite nothing can be read. "
+            f"Put it back, or a copy of the whole store."
+        )
     if os.path.lexists(directory) and not os.path.isdir(directory):
         raise StoreFailed(f"There is no store at {directory}, which is not a directory. Check --store.")
     raise StoreFailed(
@@ -113,7 +120,7 @@ class _Before:
         """Removes what is new. The writer's lock is still held: nobody else has written there."""
         for name in set(os.listdir(self._directory)) - self._names:
             path = self._directory / name
-            if path.is_file():
+            if path.is_file() and not name.startswith(_OTHERS):
                 path.unlink()
             elif name in _FOLDERS:
                 shutil.rmtree(path)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from sparqlive.numbers import seconds, whole
 
 _LEAST_SECONDS = 0.001
+_MAY_BE_NONE = ("temporary_views",)
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,9 @@ class Settings:
     """Web pages of these origins may use the agent (CORS)."""
 
     def __post_init__(self) -> None:
-        for name in (
-            *("query_seconds", "body_seconds", "header_seconds", "stop_seconds"),
-            *("progress_seconds", "stall_seconds", "temporary_seconds"),
-        ):
-            seconds(name, getattr(self, name), least=_LEAST_SECONDS)
-        for name in ("query_rows", "body_bytes", "connections", "history_bytes"):
-            whole(name, getattr(self, name), least=1)
-        whole("temporary_views", self.temporary_views)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "float":
+                seconds(field.name, value, least=_LEAST_SECONDS)
+            elif field.type == "int":
+                whole(field.name, value, least=0 if field.name in _MAY_BE_NONE else 1)

@@ -28,7 +28,7 @@ class WriterLock:
         except OSError as error:
             raise StoreFailed(
                 f"The store {directory} cannot be opened for writing: {error}. "
-                f"Where it may only be read, open it with read_only=True."
+                f"Where it may only be read, open it read-only."
             ) from error
         try:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
