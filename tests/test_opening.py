@@ -286,7 +286,6 @@ def test_commands_read_beside_an_agent(run: Run, agent: tuple[int, str]) -> None
 WRITES: list[Command] = [
     *CREATES.values(),
     *(READS[name] for name in ("drop", "repair", "compact", "watch of changes", "removal of a source")),
-    ["serve", "--port", "0"],
 ]
 
 
@@ -300,17 +299,17 @@ def test_commands_that_write_name_the_agent(run: Run, agent: tuple[int, str], tm
         assert f"{address}/sparql" in err
         assert f"kill {process}" in err
         assert "read_only" not in err
-    file = tmp_path / "pipeline.toml"
-    file.write_text('store = "shop.store"\n')
-    ended = subprocess.run(
-        [sys.executable, "-m", "sparqlive", "run", str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert ended.returncode == 1
-    assert f"the agent at {address}." in ended.stderr
+    (tmp_path / "pipeline.toml").write_text('store = "shop.store"\n')
+    for command in (["run", "pipeline.toml"], ["serve", "--store", "shop.store", "--port", "0"]):
+        ended = subprocess.run(
+            [sys.executable, "-m", "sparqlive", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert ended.returncode == 1
+        assert f"the agent at {address}." in ended.stderr
 
 
 def test_an_agent_that_was_killed_locks_nothing(run: Run, agent: tuple[int, str]) -> None:
