@@ -80,7 +80,9 @@ def test_it_serves_until_a_signal_and_the_store_is_closed(start: Start, how: int
         process.send_signal(how)
         assert process.wait(10) == 0
     assert process.stderr is not None
-    assert "Traceback" not in process.stderr.read()
+    said = process.stderr.read()
+    assert "Traceback" not in said
+    assert said.count(f"Created store {tmp_path / 'store'}.\n") == 1
     with sparqlive.open(tmp_path / "store") as session:
         assert list(session.views) == ["v"]
         assert session.default_graph == "union"
