@@ -17,7 +17,7 @@ import pytest
 
 import sparqlive
 from sparqlive import cli
-from sparqlive.opening import locked
+from sparqlive.opening import locked, writing
 
 QUERY = "SELECT ?s ?o { ?s <x:p> ?o }"
 INSERT = "INSERT DATA { <x:a> <x:p> 1 }"
@@ -190,6 +190,37 @@ def test_what_fails_leaves_no_new_store(run: Run, tmp_path: Path, failure: str, 
     assert code == 1
     assert "Created" not in err
     assert everything(tmp_path).keys() == before
+
+
+def test_a_new_store_that_somebody_else_has_by_now_stays(tmp_path: Path) -> None:
+    path = tmp_path / "shop.store"
+
+    def fail() -> None:
+        with writing(path, lambda: sparqlive.open(path)) as session:
+            session.close()
+            with sparqlive.open(path) as other:
+                other.apply(insert="<x:a> <x:p> <x:b> .")
+            raise sparqlive.Error("mine")
+
+    with pytest.raises(sparqlive.Error, match="mine"):
+        fail()
+    with pytest.raises(sparqlive.Error, match="mine"), writing(path, lambda: sparqlive.open(path)):
+        raise sparqlive.Error("mine")
+    with sparqlive.open(path) as session:
+        assert len(session) == 1
+
+
+def test_tokens_can_be_there_before_the_store(run: Run, tmp_path: Path) -> None:
+    code, secret, err = run(["token", "create", "--can", "read"])
+    assert (code, secret[:10]) == (0, "sparqlive_")
+    assert "There is no store at shop.store yet: sparqlive serve --store shop.store creates it." in err
+    assert run(["token", "list"])[0] == 0
+    assert run(["load", "bad.nt"])[0] == 1
+    assert run(["query", "ASK {}"])[0] == 1
+    assert {path.name for path in (tmp_path / "shop.store").iterdir()} == {
+        *("audit.jsonl", "tokens.json", "tokens.lock")
+    }
+    assert run(["load", "data.nt"])[2] == "Created store shop.store.\n"
 
 
 def test_what_was_committed_before_a_failure_stays(run: Run, tmp_path: Path) -> None:

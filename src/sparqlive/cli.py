@@ -30,7 +30,7 @@ from sparqlive.agent.tokens import FILE as TOKENS
 from sparqlive.agent.tokens import LEAST, Limits, Tokens
 from sparqlive.deferred import check_refresh
 from sparqlive.numbers import MOST_PORT, number, seconds, whole
-from sparqlive.opening import ensure_store, is_store, locked, reading, say_created, writing
+from sparqlive.opening import ensure_store, is_store, locked, reading, say, say_created, writing
 from sparqlive.pipeline import run_pipeline
 from sparqlive.pipeline_file import read_pipeline
 from sparqlive.progress import Progress, duration
@@ -513,7 +513,9 @@ app.add_typer(tokens, name="token")
 
 @tokens.command("create")
 def create_token(
-    store: NewStore,
+    store: Annotated[
+        Path, typer.Option("--store", metavar="DIR", help="Store directory; the store need not exist yet.")
+    ],
     can: Annotated[
         list[str],
         typer.Option(
@@ -542,6 +544,8 @@ def create_token(
     rights = [right.strip() for given in can for right in given.split(",") if right.strip()]
     made, secret = Tokens(store).create(rights, name, limits)
     Audit(store).note("command line", f"create token {made}", "done", rights=rights)
+    if not is_store(store):
+        say(f"There is no store at {store} yet: sparqlive serve --store {store} creates it.")
     print(f"The token {made} may {', '.join(rights)}. It is not shown again:", file=sys.stderr)
     print(secret)
 

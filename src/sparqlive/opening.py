@@ -20,6 +20,7 @@ from typing import Any
 
 from sparqlive.errors import Error, StoreFailed, StoreLocked
 from sparqlive.session import Session
+from sparqlive.store.locks import WriterLock
 
 _HOLDER = re.compile(r"process (?P<pid>\d+) on (?P<host>\S+?)(?:, the agent at (?P<address>\S+))?")
 # What a new store may have; tokens and the audit log are there for themselves.
@@ -91,21 +92,22 @@ def writing(
             yield session
         return
     before = _Before(directory)
-    with open_session() as session:
-        if runs_long:
-            say_created(directory)
-        try:
-            yield session
-        except BaseException:
-            if session.epoch == 0 and not session.views and not session.sources:
-                before.restore()
-                if runs_long:
-                    say(f"Removed store {directory}: nothing was written to it.")
-            elif not runs_long:
+    is_open = False
+    try:
+        with open_session() as session:
+            is_open = True
+            if runs_long:
                 say_created(directory)
-            raise
-        if not runs_long:
+            yield session
+    except BaseException:
+        if is_open and before.restored():
+            if runs_long:
+                say(f"Removed store {directory}: nothing was written to it.")
+        elif is_open and not runs_long:
             say_created(directory)
+        raise
+    if not runs_long:
+        say_created(directory)
 
 
 class _Before:
@@ -116,8 +118,22 @@ class _Before:
         self._missing = [path for path in (directory, *directory.parents) if not os.path.exists(path)]
         self._names = set(os.listdir(directory)) if os.path.isdir(directory) else set()
 
-    def restore(self) -> None:
-        """Removes what is new. The writer's lock is still held: nobody else has written there."""
+    def restored(self) -> bool:
+        """Removes a store in which nothing is, unless somebody else has it by now; whether that was done."""
+        try:
+            lock = WriterLock(self._directory)
+        except StoreFailed:
+            return False
+        try:
+            with Session(self._directory, read_only=True, watch=False) as session:
+                is_blank = session.epoch == 0 and not session.views and not session.sources
+            if is_blank:
+                self._remove_new()
+            return is_blank
+        finally:
+            lock.release()
+
+    def _remove_new(self) -> None:
         for name in set(os.listdir(self._directory)) - self._names:
             path = self._directory / name
             if path.is_file() and not name.startswith(_OTHERS):

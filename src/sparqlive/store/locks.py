@@ -12,6 +12,7 @@ import os
 import socket
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -47,7 +48,7 @@ class WriterLock:
 
 def describe_writer(directory: Path, words: str) -> None:
     """What others are told of this process, which holds the lock, beside its number."""
-    with open(directory / "writer.lock", "a") as stream:
+    with suppress(OSError), open(directory / "writer.lock", "a") as stream:
         stream.write(f", {words}")
 
 
