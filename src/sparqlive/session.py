@@ -373,10 +373,10 @@ class Session:
         documents on the Web that describe what the query and its matches mention, and theirs in turn; the
         view changes as they come, and `view.follow` says how far it is.
         """
+        self._registration.check_name(name)
         settings = Follow.of(follow)
         with self._epochs.lock:
             self.ensure_open()
-            self._registration.check_name(name)
             self._traversal.check(name, query, base, settings, replace, self.default_graph == "union")
             notes = {} if settings is None else self._traversal.note(name, settings)
             view = self._registration.register(name, query, base, replace, refresh, strategy, notes)
