@@ -17,7 +17,7 @@ from sparqlive.live.keeper import Content, Keeper
 from sparqlive.live.maintained import Saved
 from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
-from sparqlive.numbers import seconds, shown
+from sparqlive.numbers import MOST_SECONDS, seconds, shown
 from sparqlive.plan.operators import Operator
 from sparqlive.strategies import Strategies
 from sparqlive.zset.relation import Row
@@ -33,10 +33,15 @@ def gathered_name(view: str) -> str:
 
 def check_refresh(refresh: object, name: str = "refresh") -> None:
     """Refuses what is no refresh setting; `name` is what its surface calls it."""
-    if isinstance(refresh, str) and refresh not in ("immediate", "manual"):
-        raise Error(f'{name} is "immediate", "manual" or a number of seconds, not {shown(refresh)}.')
-    if not isinstance(refresh, str):
+    if isinstance(refresh, str) and refresh in ("immediate", "manual"):
+        return
+    try:
         seconds(name, refresh)
+    except Error:
+        raise Error(
+            f'{name} is "immediate", "manual" or a number of seconds above 0 and up to {MOST_SECONDS:,}, '
+            f"not {shown(refresh)}."
+        ) from None
 
 
 class Deferred:
