@@ -129,3 +129,12 @@ def test_what_is_no_source_is_refused() -> None:
         session.view("v", "SELECT ?s { ?s ?p ?o }")
         with pytest.raises(sparqlive.Error, match="no variable"):
             session.sources_from("v", "nobody")
+
+
+def test_a_refresh_says_that_the_session_is_closed(tmp_path: Path) -> None:
+    file = tmp_path / "data.ttl"
+    file.write_text("<a:s> <a:p> 1 .")
+    with sparqlive.open() as session:
+        source = session.source("file", str(file))
+    with pytest.raises(sparqlive.Error, match="closed"):
+        source.refresh()

@@ -108,7 +108,6 @@ class File:
             outcome = await asyncio.to_thread(self._read, listing, version)
             before, listing = listing, await asyncio.to_thread(self._list)
             if isinstance(listing, Listing) and (listing.digest == before.digest or _now() > end):
-                self._note(before, outcome)
                 return outcome
         return listing
 
@@ -129,24 +128,27 @@ class File:
         return found
 
     def _read(self, listing: Listing, version: Version | None) -> Outcome:
-        """What is in the files, unless it is what was in them."""
+        """What is in the files, unless it is what was in them.
+
+        Files that are malformed are read again when they change, when somebody asks, and after a while.
+        """
         is_believed = _now() - self._since >= _TICK_SECONDS
         try:
             content = listing.content_digest()
             found = {"files": listing.digest if is_believed else None, "content": content}
             if version is not None and version.get("content") == content:
-                return Unchanged(found)
-            return Content(list(read_paths(listing.files, None)), found)
-        except (Error, OSError) as error:
+                outcome: Outcome = Unchanged(found)
+            else:
+                outcome = Content(list(read_paths(listing.files, None)), found)
+        except OSError as error:
             return Failed(self._reason(error))
-
-    def _note(self, listing: Listing, outcome: Outcome) -> None:
-        """Files that failed are read again when they change, when somebody asks, and after a while."""
-        if isinstance(outcome, Failed):
+        except Error as error:
             self._failures += 1
-            self._failed, self._retry_at = (listing.digest, outcome), _now() + retry_seconds(self._failures)
-        else:
-            self._failures, self._failed = 0, None
+            self._failed = (listing.digest, Failed(str(error)))
+            self._retry_at = _now() + retry_seconds(self._failures)
+            return self._failed[1]
+        self._failures, self._failed = 0, None
+        return outcome
 
     def _missing(self) -> str:
         what = "folder for" if glob.has_magic(self._address) else "file at"
