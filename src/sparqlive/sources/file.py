@@ -88,10 +88,10 @@ class File:
 
     async def _rest(self, wake: asyncio.Event, noticed: asyncio.Event) -> None:
         """Until it is time to look again: soon if there is a hint, at once if somebody asks."""
-        pause = max(_QUIET_SECONDS, self._listing_seconds / _PART_OF_TIME)
-        await wait(wake, pause)
-        interval = self._interval_seconds
-        await first_of(wake, noticed, seconds=None if interval is None else max(interval, pause) - pause)
+        interval, pause = self._interval_seconds, self._listing_seconds / _PART_OF_TIME
+        await first_of(wake, noticed, seconds=None if interval is None else max(interval, pause))
+        if noticed.is_set():  # others may write to the folder all the time
+            await wait(wake, pause)
 
     async def _look(self, version: Version | None, asked: bool, wake: asyncio.Event) -> Outcome:
         """What is there now."""

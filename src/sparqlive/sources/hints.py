@@ -16,13 +16,13 @@ from watchfiles import awatch
 # A machine has a limit of watches, for all programs together.
 _MOST_FOLDERS, _MOST_PATHS = 64, 1000
 _MOST_LINKS = 40
-_DEBOUNCE_MILLISECONDS, _STEP_MILLISECONDS = 50, 10
 
 
 class Hints:
-    """Sets `noticed` when something may have changed."""
+    """Sets `noticed` when something may have changed, at most every `step_milliseconds`."""
 
-    def __init__(self) -> None:
+    def __init__(self, step_milliseconds: int = 50) -> None:
+        self._step_milliseconds = step_milliseconds
         self.noticed = asyncio.Event()
         self._key = ""
         self._folders: dict[str, tuple[int, int]] = {}
@@ -45,8 +45,8 @@ class Hints:
                 *folders,
                 watch_filter=None,
                 recursive=False,
-                debounce=_DEBOUNCE_MILLISECONDS,
-                step=_STEP_MILLISECONDS,
+                debounce=max(50, self._step_milliseconds),
+                step=self._step_milliseconds,
             ):
                 self.noticed.set()
 

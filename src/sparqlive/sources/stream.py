@@ -276,7 +276,7 @@ class GrowingFile:
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
         place, failures = _Place.of(version), 0
-        hints = Hints()
+        hints = Hints(step_milliseconds=10)
         grown = hints.noticed
         try:
             while True:
