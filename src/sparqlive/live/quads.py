@@ -399,9 +399,9 @@ class Quads:
                     there = pairs.run is not None and pairs.run.has_pair(subject, object_)
             if there == (weight < 0):
                 changes.append((subject, predicate, object_, graph, weight))
-        for quad in sorted(unread, key=_disk_order):
-            if (quad in self) == (wanted[quad] < 0):
-                changes.append((*quad, wanted[quad]))
+        if unread:
+            found = self.present(unread)
+            changes += [(*quad, wanted[quad]) for quad in unread if (quad in found) == (wanted[quad] < 0)]
         return changes
 
     def stage(self, changes: Sequence[Change]) -> None:
