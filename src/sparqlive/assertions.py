@@ -7,7 +7,7 @@ Invariant: until `commit`, nothing that was noted before has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 from sparqlive.live.quads import Change, Quad
 from sparqlive.zset.relation import Relation, Row
@@ -70,28 +70,35 @@ class Assertions:
     # Epochs
 
     def resolve(
-        self, source: str | None, wanted: Mapping[Quad, int], present: Callable[[Quad], bool]
+        self,
+        source: str | None,
+        wanted: Mapping[Quad, int],
+        present: Callable[[Iterable[Quad]], Set[Quad]],
     ) -> dict[Quad, int]:
-        """What the wishes of a source (None: `local`) want in and out of the graph; the rest is staged."""
+        """What the wishes of a source (None: `local`) want in and out of the graph; the rest is staged.
+
+        `present` tells which of some quads are in the graph; it is asked once, because they may be on disk.
+        """
         if source is None:
             return self._resolve_local(wanted)
-        graph: dict[Quad, int] = {}
         own, counts, local = self._of[source], self._counts, self._local
         changed: dict[Row, int] = {}
+        graph: dict[Quad, int] = {}
         marks: dict[Row, int] = {}
         for quad, weight in wanted.items():
             if (own.weight_before(quad) > 0) == (weight > 0):
                 continue
             changed[quad] = weight
-            others = counts.weight_before(quad) - (weight < 0)
-            if others:
-                continue
-            if weight > 0 and present(quad):
-                marks[quad] = 1
-            elif weight < 0 and local.weight_before(quad):
+            if counts.weight_before(quad) > (weight < 0):
+                continue  # others assert it, too
+            if weight < 0 and local.weight_before(quad):
                 marks[quad] = -1
             else:
                 graph[quad] = weight
+        # What is there, though no source has asserted it so far, is there because `local` does.
+        for quad in present([quad for quad, weight in graph.items() if weight > 0]):
+            del graph[quad]
+            marks[quad] = 1
         self._staged = {f"source/{source}": changed, "": changed, _LOCAL: marks}
         return graph
 

@@ -123,7 +123,7 @@ class Epochs:
         if source != LINKS.value:
             self._gate.check(wanted)
         if source is not None or self.assertions:
-            wanted = self.assertions.resolve(source, wanted, self.quads.has)
+            wanted = self.assertions.resolve(source, wanted, self.quads.present)
         changes = self.quads.effective(wanted)
         ignored = given - len(changes)
         if not changes and not self.assertions.staged():

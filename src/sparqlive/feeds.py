@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from sparqlive.epochs import Epochs
-from sparqlive.errors import Error
+from sparqlive.errors import Closed, Error
 from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.numbers import seconds
 from sparqlive.rdf.compare import matched
@@ -217,6 +217,7 @@ class Feeds:
 
     def refresh(self, sources: Sequence[Source], timeout_seconds: float | None) -> None:
         """Looks at sources now, all at once, and waits until each has answered."""
+        self._epochs.ensure_open()
         for source in sources:
             if self.by_name.get(source.name) is not source:
                 raise Error(f"The source {source.name!r} has been removed.")
@@ -236,6 +237,8 @@ class Feeds:
                 raise Error(
                     f"The source {silent()[0]!r} has not answered within {timeout_seconds:g} seconds."
                 )
+            if silent():
+                raise Closed(f"The session was closed before the source {silent()[0]!r} had answered.")
 
     def remove(self, source: Source) -> None:
         with self._epochs.lock:  # of that name there is no other one before it is forgotten

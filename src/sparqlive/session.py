@@ -198,8 +198,9 @@ class Session:
         _check_batch(batch)
         name = NamedNode(graph) if isinstance(graph, str) else graph
         paths = paths_of(source)
-        if paths and self._ingests(paths, on_error):
-            return self._epochs.ingest(paths, None if name is None else name.value, on_error, batch)
+        with self._epochs.lock:  # until the files are in, no source brings quads into the empty store
+            if paths and self._ingests(paths, on_error):
+                return self._epochs.ingest(paths, None if name is None else name.value, on_error, batch)
         if on_error != "fail":
             raise Unsupported('on_error="skip" needs files, Spark, and a store without quads and views.')
         with collector_paused():
@@ -286,7 +287,9 @@ class Session:
         with self._epochs.lock:
             old = set(self.quads(graph))
             new = set(matched(old, given))
-            return self._epochs.apply(old - new, new - old, "auto", None)
+            # What a source asserts as well is local from now on too, and stays when the source goes.
+            insert = new if self._epochs.assertions else new - old
+            return self._epochs.apply(old - new, insert, "auto", None)
 
     def quads(self, graph: NamedNode | DefaultGraph | None = None) -> Iterator[Quad]:
         """The quads of the current epoch; with `graph` those of one graph."""

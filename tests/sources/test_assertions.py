@@ -20,7 +20,7 @@ def test_the_graph_is_what_anybody_asserts(steps: list[tuple[str | None, dict[Qu
     graph: set[Quad] = set()
     model: dict[str | None, set[Quad]] = {None: set(), "a": set(), "b": set()}
     for source, wanted in steps:
-        changes = assertions.resolve(source, wanted, graph.__contains__)
+        changes = assertions.resolve(source, wanted, graph.intersection)
         assertions.commit()
         for quad, weight in changes.items():
             (graph.add if weight > 0 else graph.discard)(quad)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import Literal, NamedNode, Quad
 
 import sparqlive
 
@@ -129,3 +129,38 @@ def test_what_is_no_source_is_refused() -> None:
         session.view("v", "SELECT ?s { ?s ?p ?o }")
         with pytest.raises(sparqlive.Error, match="no variable"):
             session.sources_from("v", "nobody")
+
+
+def test_a_refresh_says_that_the_session_is_closed(tmp_path: Path) -> None:
+    file = tmp_path / "data.ttl"
+    file.write_text("<a:s> <a:p> 1 .")
+    with sparqlive.open() as session:
+        source = session.source("file", str(file))
+    with pytest.raises(sparqlive.Error, match="closed"):
+        source.refresh()
+
+
+@pytest.mark.parametrize("way", ["apply", "update", "replace", "load"])
+def test_what_is_said_locally_too_stays(tmp_path: Path, way: str) -> None:
+    """Also where it is said while a source asserts it: it is there already, and counts from then on."""
+    file = tmp_path / "data.nq"
+    file.write_text("<a:s> <a:p> <a:o> <a:g> .\n<a:s> <a:p> <a:other> <a:g> .\n")
+    quad = Quad(NamedNode("a:s"), NamedNode("a:p"), NamedNode("a:o"), NamedNode("a:g"))
+    with sparqlive.open(tmp_path / "s") as session:
+        source = session.source("file", str(file))
+        source.refresh()
+        session.compact()
+        match way:
+            case "apply":
+                session.apply(insert=[quad])
+            case "update":
+                session.update("INSERT DATA { GRAPH <a:g> { <a:s> <a:p> <a:o> } }")
+            case "replace":
+                session.replace(NamedNode("a:g"), [quad])
+            case "load":
+                session.load([quad])
+        assert len(session) == 2
+        source.remove()
+        assert list(session.quads()) == [quad]
+    with sparqlive.open(tmp_path / "s") as session:
+        assert list(session.quads()) == [quad]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from pyoxigraph import NamedNode
 import sparqlive
 from sparqlive.feeds import Source
 from sparqlive.sources import Changes, Outcome, stream
+from sparqlive.sources.hints import Hints
 from tests.sources.server import Handler, Site
 from tests.sources.test_file import wait_until
 
@@ -384,6 +385,86 @@ def test_a_file_that_was_cut(tmp_path: Path, choice: str, watched: bool, longer:
         cut()
     with sparqlive.open(tmp_path / "s") as session:
         look(session)
+
+
+async def _no_hints(self: Hints, key: str, paths: Sequence[str]) -> None:
+    pass
+
+
+@pytest.fixture(params=[True, False], ids=["hints", "no hints"])
+def hinted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """With notifications of the file system, and without; what failed is not tried again by itself."""
+    monkeypatch.setattr(stream, "retry_seconds", lambda _: 600.0)
+    if not request.param:
+        monkeypatch.setattr(Hints, "follow", _no_hints)
+    return bool(request.param)
+
+
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_a_link_to_another_file(tmp_path: Path, hinted: bool, linked: str) -> None:
+    for number in (1, 2):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}/feed.changes").write_text("@\n" + line("+", number))
+    link = tmp_path / ("now.changes" if linked == "file" else "now")
+    file = link if linked == "file" else link / "feed.changes"
+    end = "/feed.changes" if linked == "file" else ""
+    link.symlink_to(f"1{end}")
+    with sparqlive.open() as session:
+        source = add(session, file)
+        source.refresh()
+        append(tmp_path / "1/feed.changes", "@\n" + line("+", "1a"))
+        wait_until(lambda: objects(session) == {"1", "1a"}, 60)
+        (tmp_path / "new").symlink_to(f"2{end}")
+        (tmp_path / "new").rename(link)
+        wait_until(lambda: objects(session) == {"1", "1a", "2"}, 60)
+        append(file, "@\n" + line("+", 3))
+        wait_until(lambda: objects(session) == {"1", "1a", "2", "3"}, 60)
+        source.refresh()
+
+
+def test_a_folder_that_is_replaced(tmp_path: Path, hinted: bool) -> None:
+    file = tmp_path / "feeds" / "feed.changes"
+    with sparqlive.open() as session:
+        source = add(session, file)
+        with pytest.raises(sparqlive.Error, match="There is no file"):
+            source.refresh()
+        for number in (1, 2):
+            made = tmp_path / f"{number}"
+            made.mkdir()
+            (made / file.name).write_text("@\n" + line("+", number))
+            if file.parent.exists():
+                file.parent.rename(tmp_path / "old")
+            made.rename(file.parent)
+            wait_until(lambda number=number: str(number) in objects(session), 60)  # type: ignore[misc]
+        append(file, "@\n" + line("+", 3))
+        wait_until(lambda: objects(session) == {"1", "2", "3"}, 60)
+
+
+def test_a_file_that_is_written_anew_in_the_same_size(tmp_path: Path, hinted: bool) -> None:
+    file = tmp_path / "feed.changes"
+    file.write_text("@\n" + line("+", 1))
+    with sparqlive.open() as session:
+        source = add(session, file)
+        source.refresh()
+        file.write_text("@\n" + line("+", 2))
+        wait_until(lambda: "when_replaced" in (source.status()["error"] or ""), 60)
+        with pytest.raises(sparqlive.Error, match="it was cut or replaced"):
+            source.refresh()
+        file.write_text("@\n" + line("+", 1))
+        wait_until(lambda: source.status()["error"] is None, 60)
+        append(file, "@\n" + line("+", 3))
+        wait_until(lambda: objects(session) == {"1", "3"}, 60)
+
+
+def test_a_malformed_line_that_is_repaired(tmp_path: Path, hinted: bool) -> None:
+    file = tmp_path / "feed.changes"
+    file.write_text("@\n" + line("+", 1) + "@\n+ <a:s> <a:p> .\n")
+    with sparqlive.open() as session:
+        source = add(session, file)
+        with pytest.raises(sparqlive.Error, match="line 4"):
+            source.refresh()
+        file.write_text("@\n" + line("+", 1) + "@\n" + line("+", 2))
+        wait_until(lambda: objects(session) == {"1", "2"}, 60)
 
 
 # Standard input

@@ -1,9 +1,15 @@
-"""Any order of open, apply, view, drop, close, reopen and compact leaves a store that is right."""
+"""Any order of open, apply, update, view, drop, close, reopen and compact leaves a store that is right.
+
+So does it with sources that come, change and go, and that assert what local data or other sources assert. The
+model is one set of quads for `local` and one for each source: the graph is their union.
+"""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import sparqlive
 from sparqlive.store import compaction
 from sparqlive.store import store as store_module
+from tests.oracle import Oracle
 from tests.store.test_store import EX, QUERIES, query
 
 pytestmark = pytest.mark.laws
@@ -31,6 +38,21 @@ quads = st.builds(
     st.sampled_from([ox.DefaultGraph(), ox.NamedNode(f"{EX}g")]),
 )
 batches = st.sets(quads, max_size=6)
+
+# Few quads, so that local data and sources often assert the same ones.
+FEW = [
+    ox.Quad(*(ox.NamedNode(EX + name) for name in (subject, predicate, object_, graph)))
+    for subject, predicate, object_, graph in product(("n0", "n1"), "pq", ("n1",), "gh")
+]
+common = st.sampled_from(FEW)
+documents = st.sets(common, max_size=5)
+names = st.sampled_from(["a", "b"])
+GRAPH_QUERIES = {
+    "g": "SELECT ?x ?y { GRAPH :g { ?x :p ?y OPTIONAL { ?y :q ?z } } }",
+    "named": "SELECT ?g ?x { GRAPH ?g { ?x :q ?y } }",
+    "default": "SELECT ?x ?p { ?x ?p ?y }",
+    "distinct": "SELECT DISTINCT ?x { ?x :p ?y }",
+}
 
 
 class Stores(RuleBasedStateMachine):
@@ -100,5 +122,185 @@ class Stores(RuleBasedStateMachine):
             shutil.rmtree(self.path)
 
 
+class Sources(RuleBasedStateMachine):
+    """A store whose sources assert what local data and other sources assert."""
+
+    @initialize(
+        small=st.sampled_from([0, 10_000]), graph=st.sampled_from(["strict", "union"]), data=documents
+    )
+    def start(self, small: int, graph: str, data: set[ox.Quad]) -> None:
+        self.before = compaction.SMALL, store_module.SMALL
+        compaction.SMALL = store_module.SMALL = small
+        self.path = Path(tempfile.mkdtemp(prefix="sparqlive-machine-", dir=IN_MEMORY))
+        self.union = graph == "union"
+        self.local: set[ox.Quad] = set()
+        self.asserted: dict[str, set[ox.Quad]] = {}
+        self.session = sparqlive.open(self.path / "store", default_graph=graph)  # type: ignore[arg-type]
+        self.apply(data, set(), "auto")
+        self.compact()
+
+    @property
+    def data(self) -> set[ox.Quad]:
+        return self.local.union(*self.asserted.values())
+
+    # What is local
+
+    @rule(insert=documents, delete=documents, strategy=st.sampled_from(["auto", "live", "rebuild"]))
+    def apply(self, insert: set[ox.Quad], delete: set[ox.Quad], strategy: Any) -> None:
+        before = self.data
+        self.local = (self.local - delete) | insert
+        epoch = self.session.apply(insert=insert, delete=delete, strategy=strategy)
+        assert epoch.inserted - epoch.deleted == len(self.data) - len(before)
+        assert epoch.inserted == len(self.data - before)
+        assert epoch.ignored == len(insert) + len(delete) - epoch.inserted - epoch.deleted
+
+    @rule(content=documents, graph=st.sampled_from("gh"))
+    def replace(self, content: set[ox.Quad], graph: str) -> None:
+        name = ox.NamedNode(EX + graph)
+        placed = {ox.Quad(s, p, o, name) for s, p, o, _ in content}
+        self.session.replace(name, content)
+        self.local = {quad for quad in self.local if quad.graph_name != name} | placed
+
+    @rule(
+        request=st.sampled_from([f"CLEAR GRAPH <{EX}g>", f"DROP GRAPH <{EX}g>", "CLEAR ALL", "DELETE WHERE"])
+    )
+    def clear(self, request: str) -> None:
+        if request == "DELETE WHERE":
+            self.session.update(f"DELETE WHERE {{ GRAPH ?g {{ ?s <{EX}q> ?o }} }}")
+            self.local = {quad for quad in self.local if quad.predicate != ox.NamedNode(f"{EX}q")}
+        else:
+            self.session.update(request)
+            graphs = {ox.NamedNode(f"{EX}h"), ox.NamedNode(f"{EX}copy")} if "GRAPH" in request else set()
+            self.local = {quad for quad in self.local if quad.graph_name in graphs}
+
+    @rule(first=common, second=common)
+    def delete_and_insert(self, first: ox.Quad, second: ox.Quad) -> None:
+        """The second operation sees what the first has left, the third what is there because of it."""
+        self.session.update(
+            f"DELETE DATA {{ {_in_graph(first)} }} ; INSERT DATA {{ {_in_graph(second)} }} ; "
+            f"INSERT {{ GRAPH <{EX}copy> {{ ?s ?p ?o }} }} WHERE {{ GRAPH <{EX}g> {{ ?s ?p ?o }} }} ; "
+            f"DELETE DATA {{ {_in_graph(second)} }}"
+        )
+        seen = (self.local - {first}).union(*self.asserted.values()) | {second}
+        copied = {
+            ox.Quad(s, p, o, ox.NamedNode(f"{EX}copy"))
+            for s, p, o, name in seen
+            if name == ox.NamedNode(f"{EX}g")
+        }
+        self.local = (self.local - {first, second}) | copied
+
+    @rule(word=st.sampled_from(["ADD", "COPY", "MOVE"]))
+    def transfer(self, word: str) -> None:
+        source, target = ox.NamedNode(f"{EX}g"), ox.NamedNode(f"{EX}h")
+        content = {quad for quad in self.data if quad.graph_name == source}
+        self.session.update(f"{word} SILENT {source} TO {target}")
+        if not content:
+            return
+        left = {
+            quad
+            for quad in self.local
+            if not (quad.graph_name == target and word != "ADD")
+            and not (quad.graph_name == source and word == "MOVE")
+        }
+        self.local = left | {ox.Quad(s, p, o, target) for s, p, o, _ in content}
+
+    # Sources
+
+    def _write(self, name: str, content: set[ox.Quad]) -> Path:
+        path = self.path / f"{name}.nq"
+        path.write_text("".join(f"{quad} .\n" for quad in content))
+        return path
+
+    @rule(name=names, content=documents, everything=st.booleans())
+    def source(self, name: str, content: set[ox.Quad], everything: bool) -> None:
+        """A source comes, or its document changes; it may repeat all that is local."""
+        content = content | self.local if everything else content
+        self.session.source("file", str(self._write(name, content)), name=name).refresh()
+        self.asserted[name] = content
+
+    @precondition(lambda self: self.asserted)
+    @rule(choice=st.data(), way=st.sampled_from(["remove", "empty"]))
+    def end(self, choice: st.DataObject, way: str) -> None:
+        name = choice.draw(st.sampled_from(sorted(self.asserted)))
+        if way == "empty":
+            self.source(name, set(), False)
+        else:
+            self.session.sources[name].remove()
+            del self.asserted[name]
+
+    @precondition(lambda self: self.asserted)
+    @rule(choice=st.data())
+    def break_document(self, choice: st.DataObject) -> None:
+        """What fails deletes nothing."""
+        name = choice.draw(st.sampled_from(sorted(self.asserted)))
+        (self.path / f"{name}.nq").write_text("<a:s> <a:p")
+        with pytest.raises(sparqlive.Error, match=rf"{name}\.nq"):
+            self.session.sources[name].refresh()
+
+    # Views, files
+
+    @rule(name=st.sampled_from(sorted(GRAPH_QUERIES)), refresh=st.sampled_from(["immediate", "manual"]))
+    def view(self, name: str, refresh: Any) -> None:
+        text = f"PREFIX : <{EX}> {GRAPH_QUERIES[name]}"
+        self.session.view(f"{name} {refresh}", text, refresh=refresh)
+
+    @precondition(lambda self: self.session.views)
+    @rule(choice=st.data())
+    def drop(self, choice: st.DataObject) -> None:
+        self.session.drop(choice.draw(st.sampled_from(sorted(self.session.views))))
+
+    @rule()
+    def compact(self) -> None:
+        self.session.compact()
+
+    @rule(retain=st.sampled_from(["relevant", "all"]))
+    def reopen(self, retain: Any) -> None:
+        self.session.close()
+        self.session = sparqlive.open(self.path / "store", retain=retain)
+
+    @rule()
+    def read_beside(self) -> None:
+        with sparqlive.open(self.path / "store", read_only=True) as reader:
+            assert set(reader.quads()) == self.data
+            for name, view in self.session.views.items():
+                assert reader.views[name].weights() == view.weights()
+
+    @invariant()
+    def it_is_right(self) -> None:
+        data = self.data
+        assert set(self.session.quads()) == data
+        assert len(self.session) == len(data)
+        sizes = {graph: size for graph, size in self.session.graphs().items() if size}
+        assert sizes == Counter(quad.graph_name for quad in data)
+        for name, content in self.asserted.items():
+            assert self.session.sources[name].status()["quads"] == len(content)
+        self.session.check()
+        oracle = Oracle(data, union=self.union)
+        for name, view in self.session.views.items():
+            if name.endswith("immediate"):
+                text = f"PREFIX : <{EX}> {GRAPH_QUERIES[name.split()[0]]}"
+                assert view.weights() == oracle.weights(text, view.variables)
+
+    @rule()
+    def refresh_views(self) -> None:
+        oracle = Oracle(self.data, union=self.union)
+        for name, view in self.session.views.items():
+            view.refresh()
+            text = f"PREFIX : <{EX}> {GRAPH_QUERIES[name.split()[0]]}"
+            assert view.weights() == oracle.weights(text, view.variables)
+
+    def teardown(self) -> None:
+        if hasattr(self, "session"):
+            self.session.close()
+            compaction.SMALL, store_module.SMALL = self.before
+            shutil.rmtree(self.path)
+
+
+def _in_graph(quad: ox.Quad) -> str:
+    return f"GRAPH {quad.graph_name} {{ {quad.subject} {quad.predicate} {quad.object} }}"
+
+
 TestStores = Stores.TestCase
 TestStores.settings = settings(max_examples=25, stateful_step_count=20)
+TestSources = Sources.TestCase
+TestSources.settings = settings(max_examples=50, stateful_step_count=30)

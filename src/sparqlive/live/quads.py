@@ -76,7 +76,7 @@ class _Cold:
 
     def has(self, subject: int, object_: int) -> bool:
         weight = self.changes.get(subject, _NO_CHANGES).get(object_, 0)
-        return weight > 0 if weight else self._disk.look(self._key).has_pair(subject, object_)
+        return weight > 0 if weight else self._disk.has_pair(self._key, subject, object_)
 
     def apply(self, subject: int, object_: int, weight: int) -> None:
         values = self.changes.setdefault(subject, {})
@@ -130,13 +130,11 @@ class Quads:
     # Looking up
 
     def __contains__(self, quad: Quad) -> bool:
+        """Whether a quad was there before the epoch under way, in memory or on disk."""
         subject, predicate, object_, graph = quad
         pairs = self._pairs.get((graph, predicate))
-        if pairs is None:
-            return self._is_on_disk(graph, predicate, subject, object_)
-        return pairs.has_before(subject, object_)
-
-    def _is_on_disk(self, graph: int, predicate: int, subject: int, object_: int) -> bool:
+        if pairs is not None:
+            return pairs.has_before(subject, object_)
         cold = self._cold.get((graph, predicate))
         return cold is not None and cold.has(subject, object_)
 
@@ -365,21 +363,34 @@ class Quads:
 
     # Changing
 
-    def has(self, quad: Quad) -> bool:
-        """Whether a quad was there before the epoch under way."""
-        subject, predicate, object_, graph = quad
-        pairs = self._pairs.get((graph, predicate))
-        return pairs is not None and pairs.has_before(subject, object_)
+    def present(self, quads: Iterable[Quad]) -> set[Quad]:
+        """Of some quads, those that were there before the epoch under way, in memory or on disk."""
+        known, found, unread = self._pairs, set(), []
+        for quad in quads:
+            subject, predicate, object_, graph = quad
+            pairs = known.get((graph, predicate))
+            if pairs is None:
+                unread.append(quad)
+            elif pairs.has_before(subject, object_):
+                found.add(quad)
+        if self._cold:
+            found.update(quad for quad in sorted(unread, key=_disk_order) if quad in self)
+        return found
 
     def effective(self, wanted: Mapping[Quad, int]) -> list[Change]:
         """Of the quads wanted in (+1) or out (-1), those that are not so already."""
         known = self._pairs.get
-        changes = []
+        cold = self._cold
+        changes: list[Change] = []
+        unread: list[Quad] = []
         for quad, weight in wanted.items():
             subject, predicate, object_, graph = quad
             pairs = known((graph, predicate))
             if pairs is None:
-                there = bool(self._cold) and self._is_on_disk(graph, predicate, subject, object_)
+                if cold and (graph, predicate) in cold:
+                    unread.append(quad)
+                    continue
+                there = False
             else:  # KeyedRelation.has_before, written out: this is most of what a batch costs
                 changed = pairs.overlay.get(subject)
                 if changed is not None and object_ in changed:
@@ -388,6 +399,9 @@ class Quads:
                     there = pairs.run is not None and pairs.run.has_pair(subject, object_)
             if there == (weight < 0):
                 changes.append((subject, predicate, object_, graph, weight))
+        if unread:
+            found = self.present(unread)
+            changes += [(*quad, wanted[quad]) for quad in unread if (quad in found) == (wanted[quad] < 0)]
         return changes
 
     def stage(self, changes: Sequence[Change]) -> None:
@@ -677,6 +691,12 @@ class _Counted:
     def rollback(self) -> None:
         self._changes = {}
         self.delta = []
+
+
+def _disk_order(quad: Quad) -> Quad:
+    """The order of quads on disk: in it, many are looked up without reading a file twice."""
+    subject, predicate, object_, graph = quad
+    return predicate, graph, subject, object_
 
 
 def _groups_of(values: Column) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ import os
 import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -25,12 +25,11 @@ from typing import Any, BinaryIO, Literal
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from watchfiles import awatch
-
 from sparqlive.errors import Error
 from sparqlive.numbers import seconds
 from sparqlive.rdf.changes import Batch, Reader
 from sparqlive.sources import Changes, Failed, Report, Unchanged, Version, Watcher
+from sparqlive.sources.hints import Hints
 from sparqlive.sources.network import Network, Reach, Response, checked_url
 from sparqlive.sources.polling import Look, checked_interval, first_of, retry_seconds, wait
 from sparqlive.sources.web import failure, retry_after_seconds
@@ -268,15 +267,18 @@ class GrowingFile:
         self._path = Path(url2pathname(local.path) if local.scheme == "file" else address)
         self._quiet_seconds = quiet_seconds
         self._begins = when_replaced == "begin"
+        self._seen: tuple[int, ...] | None = None  # what the system said of the file when it was last read
+        self._checked = 0  # its change time when it last had the bytes that were read
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
         place, failures = _Place.of(version), 0
-        grown = asyncio.Event()
-        noticing = asyncio.create_task(self._notice(grown))
+        hints = Hints(step_milliseconds=10)
+        grown = hints.noticed
         try:
             while True:
                 batches = None
                 try:
+                    await hints.follow("", [str(self._path)])
                     file, tail = await asyncio.to_thread(self._opened, place)
                     with file:
                         batches = _Batches(str(self._path), place, tail, report, self._max_bytes)
@@ -304,25 +306,33 @@ class GrowingFile:
                     place, failures = batches.place, 0
                 failures += 1
                 wake.clear()
-                grown.clear()
                 await report(Failed(reason))
-                await wait(wake, _LOOK_SECONDS)  # others may write to the folder all the time
-                await first_of(wake, grown, seconds=retry_seconds(failures))
+                await self._until_changed(wake, retry_seconds(failures))
         finally:
-            noticing.cancel()
+            hints.stop()
 
     async def _anew(self, report: Report) -> _Place:
         """The beginning of another file: noted, because what was read of the old one says nothing of it."""
         await report(Unchanged(asdict(_Place())))
         return _Place()
 
-    async def _notice(self, grown: asyncio.Event) -> None:
-        folder = self._path.parent
-        while not folder.is_dir():
-            folder = folder.parent
-        with suppress(OSError):  # it is looked at now and then
-            async for _ in awatch(folder, recursive=False, debounce=50, step=10):
-                grown.set()
+    async def _until_changed(self, wake: asyncio.Event, seconds: float) -> None:
+        """Until the file is another or has changed, somebody asks, or so many seconds are over."""
+        end = asyncio.get_running_loop().time() + seconds
+        while True:
+            await wait(wake, _LOOK_SECONDS)
+            if wake.is_set() or asyncio.get_running_loop().time() >= end:
+                return
+            if await asyncio.to_thread(self._state) != self._seen:
+                return
+
+    def _state(self) -> tuple[int, ...] | None:
+        """What the system says of the file; None where it says nothing."""
+        try:
+            there = self._path.stat()
+        except OSError:
+            return None
+        return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
 
     def _reason(self, error: Exception) -> str:
         if isinstance(error, FileNotFoundError):
@@ -331,6 +341,7 @@ class GrowingFile:
 
     def _opened(self, place: _Place) -> tuple[BinaryIO, bytes]:
         """The file at a place, and the bytes before it."""
+        self._seen, self._checked = self._state(), 0
         file = self._path.open("rb", buffering=0)
         try:
             file.seek(place.offset - place.overlap)
@@ -360,11 +371,13 @@ class GrowingFile:
 
     def _read(self, file: BinaryIO, before: bytes) -> bytes:
         """What comes next, if what came before is still there."""
-        at, size = file.tell(), os.fstat(file.fileno()).st_size
-        if size == at:
+        self._seen = self._state()
+        at, there = file.tell(), os.fstat(file.fileno())
+        if there.st_size == at and there.st_ctime_ns == self._checked:
             return b""
-        if size < at or os.pread(file.fileno(), len(before), at - len(before)) != before:
+        if there.st_size < at or os.pread(file.fileno(), len(before), at - len(before)) != before:
             raise _Replaced
+        self._checked = there.st_ctime_ns
         return file.read(_PIECE_BYTES)
 
     def _is_replaced(self, file: BinaryIO) -> bool:

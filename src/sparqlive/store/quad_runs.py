@@ -7,6 +7,7 @@ interleaved: a large predicate has files of its own, small ones share.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from sparqlive.store.place import Place
 from sparqlive.store.runs import read_columns
 from sparqlive.zset.run import Run
 
-# Runs that are read but not kept by anybody stay in memory up to so many rows.
+# Segments that are read but not kept by anybody stay in memory up to so many rows.
 CACHED_ROWS = 2_000_000
 _BEFORE_ALL = -(2**63)
 
@@ -67,7 +68,8 @@ class QuadRuns:
         everything = [segment for segments in self._files.values() for segment in segments]
         for segment in sorted(everything, key=lambda segment: segment.first):
             self._segments.setdefault(segment.key, []).append(segment)
-        self._cached: OrderedDict[tuple[int, int], Run] = OrderedDict()
+        self._cached: OrderedDict[Segment, Run] = OrderedDict()
+        self._cached_rows = 0
 
     def paths(self) -> set[str]:
         """The files."""
@@ -89,12 +91,23 @@ class QuadRuns:
         ]
         return Run([np.ascontiguousarray(np.concatenate(columns)) for columns in zip(*parts, strict=True)])
 
-    def look(self, key: tuple[int, int]) -> Run:
-        """The same, to look something up: runs looked at last stay in memory, up to a bound."""
-        run = self._cached.pop(key, None)
+    def has_pair(self, key: tuple[int, int], subject: int, object_: int) -> bool:
+        """Whether a graph and predicate has a pair: looks into the one segment that it can be in.
+
+        Segments looked at last stay in memory, up to a bound: who asks in the order of the files reads each
+        at most once.
+        """
+        segments = self._segments[key]
+        after = bisect_right(segments, (subject, object_), key=lambda segment: segment.first[2:])
+        return after > 0 and self._look(segments[after - 1]).has_pair(subject, object_)
+
+    def _look(self, segment: Segment) -> Run:
+        run = self._cached.pop(segment, None)
         if run is None:
-            run = self.read(key)
-        self._cached[key] = run
-        while len(self._cached) > 1 and sum(run.length for run in self._cached.values()) > CACHED_ROWS:
-            self._cached.popitem(last=False)
+            columns = read_columns(self._place, segment.path, ("s", "o"), segment.start, segment.stop)
+            run = Run([np.ascontiguousarray(column) for column in columns])
+            self._cached_rows += run.length
+        self._cached[segment] = run
+        while len(self._cached) > 1 and self._cached_rows > CACHED_ROWS:
+            self._cached_rows -= self._cached.popitem(last=False)[1].length
         return run
