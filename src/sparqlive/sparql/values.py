@@ -12,6 +12,7 @@ longer count as ILL_TYPED.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable
@@ -164,15 +165,26 @@ _BOOLEAN_FORMS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def read_integer(text: str) -> int | None:
-    if _INTEGER_FORM.fullmatch(text) is None or len(text) > MAXIMUM_DIGITS:
+    if len(text) > MAXIMUM_DIGITS + 1 or _INTEGER_FORM.fullmatch(text) is None:
         return None
-    return int(text)
+    number = int(text)
+    return number if -_INTEGER_BOUND < number < _INTEGER_BOUND else None
 
 
 def read_decimal(text: str) -> Decimal | None:
-    if len(text) > MAXIMUM_DIGITS or _DECIMAL_FORM.fullmatch(text) is None:
+    if len(text) > 2 * MAXIMUM_DIGITS + 3 or _DECIMAL_FORM.fullmatch(text) is None:
         return None
-    return Decimal(text)
+    number = Decimal(text)
+    return number if _is_bounded(number) else None
+
+
+def _is_bounded(number: Decimal) -> bool:
+    """Whether it has no more than `MAXIMUM_DIGITS` digits, and no more zeros before or behind them."""
+    try:
+        _BOUNDED.plus(number)
+    except (Inexact, Overflow, Subnormal):
+        return False
+    return True
 
 
 def read_double(text: str) -> float | None:
@@ -252,10 +264,8 @@ def integer(number: int) -> Value:
 
 
 def decimal(number: Decimal) -> Value:
-    try:
-        _BOUNDED.plus(number)
-    except (Inexact, Overflow, Subnormal):
-        raise ExpressionError(f"A decimal of more than {MAXIMUM_DIGITS} digits") from None
+    if not _is_bounded(number):
+        raise ExpressionError(f"A decimal of more than {MAXIMUM_DIGITS} digits")
     return Value(DECIMAL, number)
 
 
@@ -343,14 +353,27 @@ def _double_form(number: float) -> str:
 
 
 def _float_form(number: float) -> str:
-    special = _special_form(number)
-    if special is not None:
-        return special
+    return _special_form(number) or _plain_float(_shortest_single(number))
+
+
+def _shortest_single(number: float) -> str:
     for digits in range(1, 10):  # nine digits always tell two singles apart
         text = format(number, f".{digits}g")
         if to_single(float(text)) == number:
             break
-    return _plain_float(text)
+    return text
+
+
+def cast_form(kind: Kind, number: float) -> str:
+    """The string that a float or double is cast to (F&O §17.1.2): outside of 0.000001 to 1000000 one digit, a
+    fraction and an exponent, as `1.0E6`."""
+    if not math.isfinite(number) or number == 0 or 1e-6 <= abs(number) < 1e6:
+        return lexical_form(kind, number)
+    shortest = _shortest_single(number) if kind is FLOAT else repr(number)
+    sign, digits, exponent = Decimal(shortest).as_tuple()
+    text = "".join(map(str, digits)).rstrip("0")
+    power = int(exponent) + len(digits) - 1
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"
 
 
 def _special_form(number: float) -> str | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, AnyStr, Final
 
 import re2
 
@@ -60,14 +60,15 @@ class Matcher:
             is not None
         )
 
-    def found(self, text: str) -> Iterator[Any]:
-        """The matches in a text, from left to right."""
+    def replace(self, text: str, pieces: tuple[str | int, ...]) -> str:
+        """The text with each match replaced by the pieces: texts, and numbers of groups."""
         if self._is_linear(text):
-            yield from _in_time(self._linear.finditer(text))
-            return
+            # RE2 counts in bytes; that its matches are counted in characters would take longer than they do.
+            encoded = tuple(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
+            matches = _in_time(self._linear.finditer(text.encode()))
+            return _replaced(text.encode(), matches, encoded, 4 * MAXIMUM_CHARACTERS).decode()
         matches = self._other().finditer(text, timeout=_seconds(), concurrent=True)
-        while (match := self._stopping(lambda seconds: next(matches, None))) is not None:
-            yield match
+        return str(self._stopping(lambda seconds: _replaced(text, matches, pieces, MAXIMUM_CHARACTERS)))
 
     def _is_linear(self, text: str) -> bool:
         if len(text) > self._longest_linear:
@@ -164,18 +165,24 @@ def substitute(found: Matcher, text: str, replacement: str) -> str:
     if found.matches_empty:
         raise ExpressionError("The pattern of REPLACE matches the empty string")  # err:FORX0003
     pieces = (replacement,) if found.literal else _template(replacement, found.groups)
-    parts: list[str] = []
+    return found.replace(text, pieces)
+
+
+def _replaced(text: AnyStr, matches: Iterator[Any], pieces: tuple[Any, ...], most: int) -> AnyStr:
+    """The text with its matches replaced; an error if it would have more than `most` characters or bytes."""
+    parts: list[Any] = []
     position = length = 0
-    for match in found.found(text):
+    for match in matches:
         start, end = match.span()
         for piece in (text[position:start], *pieces):
-            part = piece if isinstance(piece, str) else match[piece] or ""
+            part = (match[piece] or text[:0]) if isinstance(piece, int) else piece
             length += len(part)
-            if length > MAXIMUM_CHARACTERS:
+            if length > most:
                 raise text_too_long()
             parts.append(part)
         position = end
-    return "".join([*parts, text[position:]])
+    parts.append(text[position:])
+    return text[:0].join(parts)
 
 
 @lru_cache(maxsize=_REMEMBERED_PATTERNS)
