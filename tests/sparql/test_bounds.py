@@ -178,3 +178,16 @@ def test_group_concat_has_a_bound_and_counts_before_it_writes() -> None:
     grouping.add(group, (1,), 2 - MAXIMUM_CHARACTERS // 2)
     grouping.add(group, (3,), 1)
     assert [None if value is None else value.value for value in group.results()] == ["7abab", "7|ab|ab"]
+
+
+def test_an_average_of_the_longest_numbers() -> None:
+    longest = integer(10**MAXIMUM_DIGITS - 1)
+    grouping = Grouping(
+        [(Aggregate("AVG", X, False), 0), (Aggregate("SUM", X, False), 0)], None, {1: longest}.get
+    )
+    group = grouping.group()
+    grouping.add(group, (1,), 3)
+    average, total = group.results()
+    assert average is not None
+    assert average.value == longest.value
+    assert total is None

@@ -249,7 +249,8 @@ class _Average(_Sum):
             return integer(0)
         if self._doubles or self._floats:
             return self._floating(self._count)
-        return divide(self._exact(), integer(self._count))
+        # The total may have more digits than a value may.
+        return divide(Value(DECIMAL, EXACT.add(self._tens, self._integers)), integer(self._count))
 
 
 def _nearest(numerator: int, denominator: int) -> float:

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, AnyStr, Final
 
-import re2
-
 from sparqlive.errors import Timeout
 from sparqlive.sparql.deadline import TimeIsUp, seconds_left
 from sparqlive.sparql.functions.pattern_syntax import FLAGS, MAXIMUM_PATTERN, NotLinearError, Translator
@@ -91,6 +89,8 @@ class Matcher:
 
 def _linear(pattern: str, flags: str) -> Any:
     """The pattern compiled by RE2; None if RE2 cannot express it, or finds it too large."""
+    import re2  # not before it is needed
+
     options = re2.Options()
     options.max_mem, options.log_errors = _MEMORY_OF_PATTERN, False
     try:
