@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,13 @@ def test_a_patch_has_transactions() -> None:
         ((quad("x"),), (quad("y", "a:g"),)),
         ((text,), ()),
     ]
+
+
+def test_a_string_that_is_not_closed_is_read_once() -> None:
+    began = time.thread_time()
+    with pytest.raises(sparqlive.SyntaxError):
+        read("TX .\nA <a:x> <a:p> " + '"\\' * 50_000 + "\nTC .\n", "some.rdfp")
+    assert time.thread_time() - began < 10  # to search again at each quote takes minutes
 
 
 def test_a_patch_without_transactions_is_one_batch() -> None:

@@ -181,7 +181,7 @@ regex("abc","[") | regex("abc","b","z") | regex(1,"b") | regex("abc","b"@en) | r
 regex("ab","a|b*?") | regex("a\nb","a.b") | regex("a\nb","a.b","s") | regex("a\nb","^b","m")
 regex("a\nb","^b") | regex("a\n","a$") | regex("a\nb","a$","m") | regex("a\nb","a$") | regex("a","\\p{L}")
 regex("a","\\p{Lu}") | regex("1","\\P{L}") | regex("aa","(?:a)") | regex("a","\\d") | regex("٣","\\d")
-regex("a-b","[a-z-[b]]") | regex("a","\\p{IsBasicLatin}") | regex("a\tb","a\\sb") | regex("ab","a\\Sb")
+regex("a-b","[a-z-[b]]") | regex("a\tb","a\\sb") | regex("ab","a\\Sb")
 regex("x-y","[\\w-]+") | regex("a.b","^[\\w-.]+$") | regex("a","[a-\\d]") | regex("a","(?=a)")
 regex("abcabc","^(abc){2}$") | regex("ab","a{0,1}b{1,}$") | regex("]","[\\]]") | regex("a^","[\\^]")
 regex("^","[^^]") | regex("foo bar","\\bbar") | regex("a/b","a\\/b") | regex("-","[+\\-]")
@@ -225,7 +225,12 @@ def table(text: str) -> list[str]:
     return [entry.strip() for line in text.strip().splitlines() for entry in line.split(" | ")]
 
 
-CASTS = [f"xsd:{target}({source})" for target in table(CAST_TARGETS) for source in table(CAST_SOURCES)]
+CASTS = [
+    f"xsd:{target}({source})"
+    for target in table(CAST_TARGETS)
+    for source in table(CAST_SOURCES)
+    if (target, source) != ("string", "1.1e-9")  # in DIFFERENCES
+]
 
 
 @pytest.mark.parametrize("text", table(AGREED) + CASTS)
@@ -285,6 +290,30 @@ DIFFERENCES = [
     ('xsd:boolean(" true\n")'.replace("\n", "\\n"), "true", "white space is trimmed"),
     ('xsd:dayTimeDuration("P1M"^^xsd:yearMonthDuration)', '"PT0S"^^xsd:dayTimeDuration', "cut to its parts"),
     ('xsd:yearMonthDuration("P1D"^^xsd:dayTimeDuration)', '"P0M"^^xsd:yearMonthDuration', "cut to its parts"),
+    # Strings of floats and doubles: the oracle writes no exponents; F&O §17.1.2 has them outside 1e-6 to 1e6.
+    ("xsd:string(1e6)", '"1.0E6"', "an exponent from 1000000 on"),
+    ("xsd:string(-1e6)", '"-1.0E6"', "an exponent from 1000000 on"),
+    ("xsd:string(999999.5e0)", '"999999.5"', "no exponent below"),
+    ("xsd:string(1e-6)", '"0.000001"', "no exponent from 0.000001 on"),
+    ("xsd:string(1.1e-9)", '"1.1E-9"', "an exponent below"),
+    ("xsd:string(12345678.9e0)", '"1.23456789E7"', "all digits"),
+    ("xsd:string(1.5e300)", '"1.5E300"', "no zeros"),
+    ('xsd:string("1e39"^^xsd:double * 1e0)', '"1.0E39"', "of a computed value too"),
+    ('xsd:string("16777216"^^xsd:float)', '"1.6777216E7"', "floats by their own digits"),
+    ('xsd:string("0.1"^^xsd:float)', '"0.1"', "floats by their own digits"),
+    ("xsd:string(-0e0)", '"-0"', "the sign of zero"),
+    ('xsd:string("-INF"^^xsd:float)', '"-INF"', "infinite"),
+    ("str(1e6)", '"1e6"', "STR is the lexical form"),
+    ("str(1e6 + 0)", '"1000000"', "a computed double is written without an exponent"),
+    ('xsd:string("2020-01-01T12:00:00.500+00:00"^^xsd:dateTime)', '"2020-01-01T12:00:00.5Z"', "canonical"),
+    ('xsd:string("2020-01-01T12:00:00+01:00"^^xsd:dateTime)', '"2020-01-01T12:00:00+01:00"', "local"),
+    ('xsd:string("2019-12-31T24:00:00"^^xsd:dateTime)', '"2020-01-01T00:00:00"', "canonical"),
+    ('xsd:string("2020-01-01-00:00"^^xsd:date)', '"2020-01-01Z"', "canonical"),
+    ('xsd:string("24:00:00.0"^^xsd:time)', '"00:00:00"', "canonical"),
+    ('xsd:string("P14M"^^xsd:duration)', '"P1Y2M"', "canonical"),
+    ('xsd:string("PT36H"^^xsd:dayTimeDuration)', '"P1DT12H"', "canonical"),
+    ('xsd:string("P0Y"^^xsd:yearMonthDuration)', '"P0M"', "canonical"),
+    ('str("PT36H"^^xsd:dayTimeDuration)', '"PT36H"', "STR is the lexical form"),
     # Regular expressions: the oracle takes those of Rust; the specification those of XPath.
     (r'regex("a:-","^\\i\\c*$")', "true", "XML names"),
     (r'regex("a b","^\\C$|\\I")', "true", "XML names"),
@@ -293,6 +322,16 @@ DIFFERENCES = [
     (r'regex("aa","(a)\\1")', "true", "back-reference"),
     (r'regex("a0","(a)\\10")', "false", "group 1, then the digit"),
     (r'regex("aa0","(a)\\10")', "true", "group 1, then the digit"),
+    (r'regex("a","\\p{IsBasicLatin}")', "true", "named blocks"),
+    (r'regex("\u0436","\\P{IsCyrillic}")', "false", "named blocks"),
+    (r'regex("a","\\p{IsNowhere}")', None, "no such block"),
+    (r'regex("B","^[a-z-[b]]$","i")', "false", "case variants come before the subtraction"),
+    (r'regex("a","\\p{Lu}","i")', "false", "the flag i leaves categories as they are"),
+    (r'regex("AbA","(a)b\\1","i")', "true", "case variants in a back-reference"),
+    (r'regex("aa","(a\\1)")', None, "a reference to a group that is still open"),
+    (r'regex("\n","^$","m")', "true", "the first line"),
+    (r'regex("a\n","^$","m")', "false", "no line begins after the newline that ends the text"),
+    (r'regex("a\n\n","^$","m")', "true", "an empty line"),
     (r'regex("a","\\Aa")', None, "no such escape"),
     (r'regex("a","(?i)A")', None, "no inline flags"),
     (r'regex("_","\\w")', "false", "punctuation is no word character in XML Schema"),

@@ -65,7 +65,7 @@ def _value(values: list[Value | None], aggregate: Aggregate) -> Value | None:
         case "AVG":
             return _total(known, len(known)) if known else integer(0)
         case "GROUP_CONCAT":
-            if any(value.kind not in (Kind.STRING, Kind.LANGSTRING) for value in known):
+            if any(value.kind == Kind.BLANK for value in known):
                 return None
             return string(aggregate.separator.join(value.lexical for value in known))
     raise AssertionError(aggregate.name)

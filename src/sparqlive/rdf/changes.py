@@ -35,7 +35,8 @@ _COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open
 _PARSED_AT_ONCE = 10_000
 _PLACE = re.compile(r"^Parser error(?: at line .*?| between .*?)?: |^Parser error ")
 _PATCH_ROW = re.compile(r"([A-Z]+)(?:\s+|(?=\.|$))")
-_QUOTED_OR_LABEL = re.compile(r'("(?:[^"\\]|\\.)*")|<_:([^<>\s]+)>')
+# A string that is not closed reaches to the end: else the search would begin again at each quote in it.
+_QUOTED_OR_LABEL = re.compile(r'("(?:[^"\\]++|\\.)*+"?)|<_:([^<>\s]+)>')
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Owns the accumulators that both executors use. Values come and go with weights, by the ids of their terms; 0
 is an error or an unbound variable. COUNT leaves errors out and SAMPLE takes another value; for the others one
-error in the group is an error of the aggregate, until it leaves. GROUP_CONCAT takes strings only, as CONCAT.
+error in the group is an error of the aggregate, until it leaves. GROUP_CONCAT takes all that STR takes.
 Invariant: a result depends on the bag of values alone, never on the order in which they came or on what was
 there before: totals are exact and rounded once, ties are broken by the total order of terms.
 """
@@ -20,12 +20,12 @@ from sparqlive.sparql.algebra import Aggregate
 from sparqlive.sparql.functions.numeric import divide
 from sparqlive.sparql.ordering import OrderKey, order_key
 from sparqlive.sparql.values import (
+    BLANK,
     DECIMAL,
     DOUBLE,
     EXACT,
     INTEGER,
-    LANGSTRING,
-    STRING,
+    MAXIMUM_CHARACTERS,
     ExpressionError,
     Value,
     decimal,
@@ -33,6 +33,7 @@ from sparqlive.sparql.values import (
     integer,
     single,
     string,
+    text_too_long,
 )
 
 ValueOf: TypeAlias = Callable[[int], Value | None]
@@ -93,7 +94,7 @@ class Group:
 def _result(accumulator: Accumulator) -> Value | None:
     try:
         return accumulator.result()
-    except ExpressionError:  # a number that is too long to be written
+    except ExpressionError:  # a number or a string that is too long
         return None
 
 
@@ -248,7 +249,8 @@ class _Average(_Sum):
             return integer(0)
         if self._doubles or self._floats:
             return self._floating(self._count)
-        return divide(self._exact(), integer(self._count))
+        # The total may have more digits than a value may.
+        return divide(Value(DECIMAL, EXACT.add(self._tens, self._integers)), integer(self._count))
 
 
 def _nearest(numerator: int, denominator: int) -> float:
@@ -351,7 +353,7 @@ class _Sample(_Extreme):
 
 
 class _Concatenation:
-    """Strings in the order of their terms. The text is put together anew each time: that is its cost."""
+    """Texts in the order of their terms. The whole is put together again each time: that is its cost."""
 
     __slots__ = ("_entries", "_errors", "_separator", "_value_of", "_weights")
 
@@ -364,7 +366,7 @@ class _Concatenation:
 
     def add(self, element: int, weight: int) -> None:
         value = self._value_of(element)
-        if value is None or value.kind not in (STRING, LANGSTRING):
+        if value is None or value.kind is BLANK:
             self._errors += weight
             return
         old = self._weights.get(element, 0)
@@ -379,6 +381,9 @@ class _Concatenation:
     def result(self) -> Value | None:
         if self._errors:
             return None
-        weights = self._weights
-        texts = [text for _, number, text in self._entries for _ in range(weights[number])]
-        return string(self._separator.join(texts))
+        weights, separator = self._weights, self._separator
+        length = sum((len(text) + len(separator)) * weights[number] for _, number, text in self._entries)
+        if length - len(separator) > MAXIMUM_CHARACTERS:
+            raise text_too_long()
+        joined = "".join((text + separator) * weights[number] for _, number, text in self._entries)
+        return string(joined[: length - len(separator)] if self._entries else "")

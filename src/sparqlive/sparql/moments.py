@@ -1,7 +1,8 @@
-"""Dates, times and durations of XML Schema, exact and without a bound on the year.
+"""Dates, times and durations of XML Schema, exact, of years of up to 17 digits.
 
 Owns the lexical forms of xsd:dateTime, xsd:date, xsd:time and the durations, both ways, and their orders.
-Refuses (answers None for) lexical forms outside the lexical space; surrounding white space is outside.
+Refuses (answers None for) lexical forms outside the lexical space, as surrounding white space is, and those
+of more than `MAXIMUM_LENGTH` characters, which are made to be expensive.
 Invariant: seconds are an int or a Fraction, never a float, so that no part of a second is lost.
 """
 
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 Seconds: TypeAlias = int | Fraction
 
 DAY: Final = 86_400
+MAXIMUM_LENGTH: Final = 200
 _WIDEST_ZONE: Final = 14 * 3600
 _CALENDAR_CYCLE_DAYS: Final = 146_097  # 400 Gregorian years
 
@@ -94,7 +96,7 @@ TIME_REFERENCE: Final = days(1972, 12, 31) * DAY
 
 def parse_date_time(text: str) -> Moment | None:
     found = _DATE_TIME_FORM.fullmatch(text)
-    if found is None:
+    if found is None or len(text) > MAXIMUM_LENGTH:
         return None
     day, clock = _day_seconds(*found.group(1, 2, 3)), _clock_seconds(*found.group(4, 5, 6))
     if day is None or clock is None or not _zone_is_valid(found[7]):
@@ -104,7 +106,7 @@ def parse_date_time(text: str) -> Moment | None:
 
 def parse_date(text: str) -> Moment | None:
     found = _DATE_FORM.fullmatch(text)
-    if found is None:
+    if found is None or len(text) > MAXIMUM_LENGTH:
         return None
     day = _day_seconds(*found.group(1, 2, 3))
     return None if day is None or not _zone_is_valid(found[4]) else Moment(day, _offset(found[4]))
@@ -112,7 +114,7 @@ def parse_date(text: str) -> Moment | None:
 
 def parse_time(text: str) -> Moment | None:
     found = _TIME_FORM.fullmatch(text)
-    if found is None:
+    if found is None or len(text) > MAXIMUM_LENGTH:
         return None
     clock = _clock_seconds(*found.group(1, 2, 3))
     if clock is None or not _zone_is_valid(found[4]):
@@ -163,7 +165,7 @@ def _offset(text: str | None) -> int | None:
 
 def parse_duration(text: str) -> Duration | None:
     found = _DURATION_FORM.fullmatch(text)
-    if found is None or len(text) > 200:
+    if found is None or len(text) > MAXIMUM_LENGTH:
         return None
     years, months, day_count, hours, minutes = (int(part or 0) for part in found.group(2, 3, 4, 5, 6))
     seconds = day_count * DAY + hours * 3600 + minutes * 60 + _seconds(found[7] or "0")

@@ -38,7 +38,7 @@ def parse_update(text: str, base: str | None = None) -> tuple[UpdateOperation, .
 
 def _read(text: str, reader: Callable[[str], Result]) -> Result:
     """What the reader makes of the text; its complaints become errors that show the line."""
-    shown = text
+    shown = text = text.removeprefix("\ufeff")  # the mark that some editors put before UTF-8
     try:
         shown = decode_codepoints(text)
         return reader(shown)

@@ -1,6 +1,7 @@
 """From SPARQL text to a parse tree: the lexer and the LALR parser made from grammar.lark.
 
-Owns words, numbers, strings, names and the order in which they are tried. Refuses text outside the grammar
+Owns words, numbers, strings, names and the order in which they are tried. Accepts words that are written
+together where SPARQL's lexer would. Refuses text outside the grammar
 with what was found and what could stand there. Invariant: no exception of the parser library leaves this
 module; the parser is built once, on first use, and holds no state between texts.
 """
@@ -16,7 +17,7 @@ from typing import Any
 from lark import Lark, Token
 from lark.common import LexerConf
 from lark.exceptions import UnexpectedToken
-from lark.lexer import Lexer, PatternStr
+from lark.lexer import Lexer, PatternStr, TerminalDef
 
 from sparqlive.sparql.syntax_tree import AGGREGATES, FUNCTIONS, Node, TextError
 
@@ -47,6 +48,8 @@ _TOGETHER = {
     "a modifier such as ORDER BY or LIMIT": "ORDER LIMIT OFFSET VALUES",
 }
 _SHOWN_AT_MOST = 10
+_NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")  # some of those that a prefix may have
+_LONGEST_TOGETHER = 60  # characters of words that are written together
 
 
 class _SparqlLexer(Lexer):
@@ -56,20 +59,24 @@ class _SparqlLexer(Lexer):
         strings = {t.pattern.value: t.name for t in conf.terminals if isinstance(t.pattern, PatternStr)}
         shapes = [t for t in conf.terminals if not isinstance(t.pattern, PatternStr)]
         marks = sorted((s for s in strings if not s.isalpha()), key=len, reverse=True)
-        alternatives = [
-            *(f"(?P<{t.name}>{t.pattern.to_regexp()})" for t in sorted(shapes, key=lambda t: -t.priority)),
+        forms = {t.name: f"(?P<{t.name}>{t.pattern.to_regexp()})" for t in sorted(shapes, key=_priority)}
+        last = [
             f"(?P<MARK>{'|'.join(map(re.escape, marks))})",
             r"(?P<WORD>[A-Za-z][A-Za-z0-9_]*)",
             r"(?P<END>\Z)",
         ]
-        # The blanks are an atomic group: a failure after a comment must not be retried inside the comment.
-        self._scan = re.compile(r"(?>(?:[ \t\r\n]+|#[^\r\n]*)*)(?:" + "|".join(alternatives) + ")")
+        self._scan = _scanner([*forms.values(), *last])
+        del forms["PNAME"]
+        self._scan_nameless = _scanner([*forms.values(), *last])
         self._types = strings
+        keywords = {word for word in strings if word.isalpha() and word != "a"}
+        self._words = frozenset(keywords) | FUNCTIONS.keys() | AGGREGATES
 
     def lex(self, text: str) -> Iterator[Token]:  # type: ignore[override]  # the interface of custom lexers
-        scan, types, position = self._scan.match, self._types, 0
+        types, position, nameless_until = self._types, 0, 0
         while True:
-            match = scan(text, position)
+            scan = self._scan_nameless if position < nameless_until else self._scan
+            match = scan.match(text, position)
             if match is None:
                 raise _unreadable(text, position)
             kind = match.lastgroup
@@ -80,6 +87,9 @@ class _SparqlLexer(Lexer):
             if kind == "MARK":
                 yield Token(types[value], value, start)
             elif kind == "WORD":
+                if start >= nameless_until:
+                    # No prefixed name begins here, and so none in these: `true-true-…` is read once.
+                    nameless_until = _NAME_CHARACTERS.match(text, start).end()  # type: ignore[union-attr]
                 word = self._word(value, start)
                 position = start + len(word)
                 yield word
@@ -87,18 +97,52 @@ class _SparqlLexer(Lexer):
                 yield Token(kind, value, start)
 
     def _word(self, text: str, start: int) -> Token:
-        """A keyword; `LIMIT10` is a keyword and a number, as the longest keyword wins."""
-        for word in (text, text.rstrip("0123456789")):
-            upper = word.upper()
-            if upper in FUNCTIONS:
-                return Token("FUNCTION", word, start)
-            if upper in AGGREGATES:
-                return Token("AGGREGATE", word, start)
-            known = self._types.get(word if word == "a" else upper)
-            if known is not None and upper.isalpha():
-                return Token(known, word, start)
-        hint = "; a prefixed name needs a colon, a variable a `?`"
-        raise TextError(f"`{text}` is no SPARQL keyword or function{hint}", start)
+        """A keyword; words may be written together, as in `LIMIT10` or `FILTERsameTerm`."""
+        length = len(text) if self._type(text) else _first_word(text.upper(), self._words)
+        word = text[:length]
+        known = self._type(word)
+        if known is None:
+            hint = "; a prefixed name needs a colon, a variable a `?`"
+            raise TextError(f"`{_shortened(text)}` is no SPARQL keyword or function{hint}", start)
+        return Token(known, word, start)
+
+    def _type(self, word: str) -> str | None:
+        upper = word.upper()
+        if upper in FUNCTIONS:
+            return "FUNCTION"
+        if upper in AGGREGATES:
+            return "AGGREGATE"
+        return self._types.get(word if word == "a" else upper) if upper.isalpha() else None
+
+
+def _priority(terminal: TerminalDef) -> int:
+    return -terminal.priority
+
+
+def _scanner(alternatives: list[str]) -> re.Pattern[str]:
+    # The blanks are an atomic group: a failure after a comment must not be retried inside the comment.
+    return re.compile(r"(?>(?:[ \t\r\n]+|#[^\r\n]*)*)(?:" + "|".join(alternatives) + ")")
+
+
+def _first_word(text: str, words: frozenset[str]) -> int:
+    """The length of the first of the words and numbers that make up a text; 0 if it is not made of them.
+
+    The longest one that leaves a rest of words: `NOTIN` is not `NOT` and `IN…`.
+    """
+    if len(text) > _LONGEST_TOGETHER:
+        return 0
+    begins = {len(text)}  # where the rest is made of words
+    first = 0
+    for start in range(len(text) - 1, -1, -1):
+        fitting = [
+            end for end in begins if text[start:end] in words or (start and text[start:end].isdecimal())
+        ]
+        if fitting:
+            begins.add(start)
+            first = max(fitting)
+        if start == 0:
+            return first if fitting else 0
+    return 0
 
 
 def _unreadable(text: str, position: int) -> TextError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import assert_never
+from typing import Any, assert_never
 
 from pyoxigraph import BlankNode, NamedNode
 
@@ -135,6 +135,7 @@ class PatternReader:
         if body.rule == "sub_select":
             return self.sub_select(body), []
         pattern: Pattern = EMPTY
+        seen: set[Var] = set()
         conditions: list[Expression] = []
         triples: list[Triple | PathPattern] = []
         basic_number = next(self._basic_numbers)
@@ -144,37 +145,48 @@ class PatternReader:
             elif element.rule == "filter":
                 conditions.append(self.expressions.read(element.children[0], Place()))
             else:
-                pattern = join(pattern, BasicPattern(tuple(triples)))
+                basic = BasicPattern(tuple(triples))
+                seen.update(_visible(basic))
                 triples, basic_number = [], next(self._basic_numbers)
-                pattern = self._with_element(pattern, element)
+                pattern = self._with_element(join(pattern, basic), element, seen)
         return join(pattern, BasicPattern(tuple(triples))), conditions
 
-    def _with_element(self, pattern: Pattern, element: Node) -> Pattern:
+    def _with_element(self, pattern: Pattern, element: Node, seen: set[Var]) -> Pattern:
+        """The pattern and an element after it; `seen` has the variables that the group shows so far."""
         children = element.children
         match element.rule:
             case "optional":
                 # Only filters of the optional group itself become the condition, not those of a group in it.
                 inner, conditions = self._group_parts(children[0])
+                seen.update(_visible(inner))
                 return LeftJoin(pattern, inner, conjunction(conditions) if conditions else None)
             case "minus":
                 return Minus(pattern, self.group(children[0]))
             case "bind":
-                return self._bind(pattern, children[0], children[1])
+                return self._bind(pattern, children[0], children[1], seen)
+        part = self._part(element.rule, children)
+        seen.update(_visible(part))
+        return join(pattern, part)
+
+    def _part(self, rule: str, children: list[Any]) -> Pattern:
+        """An element that is joined."""
+        match rule:
             case "union":
-                return join(pattern, combined(Union, [self.group(child) for child in children]))
+                return combined(Union, [self.group(child) for child in children])
             case "graph":
-                return join(pattern, Graph(self.var_or_iri(children[0]), self.group(children[1])))
+                return Graph(self.var_or_iri(children[0]), self.group(children[1]))
             case "service":
                 silent, name, group = children
-                return join(pattern, Service(self.var_or_iri(name), self.group(group), silent is not None))
+                return Service(self.var_or_iri(name), self.group(group), silent is not None)
             case "inline_values":
-                return join(pattern, self.values(children[0]))
-        raise AssertionError(f"the grammar has a pattern {element.rule} that is not read")
+                return self.values(children[0])
+        raise AssertionError(f"the grammar has a pattern {rule} that is not read")
 
-    def _bind(self, pattern: Pattern, expression: Node | Token, token: Token) -> Extend:
+    def _bind(self, pattern: Pattern, expression: Node | Token, token: Token, seen: set[Var]) -> Extend:
         variable = Var(token[1:])
-        if variable in visible(pattern):
+        if variable in seen:
             raise TextError(f"BIND cannot set {variable}: the group has used it before", token)
+        seen.add(variable)
         return Extend(pattern, variable, self.expressions.read(expression, Place()))
 
     def values(self, block: Node) -> Values:

@@ -1,19 +1,23 @@
 """From the parse tree of a query to algebra.Query: query forms and solution modifiers (§18.2.4, §18.2.5).
 
 Owns SELECT, grouping, ordering, slicing and the other query forms. Refuses what the notes of the grammar
-forbid: projecting what is not grouped, an AS variable that is in use, `SELECT *` over groups. Invariant: a
-SELECT reads Slice(Distinct(Project(OrderBy(Extend(Join(Filter(Group(where)), values)))))), each where the
-query has it.
+forbid: projecting what is not grouped, an AS variable that is in use, `SELECT *` over groups. Accepts beyond
+the standard HAVING on what SELECT names. Invariant: a SELECT reads
+Slice(Distinct(Project(OrderBy(Extend(Join(Filter(Group(where)), values)))))), each where the query has it;
+what HAVING reads of SELECT is extended before the Filter.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
 from pyoxigraph import NamedNode
 
 from sparqlive.sparql.algebra import (
+    Aggregate,
+    Call,
     Dataset,
     Distinct,
     Expression,
@@ -65,6 +69,8 @@ class _Modifiers:
     order: list[tuple[Expression, bool]]
     place: Place
     grouped: bool
+    early_items: int
+    """How many of the items HAVING needs."""
 
 
 class QueryReader:
@@ -164,30 +170,46 @@ class QueryReader:
         known = {variable for variable, _ in keys}
         # Grouping hides every variable but its keys, so AS may name them anew (§18.2.4.4).
         _check_items(read_items, known if grouped else set(taken), grouped)
+        read = _Modifiers(
+            keys, read_items, conditions, order_keys, place, grouped, _last_read(read_items, having_reads)
+        )
         if grouped:
-            named = {item.variable for item in read_items}
-            _check_grouped(having_reads, known, "HAVING", named)
-            _check_grouped(order_reads, known | named, "ORDER BY")
-        return _Modifiers(keys, read_items, conditions, order_keys, place, grouped)
+            self._sample(read, known, having_reads + order_reads)
+        return read
+
+    def _sample(self, read: _Modifiers, known: set[Var], reads: list[Token]) -> None:
+        """HAVING and ORDER BY read any value of what is neither grouped nor aggregated (§18.2.4.1)."""
+        known = known | {item.variable for item in read.items}
+        samples: dict[Var, Expression] = {}
+        for variable in dict.fromkeys(Var(token[1:]) for token in reads):
+            if variable not in known:
+                sample = Aggregate("SAMPLE", variable, False, " ")
+                samples[variable] = read.place.aggregates.setdefault(
+                    sample, self.patterns.fresh.variable("aggregate")
+                )
+        if samples:
+            read.having = [_replaced(condition, samples) for condition in read.having]
+            read.order = [(_replaced(key, samples), descending) for key, descending in read.order]
 
     def _expression(self, part: Any, place: Place) -> Expression:
         return self.patterns.expressions.read(part, place)
 
     def _keys(self, group: Node, taken: dict[Var, None]) -> list[tuple[Var, Expression]]:
         place = Place(refusal="an aggregate cannot stand in GROUP BY")
-        keys: list[tuple[Var, Expression]] = []
+        keys: dict[tuple[Var, Expression], None] = {}
+        names: set[Var] = set()
         for key in group.children:
             expression = self._expression(key.children[0], place)
             token = key.children[1] if len(key.children) > 1 else None
             if token is not None:
                 variable = Var(token[1:])
-                if variable in taken or any(variable == other for other, _ in keys):
+                if variable in taken or variable in names:
                     raise TextError(f"GROUP BY cannot name a key {variable}: it is in use", token)
             else:
                 variable = expression if isinstance(expression, Var) else self.patterns.fresh.variable("key")
-            if (variable, expression) not in keys:
-                keys.append((variable, expression))
-        return keys
+            keys[variable, expression] = None
+            names.add(variable)
+        return list(keys)
 
     def _item(self, item: Node, place: Place) -> _Item:
         token = item.children[-1]
@@ -199,15 +221,14 @@ class QueryReader:
         if read.grouped:
             aggregates = tuple((variable, aggregate) for aggregate, variable in read.place.aggregates.items())
             pattern = Group(pattern, tuple(read.keys), aggregates)
+        pattern = _extended(pattern, read.items[: read.early_items])
         if read.having:
             pattern = Filter(conjunction(read.having), pattern)
         if values.children:
-            pattern = join(pattern, self.patterns.values(values.children[0]))
-        for item in read.items:
-            if item.expression is not None:
-                if item.variable in visible(pattern):
-                    raise TextError(f"AS cannot name {item.variable}: the query has it already", item.token)
-                pattern = Extend(pattern, item.variable, item.expression)
+            data = self.patterns.values(values.children[0])
+            _refuse_named(read.items[: read.early_items], visible(data))
+            pattern = join(pattern, data)
+        pattern = _extended(pattern, read.items[read.early_items :])
         return OrderBy(pattern, tuple(read.order)) if read.order else pattern
 
     def _sliced(self, pattern: Pattern, modifiers: Node) -> Pattern:
@@ -218,29 +239,55 @@ class QueryReader:
         return Slice(pattern, numbers.get("offset", 0), numbers.get("limit"))
 
 
+def _last_read(items: list[_Item], reads: list[Token]) -> int:
+    """The number of items up to the last one with an expression whose variable is read."""
+    names = {Var(token[1:]) for token in reads}
+    return max(
+        (
+            number
+            for number, item in enumerate(items, 1)
+            if item.expression is not None and item.variable in names
+        ),
+        default=0,
+    )
+
+
+def _extended(pattern: Pattern, items: list[_Item]) -> Pattern:
+    """With the expressions of SELECT; that each names another variable is checked before."""
+    _refuse_named(items, visible(pattern))
+    for item in items:
+        if item.expression is not None:
+            pattern = Extend(pattern, item.variable, item.expression)
+    return pattern
+
+
+def _refuse_named(items: list[_Item], taken: Container[Var]) -> None:
+    for item in items:
+        if item.expression is not None and item.variable in taken:
+            raise TextError(f"AS cannot name {item.variable}: the query has it already", item.token)
+
+
+def _replaced(expression: Expression, values: dict[Var, Expression]) -> Expression:
+    """The expression with values in place of variables; patterns of EXISTS stay as they are."""
+    if isinstance(expression, Var):
+        return values.get(expression, expression)
+    if isinstance(expression, Call):
+        return Call(expression.name, tuple(_replaced(argument, values) for argument in expression.arguments))
+    return expression
+
+
 def _check_items(items: list[_Item], taken: set[Var], grouped: bool) -> None:
     """AS names new variables; over groups, only their keys (then all of `taken`) and aggregates are read."""
-    projected: set[Var] = set()
+    known = set(taken)
     for item in items:
-        if item.expression is not None and (item.variable in taken or item.variable in projected):
-            raise TextError(f"AS cannot name {item.variable}: the query has it already", item.token)
+        _refuse_named([item], known)
         if grouped:
-            reads = [item.token] if item.expression is None else item.reads
-            _check_grouped(reads, taken | projected, "SELECT")
-        projected.add(item.variable)
-
-
-def _check_grouped(
-    reads: list[Token], known: set[Var], clause: str, named_later: set[Var] | None = None
-) -> None:
-    for token in reads:
-        variable = Var(token[1:])
-        if named_later and variable in named_later and variable not in known:
-            raise TextError(f"{clause} comes before SELECT names {token}: repeat the expression here", token)
-        if variable not in known:
-            raise TextError(
-                f"{clause} reads {token}, which is neither in GROUP BY nor inside an aggregate", token
-            )
+            for token in [item.token] if item.expression is None else item.reads:
+                if Var(token[1:]) not in known:
+                    raise TextError(
+                        f"SELECT reads {token}, which is neither in GROUP BY nor inside an aggregate", token
+                    )
+        known.add(item.variable)
 
 
 def _whole_number(token: Token) -> int:

@@ -1,12 +1,13 @@
 """From the parse tree of an update request to the update operations of the algebra.
 
-Owns the operations and the quads in them. Refuses variables in data, blank nodes in what is deleted, and a
-blank node label in two INSERT DATA of one request (the notes of §19.8). Invariant: a quad of a template names
-its graph, or stands in the default graph.
+Owns the operations and the quads in them. Refuses variables and literal subjects in data, blank nodes in what
+is deleted, and a blank node label in two INSERT DATA of one request (the notes of §19.8). Invariant: a quad
+of a template names its graph, or stands in the default graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -28,7 +29,7 @@ from sparqlive.sparql.algebra import (
 from sparqlive.sparql.syntax_patterns import TemplateBlanks
 from sparqlive.sparql.syntax_query import QueryReader
 from sparqlive.sparql.syntax_terms import Names
-from sparqlive.sparql.syntax_tree import Node, TextError, tokens
+from sparqlive.sparql.syntax_tree import Node, TextError, Token, tokens
 
 
 def read_update(unit: Node, base: str | None) -> tuple[UpdateOperation, ...]:
@@ -107,6 +108,12 @@ class _OperationReader:
         for token in tokens(quads):
             if token.type == "VAR":
                 raise TextError(f"{operation} holds data, not variables: use INSERT or DELETE … WHERE", token)
+        for subject in _subjects(quads):
+            if _is_literal(subject):
+                raise TextError(
+                    f"{operation} cannot hold a literal as a subject: it takes an IRI or a blank node",
+                    subject,
+                )
         return self._quads(quads, None)
 
     def _quads(self, quads: Node, default: NamedNode | None) -> tuple[QuadPattern, ...]:
@@ -158,6 +165,19 @@ class _OperationReader:
             tuple(iri for rule, iri in clauses if rule == "using_default"),
             tuple(iri for rule, iri in clauses if rule == "using_named"),
         )
+
+
+def _subjects(quads: Node) -> Iterator[Node | Token]:
+    for part in quads.children:
+        blocks = part.children[1:] if part.rule == "quads_of_graph" else [part]
+        for block in blocks:
+            yield from (triples.children[0] for triples in block.children)
+
+
+def _is_literal(part: Node | Token) -> bool:
+    if isinstance(part, Node):
+        return part.rule == "rdf_literal"
+    return part.type not in ("IRIREF", "PNAME", "BLANK_LABEL")
 
 
 def _refuse_blanks(node: Node, operation: str) -> None:

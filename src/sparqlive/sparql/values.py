@@ -4,15 +4,19 @@ Owns the mapping between the lexical forms of literals and Python values, in bot
 of values that SPARQL's operators tell apart (§17.1). Refuses nothing: a literal of an unknown datatype is
 OTHER, one whose lexical form is outside its datatype is ILL_TYPED; operators decide what they make of it.
 Invariants: a value made from a term keeps that very term, lexical form and all; a value that was computed
-has the canonical form of its number; integers stay below `MAXIMUM_DIGITS` digits.
+has the canonical form of its number; a computed number has at most `MAXIMUM_DIGITS` digits and a computed
+string at most `MAXIMUM_CHARACTERS` characters, as more is an error: without a bound, a short query that
+doubles a value again and again fills any memory. Strings of data may be longer; numbers of data that are
+longer count as ILL_TYPED.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, Inexact, Overflow, Subnormal
 from enum import IntEnum
 from typing import Any, Final
 
@@ -23,11 +27,15 @@ from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.moments import Duration, Moment
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
-MAXIMUM_DIGITS: Final = 4000
+MAXIMUM_DIGITS: Final = 4000  # Python does not read or write integers of more than 4300
+MAXIMUM_CHARACTERS: Final = 2**20  # a thousand rows of such strings fill a gigabyte
 _INTEGER_BOUND: Final = 10**MAXIMUM_DIGITS
 
 # Sums and products of decimals are exact: the default context would round them to 28 digits.
 EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_BOUNDED: Final = Context(
+    prec=MAXIMUM_DIGITS, Emax=MAXIMUM_DIGITS, Emin=-MAXIMUM_DIGITS, traps=[Inexact, Overflow, Subnormal]
+)
 
 
 class ExpressionError(Exception):
@@ -157,13 +165,26 @@ _BOOLEAN_FORMS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def read_integer(text: str) -> int | None:
-    if _INTEGER_FORM.fullmatch(text) is None or len(text) > MAXIMUM_DIGITS:
+    if len(text) > MAXIMUM_DIGITS + 1 or _INTEGER_FORM.fullmatch(text) is None:
         return None
-    return int(text)
+    number = int(text)
+    return number if -_INTEGER_BOUND < number < _INTEGER_BOUND else None
 
 
 def read_decimal(text: str) -> Decimal | None:
-    return Decimal(text) if _DECIMAL_FORM.fullmatch(text) is not None else None
+    if len(text) > 2 * MAXIMUM_DIGITS + 3 or _DECIMAL_FORM.fullmatch(text) is None:
+        return None
+    number = Decimal(text)
+    return number if _is_bounded(number) else None
+
+
+def _is_bounded(number: Decimal) -> bool:
+    """Whether it has no more than `MAXIMUM_DIGITS` digits, and no more zeros before or behind them."""
+    try:
+        _BOUNDED.plus(number)
+    except (Inexact, Overflow, Subnormal):
+        return False
+    return True
 
 
 def read_double(text: str) -> float | None:
@@ -243,6 +264,8 @@ def integer(number: int) -> Value:
 
 
 def decimal(number: Decimal) -> Value:
+    if not _is_bounded(number):
+        raise ExpressionError(f"A decimal of more than {MAXIMUM_DIGITS} digits")
     return Value(DECIMAL, number)
 
 
@@ -256,24 +279,34 @@ def double(number: float) -> Value:
 
 
 def string(text: str) -> Value:
+    if len(text) > MAXIMUM_CHARACTERS:
+        raise text_too_long()
     return Value(STRING, text)
+
+
+def text_too_long() -> ExpressionError:
+    return ExpressionError(f"A string of more than {MAXIMUM_CHARACTERS} characters")
 
 
 def language_string(text: str, language: str) -> Value:
     """With an empty tag, a simple literal."""
     if not language:
-        return Value(STRING, text)
+        return string(text)
+    if len(text) > MAXIMUM_CHARACTERS:
+        raise text_too_long()
     try:
         return Value(LANGSTRING, text, Literal(text, language=language))
     except ValueError as problem:
-        raise ExpressionError(f"Not a language tag: {language}") from problem
+        raise ExpressionError(f"Not a language tag: {language[:100]}") from problem
 
 
 def iri(text: str) -> Value:
+    if len(text) > MAXIMUM_CHARACTERS:
+        raise text_too_long()
     try:
         return Value(IRI, text, NamedNode(text))
     except ValueError as problem:
-        raise ExpressionError(f"Not an absolute IRI: {text}") from problem
+        raise ExpressionError(f"Not an absolute IRI: {text[:100]}") from problem
 
 
 def date_time(moment: Moment) -> Value:
@@ -320,14 +353,27 @@ def _double_form(number: float) -> str:
 
 
 def _float_form(number: float) -> str:
-    special = _special_form(number)
-    if special is not None:
-        return special
+    return _special_form(number) or _plain_float(_shortest_single(number))
+
+
+def _shortest_single(number: float) -> str:
     for digits in range(1, 10):  # nine digits always tell two singles apart
         text = format(number, f".{digits}g")
         if to_single(float(text)) == number:
             break
-    return _plain_float(text)
+    return text
+
+
+def cast_form(kind: Kind, number: float) -> str:
+    """The string that a float or double is cast to (F&O §17.1.2): outside of 0.000001 to 1000000 one digit, a
+    fraction and an exponent, as `1.0E6`."""
+    if not math.isfinite(number) or number == 0 or 1e-6 <= abs(number) < 1e6:
+        return lexical_form(kind, number)
+    shortest = _shortest_single(number) if kind is FLOAT else repr(number)
+    sign, digits, exponent = Decimal(shortest).as_tuple()
+    text = "".join(map(str, digits)).rstrip("0")
+    power = int(exponent) + len(digits) - 1
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"
 
 
 def _special_form(number: float) -> str | None:

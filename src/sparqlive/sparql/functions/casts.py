@@ -33,6 +33,8 @@ from sparqlive.sparql.values import (
     Kind,
     Value,
     boolean,
+    cast_form,
+    decimal,
     integer,
     lexical_form,
     read_decimal,
@@ -76,7 +78,7 @@ def to_integer(value: Value) -> Value:
 def to_decimal(value: Value) -> Value:
     """Of a float or double, the decimal with the fewest digits that is nearest to it and to nothing else."""
     if value.kind <= DECIMAL or value.kind == BOOLEAN:
-        return Value(DECIMAL, Decimal(value.value))
+        return decimal(Decimal(value.value))
     if value.kind <= DOUBLE:
         if not math.isfinite(value.value):
             raise ExpressionError("Not a finite number")
@@ -97,11 +99,17 @@ def to_float_value(value: Value) -> Value:
 
 
 def to_string(value: Value) -> Value:
-    """Numbers and booleans in canonical form; all else as STR."""
-    if value.kind == BLANK:
+    """Numbers, booleans, dates and durations in the form of F&O §17.1.2; all else as STR.
+
+    That form is of the value: a dateTime keeps its timezone, and loses zeros at the end of its seconds.
+    """
+    kind = value.kind
+    if kind is BLANK:
         raise ExpressionError("A blank node has no text")
-    if value.kind <= DOUBLE or value.kind == BOOLEAN:
-        return string(lexical_form(value.kind, value.value))
+    if kind is FLOAT or kind is DOUBLE:
+        return string(cast_form(kind, value.value))
+    if kind <= DECIMAL or BOOLEAN <= kind <= DURATION:
+        return string(lexical_form(kind, value.value))
     return string(value.lexical)
 
 

@@ -2,7 +2,8 @@
 
 Owns YEAR to TZ, for xsd:dateTime and for those parts that xsd:date and xsd:time have. The arithmetic is an
 extension (§17.3.1) with the meaning of XPath's operators. Refuses other values by an error.
-Invariant: the difference of two moments is taken only when both have a timezone or neither has one.
+Invariants: the difference of two moments is taken only when both have a timezone or neither has one; a result
+that is too long to be read again is an error.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 from sparqlive.sparql.moments import (
     Duration,
     Moment,
+    Seconds,
     add_duration,
     midnight,
     time_of_day,
@@ -33,6 +35,7 @@ from sparqlive.sparql.values import (
     decimal,
     integer,
     string,
+    value_of,
 )
 
 
@@ -66,6 +69,8 @@ timezone_text: Final = _part(_ALL, lambda moment: string(zone_form(moment.offset
 
 
 # Arithmetic
+
+_SMALL: Final = 10**15  # seconds, or months: thirty million years at least
 
 
 def _is_moment(kind: Kind) -> bool:
@@ -111,20 +116,30 @@ def _shift(value: Value, duration: Duration) -> Value:
         raise ExpressionError("A time has no months")
     moment = add_duration(value.value, duration)
     if value.kind == DATE:
-        return Value(DATE, midnight(moment))
-    return Value(value.kind, time_of_day(moment) if value.kind == TIME else moment)
+        return _readable(Value(DATE, midnight(moment)), moment.local)
+    return _readable(Value(value.kind, time_of_day(moment) if value.kind == TIME else moment), moment.local)
 
 
 def _difference(left: Moment, right: Moment) -> Value:
     if (left.offset is None) != (right.offset is None):
         raise ExpressionError("The difference depends on a timezone")
-    return day_time_duration(left.instant - right.instant)
+    seconds = left.instant - right.instant
+    return _readable(day_time_duration(seconds), seconds)
 
 
 def _sum(left: Value, other_kind: Kind, other: Duration) -> Value:
     total = Duration(left.value.months + other.months, left.value.seconds + other.seconds)
     if left.kind == other_kind and left.kind in (DAY_TIME_DURATION, YEAR_MONTH_DURATION):
-        return Value(left.kind, total)
+        return _readable(Value(left.kind, total), *total)
     if total.months * total.seconds < 0:
         raise ExpressionError("Months and seconds of opposite signs are no duration")
-    return Value(DURATION, total)
+    return _readable(Value(DURATION, total), *total)
+
+
+def _readable(value: Value, *parts: Seconds) -> Value:
+    """The value, whose months or seconds are given; an error if its written form is beyond the bounds."""
+    if all(isinstance(part, int) and -_SMALL < part < _SMALL for part in parts):
+        return value
+    if value_of(value.term).kind is not value.kind:
+        raise ExpressionError("A date or duration that is too long")
+    return value

@@ -14,12 +14,14 @@ from urllib.parse import quote
 from sparqlive.sparql.values import (
     INTEGER,
     LANGSTRING,
+    MAXIMUM_CHARACTERS,
     STRING,
     ExpressionError,
     Value,
     integer,
     language_string,
     string,
+    text_too_long,
 )
 
 
@@ -42,7 +44,7 @@ def simple_text_of(value: Value) -> str:
 
 def like(value: Value, text: str) -> Value:
     """A text with the language tag of the value, if it has one."""
-    return Value(STRING, text) if value.kind == STRING else language_string(text, value.language)
+    return string(text) if value.kind == STRING else language_string(text, value.language)
 
 
 def _compatible(left: Value, right: Value) -> tuple[str, str]:
@@ -102,12 +104,18 @@ def after(value: Value, separator: Value) -> Value:
 
 
 def encode_for_uri(value: Value) -> Value:
-    return string(quote(text_of(value), safe=""))
+    text = text_of(value)
+    if len(text) > MAXIMUM_CHARACTERS:
+        raise text_too_long()
+    return string(quote(text, safe=""))
 
 
 def concatenate(*values: Value) -> Value:
     """With a language tag only if all arguments have that one."""
-    text = "".join(map(text_of, values))
+    texts = [text_of(value) for value in values]
+    if sum(map(len, texts)) > MAXIMUM_CHARACTERS:  # before they are put together: there may be many
+        raise text_too_long()
+    text = "".join(texts)
     languages = {value.language for value in values}
     return language_string(text, languages.pop()) if len(languages) == 1 else string(text)
 

@@ -1,0 +1,260 @@
+"""Regular expressions of XPath (F&O §7.6) as those of the two engines that match them.
+
+Owns the syntax of patterns and flags. Refuses, by an error, what XPath's grammar does not have: look-around,
+possessive quantifiers, inline flags. Accepts beyond XPath `\\b`, `\\B` and a needless backslash before
+punctuation, which queries in the wild use. Invariants: no character of the pattern reaches an engine unless
+the translator knows what it means to it; all sets of characters, and the variants that the flag `i` lets in,
+are written out, so that both engines match alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sparqlive.sparql.functions import characters as chars
+from sparqlive.sparql.functions.characters import Characters
+from sparqlive.sparql.values import ExpressionError
+
+FLAGS: Final = frozenset("smixq")
+MAXIMUM_PATTERN: Final = 10_000
+MAXIMUM_TRANSLATED: Final = 100_000  # \w is two thousand characters
+
+_WHITE_SPACE: Final = " \t\n\r"
+_DIGITS: Final = "0123456789"
+_ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
+_SHORTHANDS: Final[dict[str, Callable[[], Characters]]] = {
+    "d": chars.digits,
+    "s": lambda: chars.WHITE_SPACE,
+    "w": chars.word_characters,
+    "i": lambda: chars.NAME_START,
+    "c": lambda: chars.NAME,
+}
+
+
+class NotLinearError(Exception):
+    """The pattern has what the linear engine cannot express."""
+
+
+class Translator:
+    """One pass over the pattern, from left to right; each method reads what it is named for.
+
+    With `linear` the result is for RE2, and NotLinearError is raised for back-references, and for `\\b` and
+    `\\B`, which know only the letters of ASCII there; else it is for the package `regex`.
+    """
+
+    def __init__(self, pattern: str, flags: str, *, linear: bool) -> None:
+        self.pattern = pattern
+        self.position = 0
+        self.linear = linear
+        self.any_case, self.multiline, self.spaced = "i" in flags, "m" in flags, "x" in flags
+        self.dot = chars.ALL if "s" in flags else chars.complement(chars.NEWLINE)
+        self.literal = "q" in flags
+        self.groups = 0
+        self.open_groups: list[int] = []  # 0 for one that captures nothing
+
+    def translate(self) -> str:
+        parts: list[str] = []
+        length = 0
+        while self.position < len(self.pattern):
+            parts.append(self._character(self._next()) if self.literal else self._item())
+            length += len(parts[-1])
+            if length > MAXIMUM_TRANSLATED:
+                raise ExpressionError("A regular expression that is too large")
+        if self.open_groups:
+            raise self._fail()
+        return "".join(parts)
+
+    def _fail(self) -> ExpressionError:
+        return ExpressionError(f"Not a regular expression: {self.pattern[:100]}")
+
+    def _next(self) -> str:
+        if self.position >= len(self.pattern):
+            raise self._fail()
+        self.position += 1
+        return self.pattern[self.position - 1]
+
+    def _rest_starts(self, prefix: str) -> bool:
+        return self.pattern.startswith(prefix, self.position)
+
+    def _item(self) -> str:
+        character = self._next()
+        if self.spaced and character in _WHITE_SPACE:
+            return ""
+        match character:
+            case "\\":
+                return self._escape()
+            case "[":
+                return chars.spelled(self._character_class())
+            case "(":
+                return self._group()
+            case ")":
+                return self._end_of_group()
+            case "^":
+                return self._start()
+            case "$":
+                return self._end()
+            case ".":
+                return chars.spelled(self.dot)
+            case "|":
+                return "|"
+            case "*" | "+" | "?":
+                return character + self._reluctance()
+            case "{":
+                return self._count()
+            case "}" | "]":
+                raise self._fail()
+        return self._character(character)
+
+    def _character(self, character: str) -> str:
+        if not self.any_case:
+            return chars.spelled_character(character)
+        return chars.spelled(chars.with_case_variants(((ord(character), ord(character)),)))
+
+    def _start(self) -> str:
+        if not self.multiline:
+            return r"\A"
+        # XPath's ^ does not hold after a newline that ends the text. RE2 cannot say so: see `Matcher`.
+        return "(?m:^)" if self.linear else r"(?:\A|(?<=\n)(?!\Z))"
+
+    def _end(self) -> str:
+        if self.multiline:
+            return "(?m:$)" if self.linear else r"(?:\Z|(?=\n))"
+        return r"\z" if self.linear else r"\Z"
+
+    def _group(self) -> str:
+        if not self._rest_starts("?"):
+            self.groups += 1
+            self.open_groups.append(self.groups)
+            return "("
+        if self._rest_starts("?:"):
+            self.position += 2
+            self.open_groups.append(0)
+            return "(?:"
+        raise self._fail()
+
+    def _end_of_group(self) -> str:
+        if not self.open_groups:
+            raise self._fail()
+        self.open_groups.pop()
+        return ")"
+
+    def _reluctance(self) -> str:
+        if self._rest_starts("?"):
+            self.position += 1
+            return "?"
+        if self.position < len(self.pattern) and self.pattern[self.position] in "*+{":
+            raise self._fail()  # `a++` is possessive to `regex` and an error to XPath
+        return ""
+
+    def _count(self) -> str:
+        end = self.pattern.find("}", self.position, self.position + 20)
+        least, comma, most = self.pattern[self.position : max(end, self.position)].partition(",")
+        if end < 0 or not _is_number(least) or not (most == "" or _is_number(most)):
+            raise self._fail()
+        self.position = end + 1
+        return "{" + least + comma + most + "}" + self._reluctance()
+
+    def _escape(self) -> str:
+        character = self._next()
+        if character in _DIGITS and character != "0":
+            return self._back_reference(character)
+        if character in "bB":
+            if self.linear:
+                raise NotLinearError
+            return "\\" + character
+        content = self._shorthand(character)
+        return chars.spelled(content) if content is not None else self._character(self._escaped(character))
+
+    def _back_reference(self, digits: str) -> str:
+        # The longest number that names a group so far; what follows are digits to match.
+        while self.position < len(self.pattern) and self.pattern[self.position] in _DIGITS:
+            if int(digits + self.pattern[self.position]) > self.groups:
+                break
+            digits += self._next()
+        if int(digits) > self.groups or int(digits) in self.open_groups:
+            raise self._fail()
+        if self.linear:
+            raise NotLinearError
+        return f"(?i:\\{digits})" if self.any_case else f"(?:\\{digits})"
+
+    def _escaped(self, character: str) -> str:
+        if character in _ESCAPED:
+            return _ESCAPED[character]
+        if character.isascii() and not character.isalnum():
+            return character
+        raise self._fail()
+
+    def _shorthand(self, character: str) -> Characters | None:
+        """The set that \\s, \\d, \\w, \\i, \\c, \\p{…} or one of their complements stands for."""
+        if character in "pP":
+            content = self._property()
+        elif character.lower() in _SHORTHANDS and character.isascii():
+            content = _SHORTHANDS[character.lower()]()
+        else:
+            return None
+        return content if character.islower() else chars.complement(content)
+
+    def _property(self) -> Characters:
+        end = self.pattern.find("}", self.position, self.position + 60)
+        if end < 0 or not self._rest_starts("{"):
+            raise self._fail()
+        name = self.pattern[self.position + 1 : end]
+        self.position = end + 1
+        if not name.isascii() or not name.replace("-", "").isalnum():
+            raise self._fail()
+        return chars.block(name[2:]) if name.startswith("Is") else chars.category(name)
+
+    def _character_class(self) -> Characters:
+        """`[…]`, after its first bracket; also with a subtraction, `[a-z-[aeiou]]`."""
+        negated = self._rest_starts("^")
+        self.position += negated
+        parts: list[Characters] = []
+        removed: Characters = ()
+        while not self._rest_starts("]") or not parts:
+            if self._rest_starts("-[") and parts:
+                self.position += 2
+                removed = self._character_class()
+                if not self._rest_starts("]"):
+                    raise self._fail()
+                break
+            parts.append(self._class_item(is_first=not parts))
+        self.position += 1
+        content = chars.union(parts)
+        return chars.difference(chars.complement(content) if negated else content, removed)
+
+    def _class_item(self, *, is_first: bool) -> Characters:
+        """A shorthand, a character, or a range of characters."""
+        first = self._class_character(is_first=is_first)
+        if not isinstance(first, str):
+            if self._range_follows():
+                raise self._fail()  # a range from a shorthand has no meaning
+            return first
+        if first == "-" and not is_first and not self._rest_starts("]"):
+            raise self._fail()  # a hyphen that stands for itself is the first or the last
+        last = first
+        if self._range_follows():
+            self.position += 1
+            end = self._class_character(is_first=False)
+            if not isinstance(end, str) or end < first:
+                raise self._fail()
+            last = end
+        content = ((ord(first), ord(last)),)
+        return chars.with_case_variants(content) if self.any_case else content
+
+    def _range_follows(self) -> bool:
+        return self._rest_starts("-") and not self._rest_starts("-]") and not self._rest_starts("-[")
+
+    def _class_character(self, *, is_first: bool) -> str | Characters:
+        character = self._next()
+        if character == "\\":
+            escaped = self._next()
+            content = self._shorthand(escaped)
+            return content if content is not None else self._escaped(escaped)
+        if character in "[]":
+            raise self._fail()
+        return character
+
+
+def _is_number(text: str) -> bool:
+    return text != "" and text.isascii() and text.isdigit()
