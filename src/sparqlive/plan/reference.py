@@ -15,10 +15,10 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 from sparqlive.plan import delta as rules
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.plan.reference_aggregates import aggregate_of
 from sparqlive.sparql.algebra import Expression, Term, Var
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
 from sparqlive.sparql.ordering import order_key, rank_key
+from sparqlive.sparql.reference.aggregates import aggregate_of
 from sparqlive.sparql.values import value_of
 from sparqlive.zset.zset import ZSet
 
