@@ -130,6 +130,7 @@ class _Evaluation:
         self._reference = reference
         self._query = query
         self._known: dict[_Place, Bag] = {}
+        self._tests: dict[tuple[int, tuple[Var, ...]], Test] = {}
         parts = list(_parts(query.pattern))
         self._written = {id(part) for part in parts}
         self._names_written = {part.name for part in parts if isinstance(part, al.Graph)}
@@ -205,10 +206,19 @@ class _Evaluation:
 
         def tests(variables: tuple[Var, ...]) -> Test:
             parts = sorted(_conjuncts(condition), key=_has_exists)
-            each = [self._compiled(part, variables, graph, compile_condition) for part in parts]
+            each = [self._test(part, variables, graph) for part in parts]
             return lambda row: all(test(row) for test in each)
 
         return tests
+
+    def _test(self, condition: al.Expression, variables: tuple[Var, ...], graph: Graph) -> Test:
+        if id(condition) not in self._written or _has_exists(condition):
+            return self._compiled(condition, variables, graph, compile_condition)
+        known = self._tests.get((id(condition), variables))
+        if known is None:
+            known = self._compiled(condition, variables, graph, compile_condition)
+            self._tests[id(condition), variables] = known
+        return known
 
     def _extended(self, source: Bag, variable: Var, expression: al.Expression, graph: Graph) -> Bag:
         evaluate = self._compiled(expression, source.variables, graph, compile_expression)

@@ -85,6 +85,8 @@ def substituted(pattern: al.Pattern, solution: Solution) -> al.Pattern:
 
 def expression(item: al.Expression, solution: Solution) -> al.Expression:
     """The expression for one solution around it."""
+    if not any(v in solution for v in mentioned(item)):
+        return item
     match item:
         case Var():
             return al.Constant(solution[item]) if item in solution else item
