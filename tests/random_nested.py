@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 import pyoxigraph as ox
 
 import sparqlive
+from sparqlive.sparql import algebra as al
 from tests.oracle import Oracle, assert_same
 from tests.random_queries import GRAPHS, LITERALS, NODES, PREDICATES, PROLOGUE
 
@@ -83,7 +85,7 @@ class Maker:
         pick = self._random
         start = pick.choice((*VARIABLES, *VARIABLES, ":n0", ":n1"))
         end = pick.choice((*VARIABLES, *VARIABLES, *VARIABLES, ":n1", ":n2", "1"))
-        steps = (*[":p", ":q", ":r"] * 3, "?a", ":p/:q", "^:p", ":p|:q", ":p+", ":q*", ":p?", "!:p")
+        steps = (*(":p", ":q", ":r") * 6, "?a", ":p/:q", "^:p", ":p|:q", ":p+", ":q*", ":p?", "!:p")
         return f"{start} {pick.choice(steps)} {end} ."
 
     def _element(self, depth: int) -> str:
@@ -155,11 +157,18 @@ class Maker:
         body = self._group(depth)
         if grouped:
             self._names += 1
-            count = f"(COUNT({pick.choice(('*', 'DISTINCT ' + pick.choice(VARIABLES)))}) AS ?e{self._names})"
+            each = f"DISTINCT {pick.choice(VARIABLES)}"
+            value = f"COUNT({pick.choice(('*', each, pick.choice(VARIABLES)))})"
+            if pick.random() < 0.3:
+                value = f"SUM(IF({self._condition(depth)}, 1, 2))"
+            count = f"({value} AS ?e{self._names})"
             by = pick.choice((names, [], names[:1]))
             having = f"HAVING (COUNT(*) > {pick.randint(0, 1)})" if pick.random() < 0.4 else ""
             tail = f"GROUP BY {' '.join(by)} {having}" if by else having
             return f"{{ SELECT {' '.join(by)} {count} WHERE {{ {body} }} {tail} }}"
+        if pick.random() < 0.15:
+            self._names += 1
+            return f"{{ SELECT {names[0]} ({self._condition(depth)} AS ?e{self._names}) WHERE {{ {body} }} }}"
         limit = f"ORDER BY {' '.join(names)} LIMIT {pick.randint(1, 2)}" if pick.random() < 0.25 else ""
         distinct = pick.choice(("", "DISTINCT "))
         return f"{{ SELECT {distinct}{' '.join(names)} WHERE {{ {body} }} {limit} }}"
@@ -181,10 +190,10 @@ class Compared:
     with_oracle: int = 0
 
 
-def compare(seed: int, compared: Compared, views: int = 3, depth: int = 4) -> None:
+def compare(seed: int, compared: Compared, views: int = 3) -> None:
     """One session: random data, some queries as views, a few epochs. What differs is an AssertionError."""
     pick = random.Random(seed)
-    maker = Maker(seed, depth)
+    maker = Maker(seed, pick.choice((2, 3, 3, 4)))
     with sparqlive.open() as session:
         session.load({quad(pick) for _ in range(pick.randint(5, 14))})
         texts = []
@@ -220,11 +229,33 @@ def _compare_epoch(seed: int, session: sparqlive.Session, texts: Sequence[str], 
         shown = "\n".join(sorted(map(str, quads)))
         what = f"seed {seed}, epoch {session.epoch}, {text}\n{shown}"
         assert view.failure is None, f"{view.failure}: {what}"
-        if trusted(text):
+        if trusted(view.query, text):
             compared.with_oracle += 1
             assert_same(view.weights(), Oracle(quads).weights(text, view.variables), f"the oracle: {what}")
 
 
-def trusted(text: str) -> bool:
-    """Whether pyoxigraph is known to be right about queries of this shape."""
-    return False
+def trusted(query: al.Query, text: str) -> bool:
+    """Whether pyoxigraph is known to be right about queries of this shape.
+
+    It is not about what tests/oracle.py lists: alternatives, negated sets and paths of no steps, GRAPH with
+    a variable. Nor inside EXISTS about MINUS, whose sides it lets have in common what is substituted, and BIND
+    to a variable that has a value around, which it overwrites where a value of VALUES or AS must agree.
+    """
+    if re.search(r":p\|:q|:q\*|:p\?|!:p|GRAPH \?", text):
+        return False
+    bodies = [part for part in _parts(query) if isinstance(part, al.Exists)]
+    return not any(
+        isinstance(part, al.Minus) or (isinstance(part, al.Extend) and f"?{part.variable.name}" in VARIABLES)
+        for part in _parts(tuple(bodies))
+    )
+
+
+def _parts(item: Any) -> Iterator[Any]:
+    """Everything that a query is made of."""
+    yield item
+    if isinstance(item, tuple):
+        for part in item:
+            yield from _parts(part)
+    elif is_dataclass(item):
+        for field in fields(item):
+            yield from _parts(getattr(item, field.name))
