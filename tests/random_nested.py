@@ -249,7 +249,7 @@ def trusted(query: al.Query, text: str) -> bool:
     a variable. Nor inside EXISTS about MINUS, whose sides it lets have in common what is substituted, and
     BIND to a variable that has a value around, which it overwrites where one of VALUES or AS must agree.
     """
-    if re.search(r":p\|:q|:q\*|:p\?|!:p|GRAPH \?", text):
+    if re.search(r":p\|:q|:q\*|:p\?|!:p|GRAPH \?|\[\]", text):  # blank nodes of a template are ours
         return False
     bodies = [part for part in _parts(query) if isinstance(part, al.Exists)]
     return not any(

@@ -1,8 +1,9 @@
-"""The reference: plans and delta rules evaluated by their definitions, simple and slow.
+"""Plans and delta rules evaluated by the definitions of their operators, simple and slow.
 
-Owns no state and shares no code with the executors: it works on terms and zsets, straight from the
-definitions of SPARQL's algebra on annotated sets. Executors, and views in `session.check()`, are compared
-with it. Invariant: a row is a tuple of terms in the order of the operator's variables, None is unbound.
+For tests: of delta rules, rewrites and executors, given a plan, and of the translation, given a query. What
+a query means, and what `session.check()` compares with, is `sparql/reference/`, which knows no plan. Owns no
+state and shares no code with the executors: it works on terms and zsets, straight from the definitions on
+annotated sets. Invariant: a row is a tuple of terms in the order of the operator's variables, None is unbound.
 """
 
 from __future__ import annotations
