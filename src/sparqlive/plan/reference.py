@@ -3,7 +3,8 @@
 For tests: of delta rules, rewrites and executors, given a plan, and of the translation, given a query. What
 a query means, and what `session.check()` compares with, is `sparql/reference/`, which knows no plan. Owns no
 state and shares no code with the executors: it works on terms and zsets, straight from the definitions on
-annotated sets. Invariant: a row is a tuple of terms in the order of the operator's variables, None is unbound.
+annotated sets. Invariant: a row is a tuple of terms in the order of the operator's variables; None is
+unbound.
 """
 
 from __future__ import annotations
