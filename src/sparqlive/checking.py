@@ -1,32 +1,44 @@
 """The comparison of views with their recomputation.
 
-Owns what `Session.check` finds and says. A view is recomputed by the reference, from scratch and by other
-code than keeps it, on the quads of the epoch that it stands for. Invariant: nothing is changed.
+Owns what `Session.check` finds and says. A view is recomputed by the reference, from its query, from scratch
+and by other code than translates and keeps it, on the quads of the epoch that it stands for. Invariant:
+nothing is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sparqlive.errors import CheckFailed
 from sparqlive.live.quads import Quads
 from sparqlive.plan.operators import Listing
-from sparqlive.plan.reference import Reference
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sparql.reference import Reference
 from sparqlive.views import TermRow, View
 
 
-def check(views: Mapping[str, View], epoch: int, quads: Quads, dictionary: Dictionary) -> None:
-    """Recomputes views and compares; raises CheckFailed with the view and the rows that differ."""
-    current = Reference(dictionary.quads(quads))
+def check(views: Mapping[str, View], epoch: int, quads: Quads, dictionary: Dictionary, union: bool) -> None:
+    """Recomputes views and compares; raises CheckFailed with the view and the rows that differ.
+
+    `union`: whether a query's default graph is the union of all graphs.
+    """
+
+    def reference(numbers: Iterable[tuple[int, int, int, int]]) -> Reference:
+        return Reference(dictionary.quads(numbers), union=union, query_of=lambda name: views[name].query)
+
+    current = reference(quads)
     quads.check()
     for view in views.values():
         if view.failure is None:
-            stands = current if view.epoch == epoch else Reference(dictionary.quads(_quads_of(view, quads)))
-            _compare(view, stands.content(view.plan).weights)
+            stands = current if view.epoch == epoch else reference(_quads_of(view, quads))
             if isinstance(view.plan, Listing):
-                _compare_order(view, stands.listed(view.plan))
+                listed = stands.listed(view.query)
+                _compare(view, Counter(listed))
+                _compare_order(view, listed)
+            else:
+                _compare(view, stands.weights(view.query))
 
 
 def _quads_of(view: View, quads: Quads) -> Iterator[tuple[int, int, int, int]]:

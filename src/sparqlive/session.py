@@ -452,7 +452,8 @@ class Session:
         """
         with self.reading():
             self.ensure_open()
-            check(self.views, self.epoch, self._epochs.quads, self.dictionary)
+            union = self.default_graph == "union"
+            check(self.views, self.epoch, self._epochs.quads, self.dictionary, union)
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
         """From now on an observer hears of each epoch that was committed, and of each view refreshed later.

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparqlive.plan.reference_aggregates import aggregate_of
 from sparqlive.sparql.aggregates import Group, Grouping
 from sparqlive.sparql.algebra import Aggregate, Var
+from sparqlive.sparql.reference.aggregates import aggregate_of
 from sparqlive.sparql.values import Value, value_of
 
 XSD = "http://www.w3.org/2001/XMLSchema#"

@@ -1,8 +1,10 @@
-"""The reference: plans and delta rules evaluated by their definitions, simple and slow.
+"""Plans and delta rules evaluated by the definitions of their operators, simple and slow.
 
-Owns no state and shares no code with the executors: it works on terms and zsets, straight from the
-definitions of SPARQL's algebra on annotated sets. Executors, and views in `session.check()`, are compared
-with it. Invariant: a row is a tuple of terms in the order of the operator's variables, None is unbound.
+For tests: of delta rules, rewrites and executors, given a plan, and of the translation, given a query. What
+a query means, and what `session.check()` compares with, is `sparql/reference/`, which knows no plan. Owns no
+state and shares no code with the executors: it works on terms and zsets, straight from the definitions on
+annotated sets. Invariant: a row is a tuple of terms in the order of the operator's variables; None is
+unbound.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 from sparqlive.plan import delta as rules
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.plan.reference_aggregates import aggregate_of
 from sparqlive.sparql.algebra import Expression, Term, Var
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
 from sparqlive.sparql.ordering import order_key, rank_key
+from sparqlive.sparql.reference.aggregates import aggregate_of
 from sparqlive.sparql.values import value_of
 from sparqlive.zset.zset import ZSet
 

@@ -27,6 +27,24 @@ class Scope:
     def hidden(self) -> tuple[Var, ...]:
         return (self.graph.variable,) if isinstance(self.graph, op.NamedGraphs) else ()
 
+    @property
+    def tags(self) -> dict[Var, tuple[Var, Var]]:
+        """What is passed in and may be unbound, with the columns that tell whether it is, and its value."""
+        return {
+            v: (self.passed[place + 1], self.passed[place + 2])
+            for place, v in enumerate(self.passed)
+            if not v.hidden and v not in self.outer.always
+        }
+
+    def apart(self, variable: Var) -> tuple[Scope, Scope]:
+        """Inside EXISTS: for the solutions around it that have the variable, and for those that do not."""
+        is_bound, value = self.tags[variable]
+        others = op.Project(self.outer, tuple(v for v in self.outer.variables if v != variable))
+        having = op.Extend(op.Filter(is_bound, others), variable, value)
+        lacking = op.Filter(al.Call("!", (is_bound,)), others)
+        passed = tuple(v for v in self.passed if v != variable)
+        return replace(self, outer=having), replace(self, outer=lacking, passed=passed)
+
     def within(self, variables: tuple[Var, ...] | None) -> Scope:
         """Inside a SELECT of some variables (None: of all): what else is around it is not in scope there."""
         if variables is None or self.outer is op.UNIT:

@@ -22,13 +22,14 @@ from sparqlive.plan.expressions import (
     replace_exists,
     variables_in,
 )
-from sparqlive.plan.keys import pushable
 from sparqlive.plan.modifiers import Select, follows, modifiers, window
 from sparqlive.plan.paths import Paths
 from sparqlive.plan.scope import Scope
+from sparqlive.plan.substitution import is_join, may_have_no_steps
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.syntax_patterns import visible
 
 TRIPLE = (Var("subject"), Var("predicate"), Var("object"))
 """The columns of a graph."""
@@ -208,10 +209,23 @@ class _Translator:
             if isinstance(pattern, al.Triple):
                 parts.append(op.Scan(scope.graph, pattern.subject, pattern.predicate, pattern.object))
             else:
-                parts.append(self._paths.plan(pattern.subject, pattern.path, pattern.object, scope))
+                parts.append(self._path(pattern, scope))
         if not parts:
             return scope.in_graph(op.UNIT)
         return parts[0] if len(parts) == 1 else op.Join(tuple(parts))
+
+    def _path(self, pattern: al.PathPattern, scope: Scope) -> op.Operator:
+        """A path. Inside EXISTS, an end that has a value in some of the solutions around is a term for these
+        and a variable for the others. That decides where paths of no steps are, so each kind has its plan.
+        """
+        start, path, end = pattern.subject, pattern.path, pattern.object
+        maybe = [v for v in dict.fromkeys((start, end)) if isinstance(v, Var) and v in scope.tags]
+        if not maybe or not may_have_no_steps(path):
+            return self._paths.plan(start, path, end, scope)
+        scopes = [scope]
+        for variable in maybe:
+            scopes = [part for one in scopes for part in one.apart(variable)]
+        return op.Union(tuple(self._leaf(self._paths.plan(start, path, end, one), one) for one in scopes))
 
     # Filters, EXISTS, OPTIONAL, MINUS
 
@@ -249,14 +263,11 @@ class _Translator:
         """The two sides of EXISTS; the right one reduced to what decides, the variables that are shared.
 
         §18.6 substitutes the left solution into the body. That is a join on the shared variables, unless the
-        body reads one where a key does not reach: in a filter, or under an OPTIONAL or MINUS that does not
-        always bind it. Such variables are passed into every leaf, with the distinct values they have.
+        body reads one where it does not bind it (`plan/substitution.py`). Such variables are passed into
+        every leaf, with the distinct values they have.
         """
-        right = self._pattern(body, replace(scope, passed=(), outer=left))
-        read = variables_in(body)
-        lost = [v for v in left.variables if v in read and v not in pushable(right)]
-        if not lost:
-            return left, op.Project(right, op.shared(left, right))
+        read, around = variables_in(body), frozenset(left.variables)
+        lost = [v for v in left.variables if v in read and not is_join(body, v, around, v in left.always)]
         left, tags = self._tagged(left, [v for v in lost if v not in left.always])
         passed = tuple(column for v in lost for column in (v, *tags.get(v, ())))
         right = self._pattern(body, replace(scope, passed=passed, outer=left))
@@ -294,10 +305,20 @@ class _Translator:
 
     def _minus(self, left: op.Operator, right: op.Operator, scope: Scope) -> op.Operator:
         # What is passed into EXISTS is a constant there, and the graph's name is no variable of the pattern.
-        domain = tuple(v for v in op.shared(left, right) if v not in scope.hidden and v not in scope.passed)
+        columns, domain = left.variables, []
+        for v in op.shared(left, right):
+            if v in scope.tags:  # a constant in the solutions that have it, a variable in the others
+                own = self._fresh("own")
+                test = al.Call("IF", (scope.tags[v][0], self._fresh("nothing"), v))
+                left, right, v = op.Extend(left, own, test), op.Extend(right, own, test), own
+            elif v in scope.hidden or v in scope.passed:
+                continue
+            domain.append(v)
         if not domain:
             return left
-        return op.Semi(left, op.Project(right, op.shared(left, right)), keep=False, domain=domain)
+        shared = op.Project(right, op.shared(left, right))
+        kept = op.Semi(left, shared, keep=False, domain=tuple(domain))
+        return kept if kept.variables == columns else op.Project(kept, columns)
 
     # Groups
 
@@ -389,9 +410,9 @@ class _Translator:
         """
         inside = scope.within(select.variables)
         source = self._pattern(select.source, inside)
-        variables = tuple(v for v in source.variables if not v.hidden)
-        if select.variables is not None:
-            variables = select.variables
+        variables = select.variables
+        if variables is None:
+            variables = tuple(v for v in visible(select.source) if not v.hidden)
         columns = op.ordered_union(variables, scope.hidden, inside.passed)
         order: list[tuple[Var, bool]] = []
         for expression, descending in select.keys:

@@ -1,0 +1,237 @@
+"""Graphs, and the matching of basic graph patterns and property paths in them (SPARQL 1.1 §18.3, §18.4).
+
+Owns what a graph's triples are looked up by. Sequences and inverses are patterns of their own (§18.2.2.3); of
+other paths it is asked what they lead to from a term. Invariant: a graph is not changed once it is made.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any, TypeAlias
+
+from pyoxigraph import NamedNode
+
+from sparqlive.sparql import algebra as al
+from sparqlive.sparql.algebra import Term, Var, VarOrTerm
+from sparqlive.sparql.reference.bags import Bag, Row
+
+Triple: TypeAlias = tuple[Any, Any, Any]
+Part: TypeAlias = al.Triple | al.PathPattern
+
+
+class Graph:
+    """A set of triples."""
+
+    def __init__(self, triples: Iterable[Triple]) -> None:
+        self.triples = frozenset(triples)
+        self._by: dict[tuple[int, ...], dict[Any, list[Triple]]] = {}
+        self._nodes: frozenset[Term] | None = None
+        self._reached: dict[tuple[al.Path, bool], dict[Term, Mapping[Term, int]]] = {}
+
+    @property
+    def nodes(self) -> frozenset[Term]:
+        if self._nodes is None:
+            self._nodes = frozenset(term for s, _, o in self.triples for term in (s, o))
+        return self._nodes
+
+    def matching(self, subject: Any, predicate: Any, object_: Any) -> Collection[Triple]:
+        """The triples with the given terms; None is any term."""
+        wanted = (subject, predicate, object_)
+        places = tuple(n for n in range(3) if wanted[n] is not None)
+        if not places:
+            return self.triples
+        index = self._by.get(places)
+        if index is None:
+            index = self._by[places] = {}
+            for triple in self.triples:
+                index.setdefault(tuple(triple[n] for n in places), []).append(triple)
+        return index.get(tuple(wanted[n] for n in places), ())
+
+    # Paths
+
+    def reached(self, path: al.Path, start: Term, forward: bool) -> Mapping[Term, int]:
+        """Where a path leads to from a term, or backwards, and by how many ways as far as these count."""
+        known = self._reached.setdefault((path, forward), {})
+        if start not in known:
+            known[start] = self._lead(path, start, forward)
+        return known[start]
+
+    def _lead(self, path: al.Path, start: Term, forward: bool) -> Mapping[Term, int]:
+        match path:
+            case NamedNode():
+                return Counter(self._neighbours(start, forward, path))
+            case al.Inverse(inner):
+                return self.reached(inner, start, not forward)
+            case al.Sequence(first, second):
+                return self._sequence((first, second) if forward else (second, first), start, forward)
+            case al.Alternative(first, second):
+                return Counter(self.reached(first, start, forward)) + Counter(
+                    self.reached(second, start, forward)
+                )
+            case al.NegatedSet(excluded, inverse):
+                others: Counter[Term] = Counter()
+                if excluded or not inverse:
+                    others.update(self._others(start, forward, excluded))
+                if inverse:
+                    others.update(self._others(start, not forward, inverse))
+                return others
+            case al.ZeroOrOne(inner):
+                return dict.fromkeys((start, *self.reached(inner, start, forward)), 1)
+            case al.ZeroOrMore(inner):
+                return dict.fromkeys(self._closure(inner, [start], forward), 1)
+            case al.OneOrMore(inner):
+                ends = self.reached(inner, start, forward)
+                # Our choice: what may be of no steps leads from every term to itself if it is repeated.
+                starts = (start, *ends) if _may_be_of_no_steps(inner) else ends
+                return dict.fromkeys(self._closure(inner, starts, forward), 1)
+
+    def _neighbours(self, node: Term, forward: bool, predicate: NamedNode | None) -> Iterator[Term]:
+        found = self.matching(node, predicate, None) if forward else self.matching(None, predicate, node)
+        return (triple[2] if forward else triple[0] for triple in found)
+
+    def _others(self, node: Term, forward: bool, excluded: tuple[NamedNode, ...]) -> Iterator[Term]:
+        found = self.matching(node, None, None) if forward else self.matching(None, None, node)
+        return (triple[2] if forward else triple[0] for triple in found if triple[1] not in excluded)
+
+    def _sequence(self, steps: tuple[al.Path, al.Path], start: Term, forward: bool) -> Counter[Term]:
+        """A join at a variable (§18.4), which has nodes of the graph only."""
+        ends: Counter[Term] = Counter()
+        for middle, times in self.reached(steps[0], start, forward).items():
+            if middle in self.nodes:
+                for end, more in self.reached(steps[1], middle, forward).items():
+                    ends[end] += times * more
+        return ends
+
+    def _closure(self, step: al.Path, starts: Iterable[Term], forward: bool) -> dict[Term, None]:
+        """ALP of §18.4, without its recursion."""
+        visited: dict[Term, None] = {}
+        waiting = list(starts)
+        while waiting:
+            node = waiting.pop()
+            if node not in visited:
+                visited[node] = None
+                waiting.extend(self.reached(step, node, forward))
+        return visited
+
+    # Basic graph patterns
+
+    def match(self, patterns: Iterable[Part]) -> Bag:
+        """The solutions of a basic graph pattern: one pattern after the other, the most restricted next."""
+        waiting = list(_simple(patterns, count()))
+        variables: tuple[Var, ...] = ()
+        rows: dict[Row, int] = {(): 1}
+        while waiting:
+            part = min(waiting, key=lambda part: self._freedom(part, variables))
+            waiting.remove(part)
+            names = _variables(part)
+            wider = tuple(dict.fromkeys((*variables, *names)))
+            added = [names.index(v) for v in wider[len(variables) :]]
+            found: dict[Row, int] = {}
+            for row, times in rows.items():
+                for values, more in self._extensions(part, dict(zip(variables, row, strict=True))):
+                    new = (*row, *(values[n] for n in added))
+                    found[new] = found.get(new, 0) + times * more
+            variables, rows = wider, found
+        shown = tuple(v for v in variables if not v.name.startswith(".step"))
+        return Bag(variables, rows.items()).projected(shown)
+
+    def _freedom(self, part: Part, bound: tuple[Var, ...]) -> tuple[int, int]:
+        """What is looked at first: patterns with few open places, then those with few triples."""
+        ends = (part.subject, part.object)
+        free = sum(isinstance(term, Var) and term not in bound for term in ends)
+        if not isinstance(part, al.Triple):
+            return free, len(self.triples) + 1
+        if isinstance(part.predicate, Var):
+            return free, len(self.triples)
+        return free, len(self.matching(None, part.predicate, None))
+
+    def _extensions(self, part: Part, known: Mapping[Var, Term | None]) -> Iterator[tuple[Row, int]]:
+        """The values that the variables of a pattern have, beside those that are known."""
+        wanted: tuple[VarOrTerm, ...]
+        if isinstance(part, al.Triple):
+            wanted = (part.subject, part.predicate, part.object)
+            terms = [known.get(term) if isinstance(term, Var) else term for term in wanted]
+            found: Iterable[tuple[Row, int]] = ((triple, 1) for triple in self.matching(*terms))
+        else:
+            wanted = (part.subject, part.object)
+            found = self._ends(part, known)
+        names = _variables(part)
+        for values, times in found:
+            bound: dict[Var, Term | None] = {}
+            if all(
+                bound.setdefault(term, value) == value
+                for term, value in zip(wanted, values, strict=True)
+                if isinstance(term, Var)
+            ):
+                yield tuple(bound[v] for v in names), times
+
+    def _ends(self, part: al.PathPattern, known: Mapping[Var, Term | None]) -> Iterator[tuple[Row, int]]:
+        """The two ends of a path. A term that is written may be any; variables have nodes of the graph."""
+        start, end = part.subject, part.object
+        if not isinstance(start, Var):
+            wanted = known.get(end) if isinstance(end, Var) else end
+            for found, times in self.reached(part.path, start, True).items():
+                if wanted is None or found == wanted:
+                    yield (start, found), times
+        elif not isinstance(end, Var):
+            wanted = known.get(start)
+            for found, times in self.reached(part.path, end, False).items():
+                if wanted is None or found == wanted:
+                    yield (found, end), times
+        else:
+            yield from self._between(part.path, known.get(start), known.get(end))
+
+    def _between(self, path: al.Path, start: Term | None, end: Term | None) -> Iterator[tuple[Row, int]]:
+        if start is None and end is not None:
+            if end in self.nodes:
+                for found, times in self.reached(path, end, False).items():
+                    yield (found, end), times
+            return
+        for node in self.nodes if start is None else self.nodes & {start}:
+            for found, times in self.reached(path, node, True).items():
+                if end is None or found == end:
+                    yield (node, found), times
+
+
+def _simple(patterns: Iterable[Part], numbers: Iterator[int]) -> Iterator[Part]:
+    """§18.2.2.3: a sequence is two patterns that meet in a new variable, an inverse one that is turned."""
+    for part in patterns:
+        if isinstance(part, al.Triple):
+            yield part
+            continue
+        match part.path:
+            case NamedNode() as predicate:
+                yield al.Triple(part.subject, predicate, part.object)
+            case al.Inverse(inner):
+                yield from _simple([al.PathPattern(part.object, inner, part.subject)], numbers)
+            case al.Sequence(first, second):
+                middle = Var(f".step{next(numbers)}")
+                halves = (
+                    al.PathPattern(part.subject, first, middle),
+                    al.PathPattern(middle, second, part.object),
+                )
+                yield from _simple(halves, numbers)
+            case _:
+                yield part
+
+
+def _may_be_of_no_steps(path: al.Path) -> bool:
+    match path:
+        case al.ZeroOrOne() | al.ZeroOrMore():
+            return True
+        case al.OneOrMore(inner) | al.Inverse(inner):
+            return _may_be_of_no_steps(inner)
+        case al.Sequence(first, second):
+            return _may_be_of_no_steps(first) and _may_be_of_no_steps(second)
+        case al.Alternative(first, second):
+            return _may_be_of_no_steps(first) or _may_be_of_no_steps(second)
+    return False
+
+
+def _variables(part: Part) -> tuple[Var, ...]:
+    terms: tuple[VarOrTerm, ...] = (part.subject, part.object)
+    if isinstance(part, al.Triple):
+        terms = (part.subject, part.predicate, part.object)
+    return tuple(dict.fromkeys(term for term in terms if isinstance(term, Var)))

@@ -1,0 +1,161 @@
+"""Substitution (SPARQL 1.1 §18.6): a pattern with the terms of a solution in place of its variables.
+
+Owns what EXISTS means, in particular where the specification does not say it: a variable that the pattern
+itself gives a value (BIND, AS, VALUES) must have the value that it has around, or none; a sub-SELECT has the
+variables that it does not project for itself; BOUND of a variable that has a value is true. What stands for a
+variable is a constant: the two sides of a MINUS do not have it in common.
+Invariant: what does not mention a variable of the solution is given back as the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+from pyoxigraph import Literal, NamedNode
+
+from sparqlive.sparql import algebra as al
+from sparqlive.sparql.algebra import Term, Var
+
+Solution = Mapping[Var, Term]
+Item = TypeVar("Item")
+
+_TRUE = al.Constant(Literal(True))
+_NO_SOLUTION = al.Values((), ())
+
+
+@lru_cache(maxsize=4096)
+def mentioned(item: al.Expression | al.Pattern) -> frozenset[Var]:
+    """The variables that are replaced in an expression or pattern where a solution around it has them."""
+    return frozenset(_mentioned(item))
+
+
+def _mentioned(item: Any) -> Iterator[Var]:
+    if isinstance(item, Var):
+        yield item
+    elif isinstance(item, al.Project):
+        yield from item.variables
+    elif isinstance(item, tuple):
+        for part in item:
+            yield from _mentioned(part)
+    elif is_dataclass(item):
+        for field in fields(item):
+            yield from _mentioned(getattr(item, field.name))
+
+
+def substituted(pattern: al.Pattern, solution: Solution) -> al.Pattern:
+    """The pattern for one solution around it."""
+    if not any(v in solution for v in mentioned(pattern)):
+        return pattern
+
+    def new(inner: al.Pattern) -> al.Pattern:
+        return substituted(inner, solution)
+
+    match pattern:
+        case al.BasicPattern(patterns):
+            return al.BasicPattern(tuple(_part(part, solution) for part in patterns))
+        case al.Join(left, right) | al.Union(left, right) | al.Minus(left, right):
+            return type(pattern)(new(left), new(right))
+        case al.LeftJoin(left, right, condition):
+            return al.LeftJoin(
+                new(left), new(right), None if condition is None else expression(condition, solution)
+            )
+        case al.Filter(condition, inner):
+            return al.Filter(expression(condition, solution), new(inner))
+        case al.Extend(inner, variable, value):
+            return _bound(new(inner), variable, expression(value, solution), solution)
+        case al.Values():
+            return _values(pattern, solution)
+        case al.Graph(name, inner) | al.Service(name, inner, _):
+            graph = _term(name, solution)
+            # A name that is no IRI is that of no graph.
+            return replace(pattern, name=graph, pattern=new(inner)) if _is_name(graph) else _NO_SOLUTION
+        case al.Group():
+            return _group(pattern, solution)
+        case al.OrderBy(inner, keys):
+            return al.OrderBy(new(inner), tuple((expression(key, solution), down) for key, down in keys))
+        case al.Project(inner, variables):
+            seen = {v: term for v, term in solution.items() if v in variables}
+            return al.Project(substituted(inner, seen), tuple(v for v in variables if v not in seen))
+        case al.Distinct(inner) | al.Reduced(inner) | al.Slice(inner):
+            return cast(al.Pattern, replace(pattern, pattern=new(inner)))
+
+
+def expression(item: al.Expression, solution: Solution) -> al.Expression:
+    """The expression for one solution around it."""
+    if not any(v in solution for v in mentioned(item)):
+        return item
+    match item:
+        case Var():
+            return al.Constant(solution[item]) if item in solution else item
+        case al.Call("BOUND", (Var() as variable,)) if variable in solution:
+            return _TRUE
+        case al.Call(name, arguments):
+            return al.Call(name, tuple(expression(argument, solution) for argument in arguments))
+        case al.Exists(pattern):
+            return al.Exists(substituted(pattern, solution))
+        case al.Aggregate(_, argument) if argument is not None:
+            return replace(item, argument=expression(argument, solution))
+    return item
+
+
+def _is_name(term: object) -> bool:
+    return isinstance(term, Var | NamedNode)
+
+
+def _term(term: Any, solution: Solution) -> Any:
+    return solution.get(term, term) if isinstance(term, Var) else term
+
+
+def _part(part: al.Triple | al.PathPattern, solution: Solution) -> al.Triple | al.PathPattern:
+    new = {name: _term(getattr(part, name), solution) for name in ("subject", "object")}
+    if isinstance(part, al.Triple):
+        new["predicate"] = _term(part.predicate, solution)
+    return replace(part, **new)
+
+
+def _agrees(value: al.Expression, term: Term) -> al.Expression:
+    """Whether a value is the term, or an error."""
+    return al.Call("COALESCE", (al.Call("SAMETERM", (value, al.Constant(term))), _TRUE))
+
+
+def _bound(inner: al.Pattern, variable: Var, value: al.Expression, solution: Solution) -> al.Pattern:
+    if variable not in solution:
+        return al.Extend(inner, variable, value)
+    return al.Filter(_agrees(value, solution[variable]), inner)
+
+
+def _values(pattern: al.Values, solution: Solution) -> al.Values:
+    kept = [n for n, v in enumerate(pattern.variables) if v not in solution]
+    rows = [
+        row
+        for row in pattern.rows
+        if all(
+            term is None or v not in solution or solution[v] == term
+            for v, term in zip(pattern.variables, row, strict=True)
+        )
+    ]
+    return al.Values(
+        tuple(pattern.variables[n] for n in kept), tuple(tuple(row[n] for n in kept) for row in rows)
+    )
+
+
+def _group(group: al.Group, solution: Solution) -> al.Group:
+    """A key with a value around is a constant; there is no group over nothing because of it."""
+    inner = substituted(group.pattern, solution)
+    keys = []
+    for variable, key in group.keys:
+        value = expression(key, solution)
+        if variable in solution:
+            if variable != key:
+                inner = al.Filter(_agrees(value, solution[variable]), inner)
+            variable, value = Var(f".key_{variable.name}"), al.Constant(solution[variable])
+        keys.append((variable, value))
+    aggregates = []
+    for variable, aggregate in group.aggregates:
+        new = expression(aggregate, solution)
+        assert isinstance(new, al.Aggregate)
+        aggregates.append((variable, new))
+    return al.Group(inner, tuple(keys), tuple(aggregates))
