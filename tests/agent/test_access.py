@@ -126,7 +126,8 @@ def test_refusals_say_what_is_missing_and_change_nothing(
     reader = bearer("read", name="reader")
     missing = guarded.delete("/views/v")
     assert missing.status_code == 401
-    assert missing.headers["www-authenticate"] == 'Bearer realm="sparqlive"'
+    both = 'Bearer realm="sparqlive", Basic realm="sparqlive", charset="UTF-8"'
+    assert missing.headers["www-authenticate"] == both
     assert "Authorization: Bearer" in missing.json()["detail"]
     wrong = guarded.delete("/views/v", headers={"authorization": "Bearer sparqlive_x"})
     assert 'error="invalid_token"' in wrong.headers["www-authenticate"]

@@ -233,8 +233,6 @@ async def subscribe(agent: Agent, request: Request) -> Response:
     if agent.hub.stopped:
         raise _stopping()
     query = await text_of(agent, request, "application/sparql-query")
-    if agent.hub.temporary_views >= agent.settings.temporary_views:
-        raise Refused(429, "There are too many temporary views.", {"Retry-After": "5"})
     seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
     view = await agent.hub.temporary(query, request.query_params.get("base"), seconds)
     return JSONResponse(_described(view), 201, {"Location": f"/views/{view.name}/changes"})
