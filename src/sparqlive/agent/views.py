@@ -79,7 +79,7 @@ async def snapshot(agent: Agent, request: Request) -> Response:
     syntax, media_type = result_format(request, view.form)
     at = request.query_params.get("at")
     if at is not None and not is_number(at):
-        raise Refused(400, f"at is the number of an epoch, not {at!r}.")
+        raise Refused(400, f"at is the number of an epoch, not {shown(at)}.")
 
     def read() -> tuple[int, str | None]:
         with agent.session.reading():
@@ -109,7 +109,7 @@ async def rows(agent: Agent, request: Request) -> Response:
     view = agent.session.views[request.path_params["name"]]
     limit = request.query_params.get("limit", "500")
     if not is_number(limit) or int(limit) > _MOST_ROWS:
-        raise Refused(400, f"limit is a number of rows up to {_MOST_ROWS:,}, not {limit!r}.")
+        raise Refused(400, f"limit is a number of rows up to {_MOST_ROWS:,}, not {shown(limit)}.")
 
     def read() -> dict[str, Any]:
         with agent.session.reading():
