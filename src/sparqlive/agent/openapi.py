@@ -50,7 +50,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
             "schemas": {"problem": _PROBLEM},
             "responses": {
                 "refused": {
-                    "description": "It was refused, and changed nothing.",
+                    "description": "It was refused; `detail` says why.",
                     "content": {
                         "application/problem+json": {"schema": {"$ref": "#/components/schemas/problem"}}
                     },
