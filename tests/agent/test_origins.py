@@ -332,7 +332,7 @@ def site(text: str) -> Iterator[str]:
     """A page of another origin."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - the library's name
+        def do_GET(self) -> None:
             self.send_response(200)
             self.send_header("content-type", "text/html")
             self.end_headers()

@@ -160,6 +160,17 @@ def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("origin", ["app.example", "https://app.example/path", "https://*.example", ""])
+def test_an_origin_that_is_none_is_a_sentence(tmp_path: Path, origin: str) -> None:
+    command = ["serve", "--store", str(tmp_path / "s"), "--port", "0", "--origin", origin]
+    ended = subprocess.run(
+        [sys.executable, "-m", "sparqlive", *command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    assert "is no origin" in " ".join(ended.stderr.split())
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_store_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
     with sparqlive.open(tmp_path / "s"):
         ended = subprocess.run(
