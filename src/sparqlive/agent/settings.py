@@ -36,4 +36,4 @@ class Settings:
     allow_private: bool = False
     """Whether sources and LOAD may fetch from addresses that are not public."""
     origins: tuple[str, ...] = ()
-    """Web pages of these origins may use the agent (CORS); `*`: those of all."""
+    """Web pages of these origins may use the agent (CORS)."""
