@@ -20,7 +20,14 @@ class InvalidChange(Error):
 
 
 class UnknownView(Error, KeyError):
-    """A view name that the session does not know. Lists the ones it does."""
+    """A view name that the session does not know. Lists the ones it does.
+
+    `name` is that name, where it is known.
+    """
+
+    def __init__(self, sentence: str = "", name: str | None = None) -> None:
+        super().__init__(sentence)
+        self.name = name
 
     def __str__(self) -> str:  # KeyError would quote the sentence
         return str(self.args[0]) if self.args else ""

@@ -39,7 +39,7 @@ class Views(Mapping[str, View]):
             return self.by_name[name]
         except KeyError:
             known = ", ".join(sorted(self.by_name)) or "none"
-            raise UnknownView(f"There is no view named {name!r}. Registered views: {known}.") from None
+            raise UnknownView(f"There is no view named {name!r}. Registered views: {known}.", name) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self.by_name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import stat
@@ -126,7 +127,8 @@ def test_refusals_say_what_is_missing_and_change_nothing(
     reader = bearer("read", name="reader")
     missing = guarded.delete("/views/v")
     assert missing.status_code == 401
-    assert missing.headers["www-authenticate"] == 'Bearer realm="sparqlive"'
+    both = 'Bearer realm="sparqlive", Basic realm="sparqlive", charset="UTF-8"'
+    assert missing.headers["www-authenticate"] == both
     assert "Authorization: Bearer" in missing.json()["detail"]
     wrong = guarded.delete("/views/v", headers={"authorization": "Bearer sparqlive_x"})
     assert 'error="invalid_token"' in wrong.headers["www-authenticate"]
@@ -182,6 +184,79 @@ def test_queries_take_the_right_to_read_and_updates_to_write(
     assert session.epoch == 1
     assert guarded.get("/sparql", params={"query": QUERY}, headers=writer).status_code == 403
     assert guarded.get("/views/v", headers=one).json()["results"]["bindings"] != []
+
+
+# A token as a password
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    return {"authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
+
+
+def test_a_token_is_a_password_too(guarded: httpx.Client, tokens: Tokens) -> None:
+    _, secret = tokens.create(["read"])
+    for shown in (basic("ann", secret), basic("", secret), basic(secret, ""), basic("zoë", secret)):
+        assert guarded.get("/views", headers=shown).status_code == 200
+        assert guarded.delete("/views/v", headers=shown).status_code == 403
+    lower = basic("ann", secret)["authorization"].replace("Basic", "basic")
+    assert guarded.get("/views", headers={"authorization": lower}).status_code == 200
+    with httpx.Client(base_url=guarded.base_url, auth=("ann", secret), timeout=20) as client:
+        assert client.get("/views").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "Basic",
+        "Basic ",
+        "Basic !!",
+        "Basic /w==",
+        "Basic YQ==",
+        "Basic Og==",
+        "Basic " + "A" * 60_000,
+        "Digest x",
+    ],
+)
+def test_passwords_that_are_none(guarded: httpx.Client, tokens: Tokens, shown: str) -> None:
+    tokens.create(["read"])
+    refused = guarded.get("/views", headers={"authorization": shown.strip()})
+    assert refused.status_code == 401
+    assert "Bearer" in refused.headers["www-authenticate"]
+    assert "Basic" in refused.headers["www-authenticate"]
+
+
+def test_browsers_are_not_offered_a_password(guarded: httpx.Client, tokens: Tokens) -> None:
+    """They would ask for one by themselves, in place of the page, and send it for every other page."""
+    tokens.create(["read"])
+    for browser in ({"sec-fetch-mode": "cors"}, {"user-agent": "Mozilla/5.0 (X11; Linux x86_64)"}):
+        refused = guarded.get("/views", headers=browser)
+        assert refused.status_code == 401
+        assert refused.headers["www-authenticate"] == 'Bearer realm="sparqlive"'
+
+
+def test_names_of_views_are_not_told_to_who_may_not_see_them(
+    guarded: httpx.Client, bearer: Bearer, session: sparqlive.Session
+) -> None:
+    session.view("secret-plans", QUERY)
+    graph = "<view:none>"
+    one, writer = bearer("read:view=gone", "read:view=other"), bearer("write")
+    update = {"content-type": "application/sparql-update"}
+    where = f"INSERT {{ ?s ?p ?o }} WHERE {{ GRAPH {graph} {{ ?s ?p ?o }} }}"
+    answers = [
+        *(guarded.get(f"/views/gone{path}", headers=one) for path in ("", "/rows", "/explain", "/plan")),
+        *(guarded.get(f"/views/gone{path}", headers=one) for path in ("/statistics", "/changes")),
+        guarded.post("/views/gone/refresh", headers=writer),
+        guarded.post("/sparql", content=where, headers={**update, **writer}),
+    ]
+    for answer in answers:
+        assert answer.status_code == 404
+        assert "secret-plans" not in answer.text
+    for path in ("/views", "/metrics", "/epochs", "/sparql", "/views/secret-plans"):
+        assert guarded.get(path, headers=one).status_code == 403
+        assert "secret-plans" not in guarded.get(path.replace("secret-plans", "x"), headers=one).text
+    hidden = guarded.get("/views/secret-plans", headers=one).json()
+    absent = guarded.get("/views/absent-plans", headers=one).json()
+    assert hidden["detail"].replace("secret", "absent") == absent["detail"]
 
 
 # Web pages

@@ -12,8 +12,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -161,6 +162,17 @@ def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("origin", ["app.example", "https://app.example/path", "https://*.example", ""])
+def test_an_origin_that_is_none_is_a_sentence(tmp_path: Path, origin: str) -> None:
+    command = ["serve", "--store", str(tmp_path / "s"), "--port", "0", "--origin", origin]
+    ended = subprocess.run(
+        [sys.executable, "-m", "sparqlive", *command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    assert "is no origin" in " ".join(ended.stderr.split())
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_store_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
     with sparqlive.open(tmp_path / "s"):
         ended = subprocess.run(
@@ -258,6 +270,86 @@ def test_while_the_store_is_opened_the_agent_lives_and_is_not_ready_and_the_rest
         server.should_exit = True
         thread.join(20)
     assert not thread.is_alive()
+
+
+class Slow(sparqlive.Session):
+    """A session whose changes take until they are let go on, and are then made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def view(self, *arguments: Any, **options: Any) -> Any:
+        with self._waited():
+            return super().view(*arguments, **options)
+
+    def update(self, *arguments: Any, **options: Any) -> Any:
+        with self._waited():
+            return super().update(*arguments, **options)
+
+    def replace(self, *arguments: Any, **options: Any) -> Any:
+        with self._waited():
+            return super().replace(*arguments, **options)
+
+    def close(self) -> None:
+        """What it had is looked at when the agent has closed it."""
+        with self.reading():
+            self.had = list(self.views), self.epoch
+        super().close()
+
+    @contextmanager
+    def _waited(self) -> Iterator[None]:
+        with self.reading():
+            self.begun.set()
+            assert self.go_on.wait(60)
+            yield
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("method", "path", "body", "media_type"),
+    [
+        ("PUT", "/views/v", "SELECT * { ?s ?p ?o }", "application/sparql-query"),
+        ("POST", "/sparql", "INSERT DATA { <x:a> <x:b> 1 }", "application/sparql-update"),
+        ("PUT", "/graphs?default", "<x:a> <x:b> 1 .", "text/turtle"),
+    ],
+)
+def test_what_is_committed_while_the_agent_stops_is_not_told_as_failed(
+    method: str, path: str, body: str, media_type: str, late: bool
+) -> None:
+    """It is done before the agent gives it up, and told as done; or later, and then not told as undone."""
+    session = Slow()
+    settings = Settings(stop_seconds=2 if late else 100)
+    bound = Listening(port=0).bound()
+    door = Door(lambda _: session, settings)
+    server = Server(configured(door, settings, Listening()), door)
+    server._door.settings = Settings(stop_seconds=120)  # closing the store is waited for
+    thread = threading.Thread(target=server.run, args=([bound],))
+    thread.start()
+    answers: list[httpx.Response] = []
+
+    def ask() -> None:
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        headers = {"content-type": media_type}
+        answers.append(httpx.request(method, address + path, content=body, headers=headers, timeout=60))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert session.begun.wait(60)
+    server.should_exit = True
+    if late:
+        asking.join(60)  # it is given up, and goes on
+    session.go_on.set()
+    asking.join(60)
+    thread.join(60)
+    assert not thread.is_alive()
+    [answer] = answers
+    assert session.had in ((["v"], 0), ([], 1)), "it was committed"
+    if late:
+        assert answer.status_code == 503
+        assert "not known" in answer.json()["detail"]
+    else:
+        assert answer.status_code in (200, 201)
 
 
 def test_a_view_of_an_agent_is_watched(session: sparqlive.Session, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -534,3 +535,41 @@ def test_changes_of_many_views_reach_their_readers_only(
         session.apply(insert=triple(4, 1))
         session.apply(insert=triple(3, 1))
         assert (third.next().id, fourth.next().id) == ("3", "2")
+
+
+def test_the_limit_of_temporary_views_holds_when_many_come_at_once(session: sparqlive.Session) -> None:
+    agent = Agent(session, Settings(temporary_views=5))
+    with serving(agent) as address, ThreadPoolExecutor(30) as threads:
+        headers = {"content-type": "application/sparql-query"}
+        asking = [
+            threads.submit(
+                httpx.post,
+                f"{address}/subscriptions",
+                content=f"SELECT ?s {{ ?s <http://x/p{n}> ?o }}",
+                headers=headers,
+                timeout=60,
+            )
+            for n in range(30)
+        ]
+        statuses = Counter(one.result().status_code for one in asking)
+        assert statuses == {201: 5, 429: 25}
+        assert len(session.views) == 5
+
+
+def test_temporary_views_that_fail_are_dropped_and_do_not_count(session: sparqlive.Session) -> None:
+    agent = Agent(session, Settings(temporary_views=1, temporary_seconds=0.2))
+    headers = {"content-type": "application/sparql-query"}
+    with serving(agent) as address, httpx.Client(base_url=address, timeout=60, headers=headers) as client:
+        for number in range(3):
+            query = f"SELECT ?s {{ ?s <http://x/p{number}> ?o }}"
+            deadline = time.monotonic() + 60
+            while (made := client.post("/subscriptions", content=query)).status_code == 429:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            view = session.views[made.json()["name"]]
+            channel = agent.hub.channel(view)
+            agent.hub._hand_on(channel, "failed")  # as the session does for a view whose evaluation fails
+        deadline = time.monotonic() + 60
+        while session.views:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -2,13 +2,15 @@
 
 Owns the rights of requests and the limits of tokens. Where a store has no tokens, whoever is on this machine
 may do everything, but no web page may: a request must name this machine as its host (a page of another name
-that was made to lead here does not), and a page's own origin must be allowed. Where it has tokens, each
-request that takes a right needs one.
+that was made to lead here does not). Where it has tokens, each request that takes a right needs one. Pages of
+other origins (`origins.py`) are refused in both cases.
 Invariant: a request that is refused here has reached no handler.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import logging
 import math
 import time
@@ -23,6 +25,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import Request
 
+from sparqlive.agent import origins
 from sparqlive.agent.audit import Audit
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.tokens import Limits, Token, Tokens
@@ -64,12 +67,12 @@ class Access:
     """The checks of one agent. `local`: only this machine reaches it."""
 
     def __init__(
-        self, directory: Path | None = None, local: bool = True, origins: tuple[str, ...] = ()
+        self, directory: Path | None = None, local: bool = True, allowed: tuple[str, ...] = ()
     ) -> None:
         self.audit = Audit(directory)
         self._tokens = None if directory is None else Tokens(directory)
         self._local = local
-        self._origins = frozenset(origins)
+        self._origins = origins.Origins(allowed)
         self._buckets: dict[str, tuple[float, float]] = {}
         self._subscriptions: Counter[str] = Counter()
         self._owners = self._read_owners()
@@ -79,7 +82,7 @@ class Access:
 
     def admit(self, request: Request, right: Right) -> None:
         """Refuses a request that may not be; of others, `caller_of` tells whose they are."""
-        self._check_origin(request)
+        self._check_origin(request, right)
         request.state.caller = caller = self._caller(request, right)
         if caller is not None:
             self._count(caller)
@@ -126,17 +129,17 @@ class Access:
             return Caller(None)
         if right == "open":
             return None
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
-            sentence = "This takes a token: send it as Authorization: Bearer …"
-            raise Refused(401, sentence, {"WWW-Authenticate": _REALM})
+        secret = _secret(request)
+        if secret is None:
+            sentence = "This takes a token: send it as Authorization: Bearer …, or as a password (Basic)."
+            raise Refused(401, sentence, {"WWW-Authenticate": _challenge(request)})
         try:
-            token = None if self._tokens is None else self._tokens.known(secret.strip())
+            token = None if self._tokens is None else self._tokens.known(secret)
         except StoreFailed as error:
             _log.error("%s", error)
             raise Refused(503, "The agent cannot read its tokens: its log says why.") from error
         if token is None:
-            headers = {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'}
+            headers = {"WWW-Authenticate": _challenge(request, ', error="invalid_token"')}
             raise Refused(401, "The agent does not know this token; it may have been revoked.", headers)
         return Caller(token)
 
@@ -150,15 +153,13 @@ class Access:
                 f"sparqlive token create.",
             )
 
-    def _check_origin(self, request: Request) -> None:
+    def _check_origin(self, request: Request, right: Right) -> None:
         """Pages of other origins may use the agent only where it was said that they may."""
-        origin = request.headers.get("origin")
-        if origin is None or origin in self._origins:
-            return
-        if _split(origin).netloc.lower() != request.headers.get("host", "").lower():
-            raise Refused(
-                403, f"Pages of {origin} may not use this agent; serve --origin {origin} allows it."
-            )
+        headers = request.headers
+        reason = self._origins.refusal(headers, request.method, right == "open", _is_basic(request))
+        if reason is not None:
+            origins.refused(headers.get("origin") or headers.get("referer") or "not told", reason)
+            raise Refused(403, reason)
 
     # Limits
 
@@ -233,7 +234,37 @@ class Access:
             more["view"] = view
             if status == 201:
                 self._owners[view] = who
-        self.audit.note(who, f"{request.method} {request.url.path}", str(status), **more)
+        try:
+            self.audit.note(who, f"{request.method} {request.url.path}", str(status), **more)
+        except OSError:  # what was asked for is done: it is not told as if it had failed
+            _log.exception("the audit log cannot be written")
+
+
+def _is_basic(request: Request) -> bool:
+    return request.headers.get("authorization", "")[:6].lower() == "basic "
+
+
+def _secret(request: Request) -> str | None:
+    """The token that a request shows: as it is, or as a password, or as a name without one (RFC 7617)."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return given.strip()
+    if scheme.lower() != "basic":
+        return None
+    try:
+        name, _, password = base64.b64decode(given.strip()).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return ""
+    return password or name
+
+
+def _challenge(request: Request, error: str = "") -> str:
+    """How to show a token. Browsers are not offered Basic: they would ask for a password by themselves, and
+    add it to the requests of every page from then on."""
+    is_browser = (
+        "sec-fetch-mode" in request.headers or "mozilla/" in request.headers.get("user-agent", "").lower()
+    )
+    return _REALM + error + ("" if is_browser else ', Basic realm="sparqlive", charset="UTF-8"')
 
 
 def _split(address: str) -> SplitResult:

@@ -17,6 +17,7 @@ from sparqlive.agent.epoch_log import EpochLog
 from sparqlive.agent.hub import Hub
 from sparqlive.agent.metrics import Metrics
 from sparqlive.agent.settings import Settings
+from sparqlive.errors import Closed
 from sparqlive.session import Session
 
 P = ParamSpec("P")
@@ -34,7 +35,7 @@ class Agent:
     ) -> None:
         self.session = session
         self.settings = settings or Settings()
-        self.access = access or Access(origins=self.settings.origins)
+        self.access = access or Access(allowed=self.settings.origins)
         self.stopping = asyncio.Event()
         """Set when the server begins to stop: streams send a last event and end."""
         self.computing: dict[object, float] = {}
@@ -43,17 +44,22 @@ class Agent:
         self.log = EpochLog()
         session.observe(self.log.hear)
         self.hub = Hub(self)
+        self._stopped = False
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")
         self._long = ThreadPoolExecutor(_LONG_THREADS, thread_name_prefix="agent-query")
 
     async def run(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Calls what waits for the session's lock, beside the event loop."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, partial(work, *args, **options))
+        return await self._run(self._threads, partial(work, *args, **options))
 
     async def run_long(self, work: Callable[[], T]) -> T:
         """Calls what may take as long as a query may: in threads of its own, so that others need not wait."""
-        return await asyncio.get_running_loop().run_in_executor(self._long, work)
+        return await self._run(self._long, work)
+
+    async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        if self._stopped:
+            raise Closed("The agent has stopped.")
+        return await asyncio.get_running_loop().run_in_executor(threads, work)
 
     def require(self, request: Request, right: Right) -> None:
         """Refuses whoever lacks a right that a request takes and its operation left open."""
@@ -75,6 +81,7 @@ class Agent:
 
     async def stop(self) -> None:
         """Nothing is asked any more; the session stays open."""
+        self._stopped = True
         self.hub.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._long.shutdown(wait=False, cancel_futures=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -9,7 +10,6 @@ from contextlib import asynccontextmanager
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -19,6 +19,7 @@ from sparqlive.agent.agent import Agent
 from sparqlive.agent.logs import Requests
 from sparqlive.agent.openapi import document
 from sparqlive.agent.operations import Operation
+from sparqlive.agent.origins import CrossOrigin, checked_origin
 from sparqlive.agent.problems import answer, problem
 from sparqlive.errors import Error
 
@@ -40,6 +41,11 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/openapi.json", openapi, "open", "This description."),
 )
 _DOCUMENT = document(OPERATIONS)
+EXPOSED = (
+    *("Accept-Encoding", "ETag", "Location", "Retry-After", "WWW-Authenticate", "X-Request-Id"),
+    *("Sparqlive-Epoch", "Sparqlive-Lineage", "Sparqlive-View"),
+)
+"""The headers that pages of other origins may read, beside those that browsers always show."""
 
 _log = logging.getLogger("sparqlive.agent")
 
@@ -68,7 +74,7 @@ def make_app(agent: Agent) -> Starlette:
     routes = [_route(agent, path, operations) for path, operations in by_path.items()]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Requests, agent=agent), *_cross_origin(agent.settings.origins)],
+        middleware=[Middleware(Requests, agent=agent), _cross_origin(agent.settings.origins)],
         lifespan=lifespan,
         exception_handlers={404: unknown, 405: unknown},
     )
@@ -76,19 +82,17 @@ def make_app(agent: Agent) -> Starlette:
     return app
 
 
-def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
-    """What browsers are told of pages that may use the agent; without any, nothing."""
-    if not origins:
-        return []
-    return [
-        Middleware(
-            CORSMiddleware,
-            allow_origins=origins,
-            allow_methods=["GET", "PUT", "POST", "DELETE"],
-            allow_headers=["Accept", "Authorization", "Content-Type", "If-None-Match", "Last-Event-ID"],
-            expose_headers=["ETag", "Location", "Retry-After", "Sparqlive-Epoch", "Sparqlive-Lineage"],
-        )
-    ]
+def _cross_origin(origins: tuple[str, ...]) -> Middleware:
+    """What browsers are told of pages that may use the agent; with no word of credentials, so that none of
+    them gets what a browser remembers."""
+    return Middleware(
+        CrossOrigin,
+        allow_origins=[checked_origin(origin) for origin in origins],
+        allow_methods=["GET", "HEAD", "PUT", "POST", "DELETE"],
+        allow_headers=["*"],
+        allow_private_network=True,
+        expose_headers=EXPOSED,
+    )
 
 
 def _route(agent: Agent, path: str, operations: Mapping[str, Operation]) -> Route:
@@ -111,6 +115,18 @@ async def _answered(agent: Agent, operation: Operation, request: Request) -> Res
         return problem(error)
     except RecursionError:
         return answer(400, "What was asked for is nested too deeply.")
+    except asyncio.CancelledError:
+        if not agent.stopping.is_set():
+            raise
+        # The work goes on in its thread until the store is closed: how it ends is not known here.
+        return answer(503, f"The agent is stopping.{_outcome(request)}", {"Connection": "close"})
     except Exception:
         _log.exception("%s %s failed", request.method, request.url.path)
-        return answer(500, "The agent failed at this; its log says more. Nothing was changed.")
+        return answer(500, f"The agent failed at this; its log says more.{_outcome(request)}")
+
+
+def _outcome(request: Request) -> str:
+    """What is said of a request whose end is not known."""
+    if request.method in ("GET", "HEAD"):
+        return ""
+    return " Whether it changed anything is not known: look before you send it again."

@@ -20,8 +20,11 @@ from sparqlive.views import Delta, TermRow, View
 Format: TypeAlias = Literal["json", "patch"]
 Ending: TypeAlias = Literal["dropped", "replaced", "failed", "stopping", "behind", "revoked"]
 
-RETRY = b"retry: 1000\n\n"
-"""Browsers come back after a second."""
+RETRY = b"retry: 1000\n"
+"""Browsers come back after a second: a line of the first event, since some readers take no block without
+data."""
+# No line ends here, but for some readers: escaped, they mean the same in JSON and in N-Quads.
+_LINE_ENDS = [(end, f"\\u{ord(end):04X}") for end in "\x85\u2028\u2029"]
 # Whoever subscribes again after these is told everything anew.
 _FORGET: tuple[Ending, ...] = ("dropped", "replaced", "failed")
 
@@ -67,6 +70,9 @@ def _quads(weights: Mapping[TermRow, int], sign: int) -> tuple[Quad, ...]:
 
 def _event(kind: str, data: str, identity: int | str | None = None) -> bytes:
     # A term's line ends are escaped in both formats, so that a line of data is a line of the event.
+    if not data.isascii():
+        for end, escaped in _LINE_ENDS:
+            data = data.replace(end, escaped)
     lines = "".join(f"data: {line}\n" for line in data.removesuffix("\n").split("\n"))
     identified = "" if identity is None else f"id: {identity}\n"
     return f"event: {kind}\n{identified}{lines}\n".encode()

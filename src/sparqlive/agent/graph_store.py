@@ -8,8 +8,6 @@ nothing.
 
 from __future__ import annotations
 
-from email.parser import BytesParser
-from email.policy import HTTP
 from itertools import chain, islice
 from uuid import uuid4
 
@@ -18,12 +16,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sparqlive.agent.agent import Agent
-from sparqlive.agent.bodies import body_of, type_of
-from sparqlive.agent.negotiation import GRAPH_TYPES, chosen
+from sparqlive.agent.bodies import body_of, shown_type, type_of
+from sparqlive.agent.multipart import FORM, files_of
+from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, chosen
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.protocol import changed, iri_of
-from sparqlive.sources.document import SYNTAXES, read_body
+from sparqlive.sources.document import SYNTAXES, Room, read_body
 from sparqlive.sources.network import Response as Document
 from sparqlive.sparql.deadline import within
 from sparqlive.sparql.results import write_graph
@@ -33,7 +32,6 @@ Graph = NamedNode | DefaultGraph
 
 # Quads of one graph are triples: the syntaxes that name graphs would not say more.
 _TYPES = {syntax: name for syntax, name in GRAPH_TYPES.items() if syntax not in ("nquads", "trig")}
-_FORM = "multipart/form-data"
 
 
 async def get(agent: Agent, request: Request) -> Response:
@@ -120,34 +118,24 @@ async def _document(agent: Agent, request: Request, graph: Graph) -> list[Quad]:
     url = graph.value if isinstance(graph, NamedNode) else str(request.url.replace(query=""))
     body = await body_of(agent, request)
     header = request.headers.get("content-type", "")
-    if type_of(request) == _FORM and request.method == "POST":
-        parts = await agent.run(_parts, header, body)
+    if type_of(request) == FORM and request.method == "POST":
+        parts = await agent.run(files_of, header, body)
     else:
         parts = [(header, body)]
     quads: list[Quad] = []
+    room = Room.of(agent.settings.body_bytes)  # of all parts together
     for media_type, content in parts:
         document = Document(url, 200, {"content-type": _rdf_type(media_type)}, content)
-        quads += await read_body(document, agent.settings.body_bytes)
+        quads += await read_body(document, room)
     if any(not isinstance(quad.graph_name, DefaultGraph) for quad in quads):
         raise Refused(400, "The document has named graphs, and is to be one graph: send triples.")
     return quads
 
 
-def _parts(header: str, body: bytes) -> list[tuple[str, bytes]]:
-    """The files of a form, each with its Content-Type."""
-    head = b"Content-Type: " + header.encode("latin-1") + b"\r\n\r\n"
-    whole = BytesParser(policy=HTTP).parsebytes(head + body)
-    if not whole.is_multipart() or whole.defects:
-        raise Refused(400, f"The body is not well-formed {_FORM}: look at its boundary.")
-    parts = [(part.get("content-type", ""), part.get_payload(decode=True)) for part in whole.iter_parts()]
-    return [(media_type, content if isinstance(content, bytes) else b"") for media_type, content in parts]
-
-
 def _rdf_type(header: str) -> str:
     media_type = header.partition(";")[0].strip().lower()
     if media_type not in SYNTAXES:
-        shown = media_type or "without Content-Type"
-        raise Refused(415, f"A graph is sent as {', '.join(SYNTAXES)}, not {shown}.")
+        raise Refused(415, f"A graph is sent as {', '.join(SYNTAXES)}, not {shown_type(media_type)}.")
     return header
 
 
@@ -171,14 +159,13 @@ _WHICH = (
 )
 _BELOW = (Parameter("path", "The graph is named by the whole address.", place="path", required=True),)
 _GIVEN = tuple(name.partition(";")[0] for name in _TYPES.values())
-_FORMAT = Parameter("format", "The format, instead of Accept.", one_of=tuple(_TYPES))
 
 
 def _operations(path: str, which: tuple[Parameter, ...]) -> tuple[Operation, ...]:
     done: dict[int, tuple[str, ...]] = {200: ("application/json",), 201: ("application/json",)}
     taken = tuple(SYNTAXES)
     return (
-        Operation("GET", path, get, "read", "A graph.", (*which, _FORMAT), gives={200: _GIVEN}),
+        Operation("GET", path, get, "read", "A graph.", (*which, FORMAT), gives={200: _GIVEN}),
         Operation("PUT", path, put, "write", "Replaces a graph by a document.", which, taken, done),
         Operation(
             "POST",
@@ -187,7 +174,7 @@ def _operations(path: str, which: tuple[Parameter, ...]) -> tuple[Operation, ...
             "write",
             "Adds a document to a graph, or to a new one if none is named.",
             which,
-            (*taken, _FORM),
+            (*taken, FORM),
             done,
         ),
         Operation("DELETE", path, delete, "write", "Deletes a graph.", which),

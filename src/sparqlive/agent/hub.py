@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from sparqlive.agent.channel import Channel
 from sparqlive.agent.events import Ending
+from sparqlive.agent.problems import Refused
 from sparqlive.errors import Error
 from sparqlive.views import Delta, Epoch, View
 
@@ -37,6 +38,8 @@ class Hub:
         """Whatever changed a view up to this epoch is in the inbox, or out of it again."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._coming: set[str] = set()
+        """Temporary views that are being made."""
 
     @property
     def readers(self) -> dict[str, int]:
@@ -145,23 +148,32 @@ class Hub:
                 channel.tell()
                 if not channel.readers:
                     await self._expire(channel)
+            await self._drop_failed()
 
     # Temporary views
 
     @property
     def temporary_views(self) -> int:
-        return sum(name.startswith(TEMPORARY) for name in self._channels)
+        """Those that there are, and those that are being made."""
+        there = {name for name in self._agent.session.views if name.startswith(TEMPORARY)}
+        return len(there | self._coming)
 
     async def temporary(self, query: str, base: str | None, seconds: float) -> View:
         """A view for a query, which goes away when nobody has read it for a while."""
+        if self.temporary_views >= self._agent.settings.temporary_views:
+            raise Refused(429, "There are too many temporary views.", {"Retry-After": "5"})
         session, rows = self._agent.session, self._agent.settings.query_rows
-        # A view is computed without a limit of time: so a query that takes too long is found out before.
-        await self._agent.run(session.query, query, base=base, timeout_seconds=seconds, row_limit=rows)
         name = TEMPORARY + secrets.token_urlsafe(12)
-        with self._agent.computes():
-            view = await self._agent.run(session.view, name, query, base=base)
-        self.channel(view)
-        return view
+        self._coming.add(name)
+        try:
+            # A view is computed without a limit of time: so a query that takes too long is found out before.
+            await self._agent.run(session.query, query, base=base, timeout_seconds=seconds, row_limit=rows)
+            with self._agent.computes():
+                view = await self._agent.run(session.view, name, query, base=base)
+            self.channel(view)
+            return view
+        finally:
+            self._coming.discard(name)
 
     async def _expire(self, channel: Channel) -> None:
         unread = time.monotonic() - channel.unread_since
@@ -169,3 +181,11 @@ class Hub:
         if name.startswith(TEMPORARY) and unread > self._agent.settings.temporary_seconds:
             with suppress(Error):  # another view reads it: later, then
                 await self._agent.run(self._agent.session.drop, name)
+
+    async def _drop_failed(self) -> None:
+        """Temporary views without a channel are those that have failed: nobody can read them any more."""
+        known = self._channels.keys() | self._coming
+        for name in [name for name in self._agent.session.views if name.startswith(TEMPORARY)]:
+            if name not in known:
+                with suppress(Error):
+                    await self._agent.run(self._agent.session.drop, name)

@@ -30,6 +30,7 @@ _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 _GUARDS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
 }
 _STREAM = "text/event-stream"
 # Asked every few seconds; there is a line only when something is wrong.

@@ -50,7 +50,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
             "schemas": {"problem": _PROBLEM},
             "responses": {
                 "refused": {
-                    "description": "It was refused, and changed nothing.",
+                    "description": "It was refused; `detail` says why.",
                     "content": {
                         "application/problem+json": {"schema": {"$ref": "#/components/schemas/problem"}}
                     },
@@ -61,7 +61,12 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
                     "type": "http",
                     "scheme": "bearer",
                     "description": "`sparqlive token create`; none is needed where there are none.",
-                }
+                },
+                "password": {
+                    "type": "http",
+                    "scheme": "basic",
+                    "description": "The same token as a password, with any name.",
+                },
             },
         },
     }
@@ -80,7 +85,7 @@ def _described(operation: Operation) -> dict[str, Any]:
         "summary": operation.about,
         "parameters": [_parameter(parameter) for parameter in operation.parameters],
         "responses": {"503": _REFUSED, **responses, "4XX": _REFUSED},
-        "security": [] if operation.right == "open" else [{"token": []}],
+        "security": [] if operation.right == "open" else [{"token": []}, {"password": []}],
         "x-right": operation.right,
     }
     if operation.takes:

@@ -5,6 +5,7 @@ The table says it once: routes, rights and the description at /openapi.json are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -14,6 +15,9 @@ from starlette.responses import Response
 
 from sparqlive.agent.access import Right
 from sparqlive.agent.agent import Agent
+from sparqlive.numbers import seconds
+
+_SECONDS = re.compile(r"[0-9]{1,20}(\.[0-9]{0,20})?([eE][+-]?[0-9]{1,3})?")
 
 Handler: TypeAlias = Callable[[Agent, Request], Awaitable[Response]]
 
@@ -54,3 +58,8 @@ class Operation:
 def is_number(text: str) -> bool:
     """Whether a parameter gives a number of epochs or rows: digits, no more than any store will count."""
     return text.isascii() and text.isdecimal() and len(text) < 19
+
+
+def seconds_of(name: str, text: str) -> float:
+    """A number of seconds that a parameter gives."""
+    return seconds(name, float(text) if _SECONDS.fullmatch(text) else text)

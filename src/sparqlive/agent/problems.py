@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
@@ -40,10 +41,17 @@ class Refused(Error):  # noqa: N818 - what was asked for is refused
 def problem(error: Error) -> Response:
     if isinstance(error, Refused):
         return answer(error.status, str(error), error.headers)
+    if isinstance(error, errors.UnknownView) and error.name is not None:
+        # Without the names of those that there are, which whoever asks may not be allowed to see.
+        return answer(404, f"There is no view named {error.name!r}. GET /views lists the views.")
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
     return answer(status, str(error))
 
 
 def answer(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
-    body = {"title": HTTPStatus(status).phrase, "status": status, "detail": sentence}
-    return JSONResponse(body, status, headers, media_type="application/problem+json")
+    return JSONResponse(described(status, sentence), status, headers, media_type="application/problem+json")
+
+
+def described(status: int, sentence: str) -> dict[str, Any]:
+    """A problem as its members."""
+    return {"title": HTTPStatus(status).phrase, "status": status, "detail": sentence}

@@ -10,20 +10,20 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from email.message import Message
 from typing import Literal
-from urllib.parse import parse_qsl
 
 from pyoxigraph import NamedNode
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sparqlive.agent.agent import Agent
-from sparqlive.agent.bodies import body_of, decoded, type_of
+from sparqlive.agent.bodies import body_of, decoded, shown_type, type_of
 from sparqlive.agent.description import describe
-from sparqlive.agent.negotiation import GRAPH_TYPES, RESULT_TYPES, chosen, result_format
-from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, PARAMETERS, RESULT_TYPES, result_format
+from sparqlive.agent.operations import Operation, Parameter, seconds_of
 from sparqlive.agent.problems import Refused
+from sparqlive.agent.url_encoded import pairs_of
+from sparqlive.sources.headers import type_and_parameters
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
 from sparqlive.views import Answer, Epoch
@@ -31,7 +31,6 @@ from sparqlive.views import Answer, Epoch
 _FORM = "application/x-www-form-urlencoded"
 _QUERY = "application/sparql-query"
 _UPDATE = "application/sparql-update"
-_MOST_PARAMETERS = 10_000
 _GRAPHS = {
     "query": ("default-graph-uri", "named-graph-uri"),
     "update": ("using-graph-uri", "using-named-graph-uri"),
@@ -81,7 +80,7 @@ def _a(kind: str) -> str:
 
 async def get(agent: Agent, request: Request) -> Response:
     """A query; without one, what the service is."""
-    parameters = _pairs(request.url.query)
+    parameters = pairs_of(request.scope["query_string"])
     names = {name for name, _ in parameters}
     if "update" in names:
         raise Refused(400, "An update is sent by POST: GET changes nothing.")
@@ -93,21 +92,21 @@ async def get(agent: Agent, request: Request) -> Response:
 async def post(agent: Agent, request: Request) -> Response:
     media_type = type_of(request)
     _check_charset(request)
-    beside = _pairs(request.url.query)
+    beside = pairs_of(request.scope["query_string"])
     if media_type in (_QUERY, _UPDATE):
         kind: Literal["query", "update"] = "query" if media_type == _QUERY else "update"
         if any(name in ("query", "update") for name, _ in beside):
             raise Refused(400, f"The body is {_a(kind)}, and the address has another one.")
         asked = Asked(kind, decoded(await body_of(agent, request)), beside)
     elif media_type == _FORM:
-        parameters = [*beside, *await agent.run(_pairs, decoded(await body_of(agent, request)))]
+        parameters = [*beside, *await agent.run(pairs_of, await body_of(agent, request), len(beside))]
         kinds = {name for name, _ in parameters} & {"query", "update"}
         if len(kinds) > 1:
             raise Refused(400, "A request is a query or an update, not both.")
         kind = "update" if "update" in kinds else "query"
         asked = Asked(kind, _only(kind, parameters), parameters)
     else:
-        shown = media_type or "without Content-Type"
+        shown = shown_type(media_type)
         raise Refused(415, f"The body must be {_QUERY}, {_UPDATE} or {_FORM}, not {shown}.")
     if asked.kind == "query":
         agent.require(request, "read")
@@ -119,14 +118,15 @@ async def post(agent: Agent, request: Request) -> Response:
 def _seconds(agent: Agent, request: Request, asked: Asked) -> float:
     """How long it may take: whoever asks can only lower what they are allowed."""
     allowed = agent.access.query_seconds(request, agent.settings.query_seconds)
-    return min(allowed, _timeout(asked.one("timeout")))
+    given = asked.one("timeout")
+    return allowed if given is None else min(allowed, seconds_of("timeout", given))
 
 
 async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
     """The result of a query: of the view that it is, or evaluated for this once."""
     seconds = _seconds(agent, request, asked)
-    dataset, format_name = asked.dataset(), asked.one("format")
-    chosen(request, {**RESULT_TYPES, **GRAPH_TYPES}, format_name)  # refused at once, if no form would do
+    dataset = asked.dataset()
+    formats = [value for name in PARAMETERS for value in asked.all(name)]
 
     def evaluate() -> tuple[Answer, str, str]:
         end = time.monotonic() + seconds
@@ -138,7 +138,7 @@ async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
             dataset=dataset,
             from_views=True,
         )
-        syntax, media_type = result_format(request, answer.form, format_name)
+        syntax, media_type = result_format(request, answer.form, formats)
         return answer, within(end - time.monotonic(), lambda: answer.serialize(syntax)), media_type
 
     answer, content, media_type = await agent.run_long(evaluate)
@@ -177,19 +177,6 @@ def base_of(request: Request) -> str:
     return str(request.url.replace(query="", fragment=""))
 
 
-def _pairs(text: str) -> list[tuple[str, str]]:
-    try:
-        return parse_qsl(
-            text,
-            keep_blank_values=True,
-            strict_parsing=bool(text),
-            errors="strict",
-            max_num_fields=_MOST_PARAMETERS,
-        )
-    except ValueError as error:
-        raise Refused(400, f"The parameters cannot be read: {error}.") from None
-
-
 def _only(name: str, parameters: Sequence[tuple[str, str]]) -> str:
     found = [value for given, value in parameters if given == name]
     if len(found) != 1:
@@ -198,23 +185,10 @@ def _only(name: str, parameters: Sequence[tuple[str, str]]) -> str:
 
 
 def _check_charset(request: Request) -> None:
-    message = Message()
-    message["content-type"] = request.headers.get("content-type", "")
-    charset = message.get_param("charset")
-    if isinstance(charset, str) and charset.lower() not in ("utf-8", "utf8", "us-ascii"):
-        raise Refused(400, f"The body must be UTF-8, not {charset}.")
-
-
-def _timeout(given: str | None) -> float:
-    if given is None:
-        return float("inf")
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = -1.0
-    if not seconds > 0:
-        raise Refused(400, f"timeout is a number of seconds above zero, not {given!r}.")
-    return seconds
+    _, parameters = type_and_parameters(request.headers.get("content-type", ""))
+    charset = parameters.get("charset", "utf-8")
+    if charset.lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise Refused(400, f"The body must be UTF-8, not {charset[:40]}.")
 
 
 _ABOUT_QUERY = (
@@ -223,7 +197,7 @@ _ABOUT_QUERY = (
     ),
     Parameter("named-graph-uri", "A named graph of the query, in place of FROM NAMED; may be repeated."),
     Parameter("timeout", "Seconds after which the query is stopped, if the agent allows as much.", "number"),
-    Parameter("format", "The format, instead of Accept.", one_of=(*RESULT_TYPES, *GRAPH_TYPES)),
+    FORMAT,
 )
 _RESULTS = tuple(name.partition(";")[0] for name in (*RESULT_TYPES.values(), *GRAPH_TYPES.values()))
 

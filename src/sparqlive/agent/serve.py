@@ -16,27 +16,25 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sparqlive.agent.access import Access, is_this_machine
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import make_app
 from sparqlive.agent.health import Opening, health
+from sparqlive.agent.origins import ANY
 from sparqlive.agent.problems import answer
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
+from sparqlive.agent.wire import protocol
 from sparqlive.errors import Error
 from sparqlive.numbers import MOST_PORT, whole
 from sparqlive.session import Session
 
 _log = logging.getLogger("sparqlive.agent")
-
-_SILENT_MILLISECONDS = 60_000
-_LINGER_SECONDS = 1.0
 
 OpenStore = Callable[[Opening], Session]
 
@@ -90,6 +88,8 @@ def serve(
             f"with sparqlive token create."
         )
     door = Door(open_store, settings, Access(store, local, settings.origins))
+    if ANY in settings.origins and not Tokens(store).wanted:
+        _log.warning("every page that is open in a browser on this machine may read and change the store")
     if not local and listening.certificate is None:
         _log.warning(
             "others reach the agent without TLS: tokens can be read on the way, unless a proxy speaks it"
@@ -117,7 +117,7 @@ def configured(
     """The web server's settings."""
     config = uvicorn.Config(
         app,
-        http=_protocol(settings.header_seconds),
+        http=protocol(settings.header_seconds),
         ws="none",
         lifespan=lifespan,
         log_config=None,
@@ -134,37 +134,6 @@ def configured(
         return config
     except OSError as error:
         raise Error(f"The certificate or its key cannot be used: {error}.") from error
-
-
-def _protocol(header_seconds: float) -> type[H11Protocol]:
-    """HTTP/1.1 whose clients have so many seconds for the head of a request."""
-
-    class Protocol(H11Protocol):
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            # A peer that takes nothing, or is gone without a word, is not waited for longer than this.
-            if sys.platform == "linux":
-                connection = transport.get_extra_info("socket")
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MILLISECONDS)
-            self._head_due = self.loop.call_later(header_seconds, self._give_up)
-
-        def _give_up(self) -> None:
-            """Nothing was asked in time: the connection is closed, whatever piece of a head there is."""
-            if self.cycle is None or self.cycle.response_complete:
-                self.transport.close()
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._head_due.cancel()
-            # A body that nobody reads is thrown away for a moment, so that its sender can see the answer.
-            patience = _LINGER_SECONDS if self.cycle.more_body else header_seconds + self.timeout_keep_alive
-            self._head_due = self.loop.call_later(patience, self._give_up)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._head_due.cancel()
-            super().connection_lost(exc)
-
-    return Protocol
 
 
 class Door:

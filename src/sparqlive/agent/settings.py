@@ -41,7 +41,7 @@ class Settings:
     allow_private: bool = False
     """Whether sources and LOAD may fetch from addresses that are not public."""
     origins: tuple[str, ...] = ()
-    """Web pages of these origins may use the agent (CORS)."""
+    """Web pages of these origins may use the agent (CORS); `*`: those of all."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -21,8 +21,10 @@ from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.errors import Error
 from sparqlive.feeds import Source
+from sparqlive.numbers import MOST, shown
 
 _JSON = "application/json"
+_MOST_BYTES = 1 << 20  # of a description: it is read while others wait
 _ON_THE_WEB = ("http://", "https://")
 _MEMBERS = {"kind": str, "address": str, "name": str, "options": dict}
 # Texts under other names may be secrets: they are not shown.
@@ -49,7 +51,7 @@ async def list_sources(agent: Agent, request: Request) -> Response:
 
 
 async def add(agent: Agent, request: Request) -> Response:
-    asked = _asked(await text_of(agent, request, _JSON))
+    asked = _asked(await text_of(agent, request, _JSON, _MOST_BYTES))
     kind, address, options = asked["kind"], asked["address"], asked.get("options", {})
     _check_allowed(agent.settings.allow_private, address, options)
     name = asked.get("name") or address
@@ -63,7 +65,7 @@ async def add(agent: Agent, request: Request) -> Response:
 
 def _asked(text: str) -> dict[str, Any]:
     try:
-        given = json.loads(text)
+        given = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_number)
     except (ValueError, RecursionError) as error:
         raise Refused(400, f"The body is not JSON: {error}.") from None
     if not isinstance(given, dict) or not {"kind", "address"} <= given.keys() <= _MEMBERS.keys():
@@ -73,6 +75,14 @@ def _asked(text: str) -> dict[str, Any]:
             is_text = _MEMBERS[member] is str
             raise Refused(400, f"The member {member} must be {'a text' if is_text else 'an object'}.")
     return given
+
+
+def _number(text: str) -> float:
+    """A number of JSON, unless it is more than any option can mean."""
+    number = float(text)
+    if not abs(number) <= MOST:
+        raise Refused(400, f"The body has a number that is too large, or none: {shown(text)}.")
+    return int(text) if text.lstrip("-").isdecimal() else number
 
 
 def _check_allowed(allow_private: bool, address: str, options: Mapping[str, Any]) -> None:

@@ -27,6 +27,7 @@ from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.settings import Settings
 from sparqlive.errors import Closed, UnknownView, ViewFailed
+from sparqlive.numbers import shown
 from sparqlive.views import GRAPH_FORMS, View
 
 LINEAGE = "Sparqlive-Lineage"
@@ -85,7 +86,7 @@ def _asked(request: Request, form: str, lineage: str) -> _Asked:
         raise Refused(400, f"snapshot is true or false, not {snapshot!r}.")
     since = options.get("since")
     if since is not None and not is_number(since):
-        raise Refused(400, f"since is the number of an epoch, not {since!r}.")
+        raise Refused(400, f"since is the number of an epoch, not {shown(since)}.")
     # Where both are given, the header is the younger one: browsers add it when they come back.
     last = request.headers.get("last-event-id", "")
     since = last if is_number(last) else since
@@ -233,8 +234,6 @@ async def subscribe(agent: Agent, request: Request) -> Response:
     if agent.hub.stopped:
         raise _stopping()
     query = await text_of(agent, request, "application/sparql-query")
-    if agent.hub.temporary_views >= agent.settings.temporary_views:
-        raise Refused(429, "There are too many temporary views.", {"Retry-After": "5"})
     seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
     view = await agent.hub.temporary(query, request.query_params.get("base"), seconds)
     return JSONResponse(_described(view), 201, {"Location": f"/views/{view.name}/changes"})

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import text_of
-from sparqlive.agent.negotiation import GRAPH_TYPES, RESULT_TYPES, result_format
-from sparqlive.agent.operations import Operation, Parameter, is_number
+from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, RESULT_TYPES, result_format
+from sparqlive.agent.operations import Operation, Parameter, is_number, seconds_of
 from sparqlive.agent.problems import Refused
 from sparqlive.deferred import Refresh
+from sparqlive.errors import Error
+from sparqlive.numbers import shown
 from sparqlive.registration import VIEW_NAME, check_view_name
 from sparqlive.sparql.results import json_term
 from sparqlive.views import TermRow, View
@@ -44,28 +46,27 @@ async def register(agent: Agent, request: Request) -> Response:
     query = await text_of(agent, request, "application/sparql-query")
     options = request.query_params
     known = name in agent.session.views
+    refresh = _refresh(options.get("refresh", "immediate"))
+
+    def make() -> dict[str, Any]:
+        replace = options.get("replace") == "true"
+        view = agent.session.view(name, query, base=options.get("base"), replace=replace, refresh=refresh)
+        try:
+            return described(view)
+        except Error:  # it is registered, whatever became of it since
+            return {"name": name}
+
     with agent.access.registering(request, name, agent.session.views), agent.computes():
-        view = await agent.run(
-            agent.session.view,
-            name,
-            query,
-            base=options.get("base"),
-            replace=options.get("replace") == "true",
-            refresh=_refresh(options.get("refresh", "immediate")),
-        )
-    body = await agent.run(described, view)
+        body = await agent.run(make)
     return JSONResponse(body, 200 if known else 201, {"Location": f"/views/{name}"})
 
 
 def _refresh(given: str) -> Refresh:
     if given in ("immediate", "manual"):
-        return given  # type: ignore[return-value]
-    try:
-        return float(given)
-    except ValueError:
-        raise Refused(
-            400, f'refresh is "immediate", "manual" or a number of seconds, not {given!r}.'
-        ) from None
+        return cast("Refresh", given)
+    if not given[:1].isdecimal():
+        raise Refused(400, f'refresh is "immediate", "manual" or a number of seconds, not {shown(given)}.')
+    return seconds_of("refresh", given)
 
 
 async def snapshot(agent: Agent, request: Request) -> Response:
@@ -74,7 +75,7 @@ async def snapshot(agent: Agent, request: Request) -> Response:
     syntax, media_type = result_format(request, view.form)
     at = request.query_params.get("at")
     if at is not None and not is_number(at):
-        raise Refused(400, f"at is the number of an epoch, not {at!r}.")
+        raise Refused(400, f"at is the number of an epoch, not {shown(at)}.")
 
     def read() -> tuple[int, str | None]:
         with agent.session.reading():
@@ -104,7 +105,7 @@ async def rows(agent: Agent, request: Request) -> Response:
     view = agent.session.views[request.path_params["name"]]
     limit = request.query_params.get("limit", "500")
     if not is_number(limit) or int(limit) > _MOST_ROWS:
-        raise Refused(400, f"limit is a number of rows up to {_MOST_ROWS:,}, not {limit!r}.")
+        raise Refused(400, f"limit is a number of rows up to {_MOST_ROWS:,}, not {shown(limit)}.")
 
     def read() -> dict[str, Any]:
         with agent.session.reading():
@@ -176,7 +177,7 @@ OPERATIONS = (
         (
             *_NAMED,
             Parameter("at", "An earlier epoch, as far back as deltas are kept.", "integer"),
-            Parameter("format", "The format, instead of Accept.", one_of=(*RESULT_TYPES, *GRAPH_TYPES)),
+            FORMAT,
         ),
         gives={200: _RESULTS, 304: ()},
     ),

@@ -13,7 +13,7 @@ import codecs
 import json
 import re
 from collections.abc import Mapping
-from email.message import Message
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import PurePosixPath
 from typing import Any
@@ -26,6 +26,7 @@ from sparqlive.errors import SyntaxError as RdfSyntaxError
 from sparqlive.rdf.guard import check_json, parse_guarded
 from sparqlive.rdf.read import check_quad
 from sparqlive.sources.contexts import bundled
+from sparqlive.sources.headers import type_and_parameters
 from sparqlive.sources.network import Network, Response
 
 ACCEPT = (
@@ -75,33 +76,45 @@ class NotRdf(Error):  # noqa: N818 - read as the answer's state
     """What came is no RDF, and never was meant to be."""
 
 
+@dataclass
+class Room:
+    """What documents that are read together may still come to: quads, and characters of their terms."""
+
+    quads: int
+    characters: int
+
+    @classmethod
+    def of(cls, max_bytes: int) -> Room:
+        """What as many bytes may come to; prefixes are written out."""
+        return cls(MOST_QUADS, _MOST_EXPANSION * max_bytes)
+
+
 async def read_document(response: Response, network: Network) -> list[Quad]:
     """The quads of an answer; relative IRIs are meant from where it came from, blank nodes are its own."""
-    return await _read(response, network, network.reach.max_bytes)
+    return await _read(response, network, Room.of(network.reach.max_bytes))
 
 
-async def read_body(response: Response, max_bytes: int) -> list[Quad]:
+async def read_body(response: Response, room: Room) -> list[Quad]:
     """The quads of a document that somebody sent; nothing is fetched for it."""
-    return await _read(response, None, max_bytes)
+    return await _read(response, None, room)
 
 
-async def _read(response: Response, network: Network | None, max_bytes: int) -> list[Quad]:
+async def _read(response: Response, network: Network | None, room: Room) -> list[Quad]:
     syntax, encoding = _syntax(response)
     body = _utf8(response, syntax, encoding)
     if syntax is RdfFormat.JSON_LD:
         await asyncio.to_thread(_check_json, body, response.url)
         if b"@context" in body:
             body = await _with_contexts(body, response.url, network)
-    return await asyncio.to_thread(_parsed, body, syntax, response.url, _MOST_EXPANSION * max_bytes)
+    return await asyncio.to_thread(_parsed, body, syntax, response.url, room)
 
 
 def _syntax(response: Response) -> tuple[RdfFormat, str | None]:
     """The syntax, and the encoding if the answer says which."""
-    message = Message()
-    message["content-type"] = response.headers.get("content-type", "")
-    media_type = message.get_content_type() if message["content-type"] else ""
-    charset = message.get_param("charset")
-    encoding = charset if isinstance(charset, str) else None
+    media_type, parameters = type_and_parameters(response.headers.get("content-type", ""))
+    if media_type and media_type.count("/") != 1:  # as if it were not said (RFC 2045 §5.2)
+        media_type = "text/plain"
+    encoding = parameters.get("charset")
     if media_type in ("text/html", "application/xhtml+xml"):
         raise NotRdf(
             f"{response.url}: is HTML, not RDF, also when asked for RDF. Find the address of its data, which "
@@ -112,7 +125,7 @@ def _syntax(response: Response) -> tuple[RdfFormat, str | None]:
         ending = PurePosixPath(urlsplit(response.url).path).suffix.lstrip(".")
         syntax = RdfFormat.from_extension(ending) or _VAGUE[media_type]
     if syntax is None:
-        shown = media_type or "of no media type"
+        shown = media_type[:100] or "of no media type"
         raise NotRdf(
             f"{response.url}: is {shown}, which is no RDF syntax, and its address does not tell one."
         )
@@ -140,17 +153,17 @@ def _utf8(response: Response, syntax: RdfFormat, encoding: str | None) -> bytes:
     return body[declaration.end() :] if declaration else body
 
 
-def _parsed(body: bytes, syntax: RdfFormat, url: str, most_text: int) -> list[Quad]:
+def _parsed(body: bytes, syntax: RdfFormat, url: str, room: Room) -> list[Quad]:
     quads: list[Quad] = []
-    text = 0
     try:
         for quad in parse_guarded(
             BytesIO(body), syntax, url, deepest=_DEEPEST, doctype=False, rename_blank_nodes=True
         ):
             quads.append(check_quad(quad, None))
             subject, predicate, object_, _ = quad
-            text += len(subject.value) + len(predicate.value) + len(object_.value)
-            if len(quads) > MOST_QUADS or text > most_text:
+            room.quads -= 1
+            room.characters -= len(subject.value) + len(predicate.value) + len(object_.value)
+            if room.quads < 0 or room.characters < 0:
                 raise Error(
                     f"{url}: holds more than {MOST_QUADS:,} quads, or terms that come to more than "
                     f"max_bytes allows."

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from types import TracebackType
 from typing import Any, Protocol, TypeAlias
 
@@ -32,7 +32,9 @@ from sparqlive.sources import host_is_among
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CREDENTIALS = ("authorization", "cookie", "dpop", "proxy-authorization")
 _PIECE_BYTES = 1 << 20
-_WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+ENCODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""What is unpacked, each with zlib's number for its format."""
+_MOST_MEMBERS = 10_000  # of one gzip file: empty ones cost time, and come to no bytes
 # A stream may be silent for long: whether the other side is still there, the operating system asks.
 _KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 if hasattr(socket, "TCP_KEEPIDLE"):
@@ -42,7 +44,40 @@ if hasattr(socket, "TCP_KEEPIDLE"):
         (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
     ]
 _NAT64 = IPv6Network("64:ff9b::/96")
-_EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("2002::/16"), IPv6Network("2001::/32"))
+# The special-purpose registries of IANA, without what lies outside of global unicast anyway: whether one of
+# these is reachable from everywhere is a question of routing, and none is where data is published.
+_SPECIAL_V4 = tuple(
+    map(
+        IPv4Network,
+        [
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.31.196.0/24",
+            "192.52.193.0/24",
+            "192.88.99.0/24",
+            "192.168.0.0/16",
+            "192.175.48.0/24",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/4",
+            "240.0.0.0/4",
+        ],
+    )
+)
+_GLOBAL_V6 = IPv6Network("2000::/3")
+_SPECIAL_V6 = tuple(
+    map(
+        IPv6Network,
+        ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20", "3ffe::/16"],
+    )
+)
 
 Origin: TypeAlias = tuple[str, str, int | None]
 
@@ -204,7 +239,7 @@ class Network:
         return url
 
     async def _decoded(self, answer: httpcore.Response, encoding: str, url: str) -> AsyncIterator[bytes]:
-        inflater = None if encoding in ("", "identity") else _Inflater(encoding, url)
+        inflater = None if encoding in ("", "identity") else Inflater(encoding, url)
         async for piece in answer.aiter_stream():
             for decoded in [piece] if inflater is None else inflater.pieces(piece):
                 self._budget.take("decoded_bytes", len(decoded), url)
@@ -214,21 +249,25 @@ class Network:
             inflater.finish()
 
 
-class _Inflater:
+class Inflater:
     """Decompresses in pieces of a bounded size, however much a byte on the wire stands for."""
 
     def __init__(self, encoding: str, url: str) -> None:
-        if encoding not in _WINDOW_BITS:
+        if encoding not in ENCODINGS:
             raise Error(f"{url}: is encoded as {encoding!r}, though gzip or deflate was asked for.")
         self._encoding = encoding
         self._url = url
-        self._inflater = zlib.decompressobj(_WINDOW_BITS[encoding])
+        self._inflater = zlib.decompressobj(ENCODINGS[encoding])
         self._begun = False
+        self._members = 1
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         while data:
             if self._inflater.eof:  # another member of the same gzip file
-                self._inflater = zlib.decompressobj(_WINDOW_BITS[self._encoding])
+                self._members += 1
+                if self._members > _MOST_MEMBERS:
+                    raise Error(f"{self._url}: has more than {_MOST_MEMBERS:,} members of {self._encoding}.")
+                self._inflater = zlib.decompressobj(ENCODINGS[self._encoding])
             if not self._begun and self._encoding == "deflate" and data[0] & 15 != 8:
                 self._inflater = zlib.decompressobj(-15)  # many servers send deflate without its header
             self._begun = True
@@ -276,7 +315,7 @@ def checked_url(url: str) -> httpx.URL:
         raise Error(
             f"{url!r} is no address on the Web: it does not begin with http:// or https:// and a host."
         )
-    if parsed.port is not None and parsed.port > 65535:
+    if parsed.port is not None and not 0 < parsed.port <= 65535:
         raise Error(f"{url!r} is no address on the Web: there is no port {parsed.port}.")
     if parsed.userinfo:
         raise Error(
@@ -295,9 +334,8 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv6Address):
         if address in _NAT64:
             return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
-        if address.is_site_local or any(address in network for network in _EMBEDDING):
-            return False
-    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+        return address in _GLOBAL_V6 and not any(address in network for network in _SPECIAL_V6)
+    return not any(address in network for network in _SPECIAL_V4)
 
 
 def origin(url: httpx.URL) -> Origin:

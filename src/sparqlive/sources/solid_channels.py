@@ -47,7 +47,7 @@ _LONGEST_SECONDS = 900.0
 # One that ends sooner is not asked for again at once.
 _SHORTEST_SECONDS = 10.0
 _MOST_MESSAGE_BYTES = 1 << 20
-_LINK = re.compile(r'<([^>]*)>((?:\s*;\s*[^\s=;,]+\s*(?:=\s*(?:"[^"]*"|[^\s;,"]*))?)*)')
+_LINK = re.compile(r'<([^<>]*)>((?:\s*;\s*[^\s=;,]+\s*(?:=\s*(?:"[^"]*"|[^\s;,"]*))?)*)')
 _RELATIONS = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
 
 _Begun: TypeAlias = Callable[[], Awaitable[None]]

@@ -1,0 +1,52 @@
+"""Forms with files (multipart/form-data, RFC 7578): cut into their parts, in one pass over the body."""
+
+from __future__ import annotations
+
+import binascii
+
+from sparqlive.agent.problems import Refused
+from sparqlive.sources.headers import type_and_parameters
+
+FORM = "multipart/form-data"
+_MOST_PARTS = 1_000
+_MOST_HEAD_BYTES = 8_192
+
+
+def files_of(header: str, body: bytes) -> list[tuple[str, bytes]]:
+    """The parts of a form, each as its Content-Type and its content; `header` is that of the whole."""
+    boundary = type_and_parameters(header)[1].get("boundary", "").encode("latin-1")
+    if not 0 < len(boundary) <= 200:
+        raise _malformed("its Content-Type gives no boundary")
+    _, *pieces = (b"\r\n" + body).split(b"\r\n--" + boundary, _MOST_PARTS + 2)
+    if not pieces:
+        raise _malformed("its boundary is not in it")
+    if len(pieces) > _MOST_PARTS + 1:
+        raise Refused(400, f"A form has at most {_MOST_PARTS:,} parts: send the files one by one.")
+    *parts, last = pieces
+    if not last.startswith(b"--"):
+        raise _malformed("it ends before its last boundary")
+    return [_file(part) for part in parts]
+
+
+def _malformed(reason: str) -> Refused:
+    return Refused(400, f"The body is not well-formed {FORM}: {reason}.")
+
+
+def _file(part: bytes) -> tuple[str, bytes]:
+    head, end, content = part.partition(b"\r\n\r\n")
+    if not end or head.partition(b"\r\n")[0].strip() or len(head) > _MOST_HEAD_BYTES:
+        raise _malformed("a part has no head, or one that is too long")
+    fields = dict.fromkeys(("content-type", "content-transfer-encoding"), "")
+    for line in head.split(b"\r\n"):
+        name, _, value = line.decode("latin-1").partition(":")
+        if name.lower() in fields:
+            fields[name.lower()] = value.strip()
+    try:
+        match fields["content-transfer-encoding"].lower():
+            case "base64":
+                content = binascii.a2b_base64(content)
+            case "quoted-printable":
+                content = binascii.a2b_qp(content)
+    except binascii.Error as error:
+        raise _malformed(f"a part is not base64, though it says so ({error})") from None
+    return fields["content-type"], content

@@ -1,0 +1,40 @@
+"""Values of HTTP headers that are lists, or have parameters (RFC 9110 §5.6).
+
+Lenient: what is no list, type or parameter is left out, never an error. Invariant: a value is read once from
+left to right, so that a long one costs what it is long, whoever sent it.
+"""
+
+from __future__ import annotations
+
+import re
+
+# A quoted string, which may hold separators; what is neither; a separator.
+_PIECES = {separator: re.compile(rf'"(?:[^"\\]|\\.)*"?|[^"{separator}]+|{separator}') for separator in ",;"}
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def parts_of(value: str, separator: str = ",") -> list[str]:
+    """What stands between separators, outside of quoted strings."""
+    parts: list[str] = []
+    pieces: list[str] = []
+    for piece in _PIECES[separator].findall(value):
+        if piece == separator:
+            parts.append("".join(pieces).strip())
+            pieces = []
+        else:
+            pieces.append(piece)
+    parts.append("".join(pieces).strip())
+    return [part for part in parts if part]
+
+
+def type_and_parameters(value: str) -> tuple[str, dict[str, str]]:
+    """A media type in lower case, and its parameters by name; of parameters of one name, the first."""
+    name, *given = parts_of(value, ";") or [""]
+    parameters: dict[str, str] = {}
+    for parameter in given:
+        key, _, text = parameter.partition("=")
+        text = text.strip()
+        if text.startswith('"'):
+            text = _ESCAPED.sub(r"\1", text[1:].removesuffix('"'))
+        parameters.setdefault(key.strip().lower(), text)
+    return name.lower(), parameters
