@@ -165,7 +165,10 @@ def substitute(found: Matcher, text: str, replacement: str) -> str:
     if found.matches_empty:
         raise ExpressionError("The pattern of REPLACE matches the empty string")  # err:FORX0003
     pieces = (replacement,) if found.literal else _template(replacement, found.groups)
-    return found.replace(text, pieces)
+    replaced = found.replace(text, pieces)
+    if len(replaced) > MAXIMUM_CHARACTERS:
+        raise text_too_long()
+    return replaced
 
 
 def _replaced(text: AnyStr, matches: Iterator[Any], pieces: tuple[Any, ...], most: int) -> AnyStr:
