@@ -39,6 +39,8 @@ KINDS = (
     *("filter", "exists", "optional", "union") * 2,
     *("exists", "minus", "bind", "values", "select", "groups", "group", "graph", "graph-var"),
 )
+MOST_CHARACTERS = 400
+"""Of a query that is kept: larger ones say little more, and take long to compile."""
 
 
 class Maker:
@@ -207,6 +209,8 @@ def compare(seed: int, compared: Compared, views: int = 3) -> None:
         texts = []
         while len(texts) < views:
             text = maker.query()
+            if len(text) > MOST_CHARACTERS:
+                continue
             try:
                 session.view(f"v{len(texts)}", text)
             except (sparqlive.SyntaxError, sparqlive.Unsupported):
