@@ -60,7 +60,8 @@ class Maker:
         if head.startswith("SELECT ?") and pick.random() < 0.3:
             head += f" ({self._condition(1)} AS ?f)"
         if head.startswith("SELECT ?") and pick.random() < 0.2:
-            tail = f"ORDER BY ({self._condition(1)}) {' '.join(names)} LIMIT {pick.randint(1, 4)}"
+            shown = [*names, *re.findall(r"\?f(?=\)$)", head)]  # all columns: the order leaves nothing open
+            tail = f"ORDER BY ({self._condition(1)}) {' '.join(shown)} LIMIT {pick.randint(1, 4)}"
         if pick.random() < 0.1:
             head = f"CONSTRUCT {{ ?a :p ?b . ?c :q {pick.choice(('?d', '[]', '1'))} }}"
             tail = ""
