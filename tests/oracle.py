@@ -15,6 +15,8 @@ Not to be trusted, and how the tests live with it:
 - Negated property sets when both ends are bound already: it counts one where each triple counts (§18.4).
 - `<` and `>` between IRIs, which are errors (§17.3): it answers them.
 - COUNT(DISTINCT *) over a path: it counts the nodes between as if they were variables of the solution.
+- MINUS inside EXISTS: what is substituted counts there as a variable that both sides have. BIND inside EXISTS
+  to a variable that has a value around: it is overwritten.
 - `*` with constant ends over empty data, GROUP_CONCAT of tagged strings, COUNT of errors, sums beyond
   64 bits.
 """

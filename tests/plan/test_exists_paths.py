@@ -24,6 +24,9 @@ AROUND = (
     "?a :p ?b",
     f"?c :p ?a BIND({OUT} AS ?b)",
     "{ ?a :q ?b } UNION { GRAPH :h { ?b :q ?a } }",
+    f"VALUES ?a {{ :n0 UNDEF {OUT} }}",
+    f"VALUES (?a ?b) {{ (:n0 UNDEF) ({OUT} :n1) (UNDEF {OUT}) (UNDEF UNDEF) }}",
+    "?c :p ?b OPTIONAL { GRAPH :g { ?b :q ?a } }",
 )
 PATHS = (":p*", ":p?", "(:p/:q)*", "(:p|^:q)*", ":p?/:q?", "(:p?)+", "^:p*", ":p+")
 BODIES = (

@@ -32,7 +32,7 @@ def names(data: list[ox.Quad], query: str) -> list[str]:
 
 
 @pytest.mark.laws
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(queries(), graphs)
 def test_random_queries_as_pyoxigraph_answers_them(query: RandomQuery, data: list[ox.Quad]) -> None:
     parsed = parse_query(query.text)

@@ -137,15 +137,16 @@ class Graph:
         shown = tuple(v for v in variables if not v.name.startswith(".step"))
         return Bag(variables, rows.items()).projected(shown)
 
-    def _freedom(self, part: Part, bound: tuple[Var, ...]) -> tuple[int, int]:
-        """What is looked at first: patterns with few open places, then those with few triples."""
-        ends = (part.subject, part.object)
-        free = sum(isinstance(term, Var) and term not in bound for term in ends)
+    def _freedom(self, part: Part, bound: tuple[Var, ...]) -> tuple[bool, int, int]:
+        """What is looked at first: patterns that meet what is there, have few open ends, and few triples."""
+        names = _variables(part)
+        apart = bool(bound) and bool(names) and not any(v in bound for v in names)
+        free = sum(isinstance(term, Var) and term not in bound for term in (part.subject, part.object))
         if not isinstance(part, al.Triple):
-            return free, len(self.triples) + 1
-        if isinstance(part.predicate, Var):
-            return free, len(self.triples)
-        return free, len(self.matching(None, part.predicate, None))
+            return apart, free, len(self.triples) + 1
+        written = (part.subject, part.predicate, part.object)
+        terms = [None if isinstance(term, Var) else term for term in written]
+        return apart, free, len(self.matching(*terms))
 
     def _extensions(self, part: Part, known: Mapping[Var, Term | None]) -> Iterator[tuple[Row, int]]:
         """The values that the variables of a pattern have, beside those that are known."""
