@@ -24,12 +24,13 @@ from sparqlive.live.quads import Change, Quads
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
-from sparqlive.store.catalog import Durability, Poller, RunFile
+from sparqlive.store.catalog import Durability
 from sparqlive.store.compaction import QUADS
 from sparqlive.store.compactor import Compactor
+from sparqlive.store.connections import Poller
 from sparqlive.store.locks import Lease
 from sparqlive.store.quad_runs import QuadRuns, segments_of
-from sparqlive.store.runs import found_terms, read_terms
+from sparqlive.store.runs import RunFile, found_terms, read_terms
 from sparqlive.store.store import TERMS, Commit, Sources, Store, TermRuns
 from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Column, Run
@@ -44,6 +45,10 @@ class Retention:
 
     epochs: int
     seconds: float | None
+
+
+# The relations that do not follow from the quads.
+_NOT_COMPUTED = {QUADS, TERMS, "gathered", "source", "sources"}
 
 
 class Persistence:
@@ -208,12 +213,16 @@ class Persistence:
         self._entered()
 
     def damaged(self) -> set[str]:
-        """The relations of which a file is damaged or missing; for quads and terms there is no remedy."""
+        """The relations that are damaged; what does not follow from other data cannot be computed again."""
         found = self.store.damaged()
-        for relation in (QUADS, TERMS):
-            if relation in found:
-                raise found[relation]
+        for relation, error in found.items():
+            if relation.partition("/")[0] in _NOT_COMPUTED:
+                raise error
         return set(found)
+
+    def verify(self) -> None:
+        """Raises unless every file, every term and all history of the store is as it was written."""
+        self.store.verify()
 
     def reads(self, content: Content, relations: Set[str]) -> bool:
         """Whether a content stores one of the relations."""
@@ -292,7 +301,7 @@ class Persistence:
 
     def follow(self, on_change: Callable[[], None]) -> None:
         """From now on, calls whenever the writer has committed something."""
-        self._poller = Poller(self.store.catalog, on_change)
+        self._poller = Poller(self.store.catalog.poll(), on_change)
 
     def advance(self) -> int:
         """Goes on to the store's last epoch, which is what is read from now on; its number."""
@@ -402,7 +411,8 @@ class Persistence:
 
     def _taken(self, made: Ingested, folder: str) -> dict[str, int]:
         """New ids for terms of the files whose id stands for another term of the dictionary."""
-        files = TermRuns(self.store.place, [f"{folder}/{file.path}" for file in made.term_files])
+        unnamed = [RunFile(f"{folder}/{file.path}", TERMS, file.rows, 0, (), b"") for file in made.term_files]
+        files = TermRuns(self.store.place, unnamed)
         taken = {}
         for number, text in self._dictionary.entries():
             other = files(number)
@@ -415,7 +425,7 @@ class Persistence:
         texts: dict[int, str] = {}
         for run in runs:
             if run.relation == TERMS:
-                numbers, terms = read_terms(self.store.place, run.path)
+                numbers, terms = read_terms(self.store.place, run)
                 texts.update(found_terms(numbers, terms, PREFIXES))
         quads = segments_of(self.store.place, (run for run in runs if run.relation == QUADS)) if texts else ()
         for graph, predicate in (segment.key for segment in quads):

@@ -430,10 +430,13 @@ class Session:
     def check(self) -> None:
         """Recomputes every view from scratch, by other code than keeps it, and compares.
 
-        Raises CheckFailed with the view and the rows that differ.
+        Raises CheckFailed with the view and the rows that differ. Of a store, all files, terms and history
+        are looked at first: StoreFailed says what is not as it was written.
         """
         with self.reading():
             self.ensure_open()
+            if self._epochs.persistence is not None:
+                self._epochs.persistence.verify()
             check(self.views, self.epoch, self._epochs.quads, self.dictionary)
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
