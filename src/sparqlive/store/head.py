@@ -38,7 +38,7 @@ def read_head(directory: Path) -> Head | None:
     """What the head says; None where there is none."""
     path = directory / NAME
     try:
-        said = path.read_text(encoding="ascii", errors="replace")
+        said = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
     except OSError as error:
