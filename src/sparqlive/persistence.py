@@ -74,15 +74,19 @@ class Persistence:
         self._retention = retention
         self._quads = quads
         self._dictionary = dictionary
-        self._compactor = Compactor(self.store, lock, self._moved, self._kept_from)
-        self._terms = dictionary.older = self.store.terms()
-        dictionary.load(self.store.catalog.terms())
-        dictionary.exceptions.update(self.store.catalog.exceptions())
+        self._runs: QuadRuns | None = None
+        self._poller: Poller | None = None
+        try:
+            self._compactor = Compactor(self.store, lock, self._moved, self._kept_from)
+            self._terms = dictionary.older = self.store.terms()
+            dictionary.load(self.store.catalog.terms())
+            dictionary.exceptions.update(self.store.catalog.exceptions())
+            self._at = self.epoch
+        except BaseException:
+            self.store.close()
+            raise
         self._known_exceptions = len(dictionary.exceptions)
         dictionary.journal = None if read_only else []
-        self._runs: QuadRuns | None = None
-        self._at = self.epoch
-        self._poller: Poller | None = None
 
     @property
     def epoch(self) -> int:
@@ -149,7 +153,7 @@ class Persistence:
 
     def has(self, content: Content) -> bool:
         """Whether everything that a content stores was saved."""
-        return all(self.store.catalog.base(name) is not None for name, _, _ in content.relations())
+        return all(self.store.catalog.has(name) for name, _, _ in content.relations())
 
     # Writing
 
@@ -226,11 +230,12 @@ class Persistence:
 
     def reads(self, content: Content, relations: Set[str]) -> bool:
         """Whether a content stores one of the relations."""
-        return not relations.isdisjoint(_names(content))
+        return not relations.isdisjoint(_all_names(content))
 
     def save(self, name: str, content: Content, epoch: int, damaged: Set[str] = frozenset()) -> int:
         """Writes a content that was computed anew; its history begins now."""
         with self._contents(content, epoch, damaged) as commit:
+            commit.forgotten = {*commit.forgotten, *(damaged & _all_names(content))}
             self.store.save(name, commit)
         self._entered()
         return epoch
@@ -241,7 +246,7 @@ class Persistence:
         fresh = {
             key: (width, _whole(rows))
             for key, width, rows in content.relations()
-            if key in new or self.store.catalog.base(key) is None
+            if key in new or not self.store.catalog.has(key)
         }
         with self.store.contents(fresh) as (runs, bases):
             terms, exceptions = self._new_terms()
@@ -459,6 +464,12 @@ class Persistence:
 
 def _names(content: Content) -> set[str]:
     return {content.name, *(name for name, _, _ in content.relations())}
+
+
+def _all_names(content: Content) -> set[str]:
+    """What a content stores, and its parts."""
+    parts = content.parts if isinstance(content, Product) else []
+    return _names(content).union(*map(_all_names, parts))
 
 
 def _of_nobody_else(content: Content) -> set[str]:

@@ -1,6 +1,6 @@
 """Whatever is done to the files of a store: it is refused with a sentence, or the answers are right.
 
-SPARQLIVE_DAMAGE is how many times damage is done; a few hundred if it is not set.
+SPARQLIVE_DAMAGE is how many times damage is done; 160 if it is not set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparqlive.store import store as store_module
 from sparqlive.store.seals import TABLES
 from tests.store.test_store import EX, QUERIES, quad, query
 
-TIMES = int(os.environ.get("SPARQLIVE_DAMAGE", "240"))
+TIMES = int(os.environ.get("SPARQLIVE_DAMAGE", "160"))
 GROUP = f"PREFIX : <{EX}> SELECT ?x (COUNT(?y) AS ?n) {{ ?x :p ?y }} GROUP BY ?x"
 TOP = f"PREFIX : <{EX}> SELECT ?x ?y {{ ?x :p ?y }} ORDER BY ?y ?x LIMIT 3"
 LATER = f"PREFIX : <{EX}> SELECT ?x ?y {{ ?x :p ?z . ?z :q ?y }}"
@@ -50,7 +50,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory, small: None) -> list[Path]:
 
     for round_ in range(3):
         document.write_text("".join(f"<{EX}n{n}> <{EX}p> <{EX}n{n + round_}> .\n" for n in range(5)))
-        with sparqlive.open(path, watch=False) as session:
+        with sparqlive.open(path) as session:
             for name in QUERIES:
                 session.view(name, query(name))
             session.view("group", GROUP)
@@ -90,6 +90,10 @@ def everything(path: Path) -> Any:
     with sparqlive.open(path, watch=False) as session:
         session.apply(insert=[quad(random.Random(1000)), quad(random.Random(1001))], batch=("stream", 1000))
         session.apply(insert=[quad(random.Random(1002))], batch=("stream", 3))  # this one it has
+        for view in session.views.values():
+            if view.failure is not None:  # what it stores is damaged: it is marked, and others go on
+                assert "StoreFailed: The " in view.failure or "Damaged" in view.failure
+                raise sparqlive.StoreFailed(view.failure)
         session.check()
         session.compact()
         session.check()
@@ -109,11 +113,14 @@ def expected(stages: list[Path], tmp_path_factory: pytest.TempPathFactory) -> di
 def refused_or_right(path: Path, expected: Any) -> str | None:
     """The sentence, if it was refused; nothing but StoreFailed may be raised."""
     try:
-        assert everything(path) == expected
+        found = everything(path)
     except sparqlive.StoreFailed as error:
-        assert str(path) in str(error), error
-        return str(error)
-    return None
+        said = str(error)
+    else:
+        assert found == expected
+        return None
+    assert str(path) in said
+    return said
 
 
 # Any file
@@ -209,17 +216,23 @@ def test_every_byte_of_a_small_run(
 
 @pytest.mark.usefixtures("small")
 def test_a_run_in_the_place_of_another(stages: list[Path], tmp_path: Path) -> None:
-    """Older runs of the same relation, as long and with as many rows."""
-    for stage in stages[2:]:
-        old = [file for copy in stages for file in files(copy) if file.suffix == ".parquet"]
-        for file in (file for file in files(stage) if file.suffix == ".parquet"):
-            for other in [other for other in old if other.read_bytes() != file.read_bytes()][::7]:
-                path = tmp_path / "store"
-                shutil.copytree(stage, path)
-                shutil.copyfile(other, path / file.relative_to(stage))
-                with pytest.raises(sparqlive.StoreFailed):
-                    everything(path)
-                shutil.rmtree(path)
+    """Older runs of the same relation, and runs of others."""
+    stage, path = stages[-1], tmp_path / "store"
+    with sqlite3.connect(stage / "catalog.sqlite") as database:
+        named = [name for (name,) in database.execute("SELECT path FROM runs ORDER BY path")]
+    database.close()
+    assert len(named) > 5
+    rng = random.Random(3)
+    for name in named:
+        content = (stage / name).read_bytes()
+        runs = [run for copy in stages for run in (copy / "runs").rglob("*.parquet")]
+        same = [run for run in runs if run.name == os.path.basename(name) and run.read_bytes() != content]
+        for other in [*same[:3], *rng.sample([run for run in runs if run.read_bytes() != content], 2)]:
+            shutil.copytree(stage, path)
+            shutil.copyfile(other, path / name)
+            with pytest.raises(sparqlive.StoreFailed, match="missing or damaged"):
+                everything(path)
+            shutil.rmtree(path)
 
 
 @pytest.mark.usefixtures("small")
@@ -240,7 +253,7 @@ def test_older_files_beside_newer_ones(stages: list[Path], expected: dict[Path, 
                     elif (copy / part).exists():
                         shutil.copyfile(copy / part, path / part)
                 said = refused_or_right(path, expected[stage])
-                if 0 in chosen:
+                if 0 in chosen and stage == stages[-1]:  # else the log may have everything that is missing
                     assert said is not None
                     assert "older than it was" in said or "damaged" in said
                 shutil.rmtree(path)
@@ -274,7 +287,7 @@ def test_the_log_of_a_store_that_was_killed(stages: list[Path], tmp_path: Path, 
     else:
         shutil.copyfile(stages[-4] / "catalog.sqlite-wal", log)
     for read_only in (False, True, False):
-        with pytest.raises(sparqlive.StoreFailed, match="catalog.sqlite-wal|damaged"):
+        with pytest.raises(sparqlive.StoreFailed, match=r"catalog\.sqlite-wal|damaged"):
             sparqlive.open(path, read_only=read_only, watch=False)
     log.write_bytes(content)  # it was kept somewhere
     with sparqlive.open(path, watch=False) as session:
@@ -297,7 +310,7 @@ def test_going_on_with_an_older_catalog_is_a_decision(stages: list[Path], tmp_pa
 # Rows of the catalog
 
 OTHER = {
-    int: lambda value: value + 1,
+    int: lambda value: value + 1000,
     float: lambda value: value / 2,
     str: lambda value: value[:-1] + chr(ord(value[-1]) ^ 1) if value else "x",
     bytes: lambda value: bytes([value[0] ^ 1]) + value[1:] if value else b"12345678",
@@ -307,11 +320,15 @@ OTHER = {
 
 def places() -> list[tuple[str, str | None]]:
     """Each column of each table, and (None) each table's rows."""
-    found: list[tuple[str, str | None]] = []
+    found: list[tuple[str, str | None]] = [
+        ("terms", "id"),
+        ("terms", "text"),
+        ("terms", None),
+    ]
     for name, table in TABLES.items():
-        blob = () if table.blob is None else (table.blob,)
-        seal = () if table.seal != "seal" else ("seal",)
-        found += [(name, column) for column in (*table.columns, *seal, *blob, None)]
+        if name != "terms":
+            blob = () if table.blob is None else (table.blob,)
+            found += [(name, column) for column in (*table.header, *blob, None)]
     return [*found, ("totals", "rows"), ("totals", "total"), ("totals", None)]
 
 
@@ -337,7 +354,7 @@ def test_a_row_that_is_other_or_missing(
         pytest.skip(f"there is nothing in {table}")
     assert kind is None or len(keys) == 1
     where = " AND ".join(f"{key} = ?" for key in keys)
-    for row in rng.sample(rows, min(4, len(rows))):
+    for row in rng.sample(rows, min(2, len(rows))):
         path = shutil.copytree(stages[-1], tmp_path / "store")
 
         def change(database: sqlite3.Connection, row: Any = row) -> None:

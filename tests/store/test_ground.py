@@ -150,7 +150,7 @@ def test_the_log_of_a_catalog_that_is_missing(made: Path) -> None:
     for path in made.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     (made / "catalog.sqlite-wal").write_bytes(b"frames")
-    with pytest.raises(sparqlive.StoreFailed, match="its log catalog.sqlite-wal is there"):
+    with pytest.raises(sparqlive.StoreFailed, match=r"its log catalog\.sqlite-wal is there"):
         sparqlive.open(made)
 
 

@@ -343,7 +343,7 @@ class Catalog:
 
     def begin(self, name: str, width: int) -> None:
         """A relation that was empty before its first delta."""
-        if not self._sealed.value("SELECT count(*) FROM relations WHERE name = ?", (name,)):
+        if not self.has(name):
             self._sealed.add("relations", (name, -1, width))
 
     def base(self, name: str) -> Base | None:
@@ -354,6 +354,10 @@ class Catalog:
         return Base(
             epoch, width, None if blob is None else np.frombuffer(blob, np.int64).reshape(-1, width + 1)
         )
+
+    def has(self, name: str) -> bool:
+        """Whether there is a relation; its content is not looked at."""
+        return bool(self._sealed.value("SELECT count(*) FROM relations WHERE name = ?", (name,)))
 
     def bases(self) -> dict[str, int]:
         """The epoch under the deltas of each relation."""

@@ -10,7 +10,7 @@ out whose seal does not fit; the total of a table is compared before its rows ar
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from sparqlive.errors import StoreFailed
 Row = tuple[Any, ...]
 
 _HALF = 0xFFFFFFFF
+_STEP = 40503
 _SIGNED = 0x7FFFFFFFFFFFFFFF
 _ROOT = ""
 _OF_THE_MACHINE = {
@@ -40,77 +41,85 @@ _OF_THE_MACHINE = {
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a table; the first `keys` are its key, the seal comes after them, then a blob if any."""
+    """The columns of a table with their types; the first `keys` are its key.
 
-    definition: str
-    columns: tuple[str, ...]
-    keys: int
+    A blob comes last, behind its digest, so that everything before it can be looked at without reading it.
+    `number` is a key that is counted with the seals: rows that are looked for by it cannot be moved.
+    """
+
+    columns: Mapping[str, str]
+    keys: int = 1
     blob: str | None = None
+    number: str | None = None
     seal: str = "seal"
 
+    @property
+    def header(self) -> tuple[str, ...]:
+        """What the seal is of, and the seal."""
+        return (*self.columns, *(() if self.blob is None else ("digest",)), "seal")
 
+    @property
+    def value(self) -> str:
+        """What a row adds to the total of its table."""
+        moved = f" + {self.number} * {_STEP}" if self.number is not None else ""
+        return f"(({self.seal}{moved}) & {_HALF})"
+
+    @property
+    def definition(self) -> str:
+        columns = [f"{name} {kind}" for name, kind in self.columns.items()]
+        if self.blob is not None:
+            columns += ["digest INTEGER NOT NULL", "seal INTEGER NOT NULL", f"{self.blob} BLOB"]
+        else:
+            columns += ["seal INTEGER NOT NULL"]
+        return f"{', '.join(columns)}, PRIMARY KEY ({', '.join([*self.columns][: self.keys])})"
+
+
+_TEXT, _NUMBER = "TEXT NOT NULL", "INTEGER NOT NULL"
 TABLES = {
-    "meta": Table("key TEXT PRIMARY KEY, value TEXT NOT NULL, seal INTEGER NOT NULL", ("key", "value"), 1),
+    "meta": Table({"key": _TEXT, "value": _TEXT}),
     "epochs": Table(
-        "number INTEGER PRIMARY KEY, time REAL NOT NULL, inserted INTEGER NOT NULL, "
-        "deleted INTEGER NOT NULL, strategy TEXT NOT NULL, note TEXT NOT NULL, seal INTEGER NOT NULL",
-        ("number", "time", "inserted", "deleted", "strategy", "note"),
-        1,
+        {
+            "number": "INTEGER",
+            "time": "REAL NOT NULL",
+            "inserted": _NUMBER,
+            "deleted": _NUMBER,
+            "strategy": _TEXT,
+            "note": _TEXT,
+        },
+        number="number",
     ),
-    "changes": Table(
-        "epoch INTEGER PRIMARY KEY, seal INTEGER NOT NULL, quads BLOB NOT NULL", ("epoch",), 1, "quads"
-    ),
-    "terms": Table(
-        "number INTEGER PRIMARY KEY, id INTEGER NOT NULL, text TEXT NOT NULL", ("id", "text"), 0, seal="id"
-    ),
-    "exceptions": Table(
-        "text TEXT PRIMARY KEY, id INTEGER NOT NULL, seal INTEGER NOT NULL", ("text", "id"), 1
-    ),
-    "relations": Table(
-        "name TEXT PRIMARY KEY, epoch INTEGER NOT NULL, width INTEGER NOT NULL, seal INTEGER NOT NULL, "
-        "rows BLOB",
-        ("name", "epoch", "width"),
-        1,
-        "rows",
-    ),
+    "changes": Table({"epoch": "INTEGER"}, blob="quads", number="epoch"),
+    "terms": Table({"id": _NUMBER, "text": _TEXT}, keys=0, seal="id"),
+    "exceptions": Table({"text": _TEXT, "id": _NUMBER}),
+    "relations": Table({"name": _TEXT, "epoch": _NUMBER, "width": _NUMBER}, blob="rows"),
     "runs": Table(
-        "path TEXT PRIMARY KEY, relation TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL, "
-        "first TEXT NOT NULL, seal INTEGER NOT NULL, digests BLOB NOT NULL",
-        ("path", "relation", "rows", "bytes", "first"),
-        1,
-        "digests",
+        {"path": _TEXT, "relation": _TEXT, "rows": _NUMBER, "bytes": _NUMBER, "first": _TEXT}, blob="digests"
     ),
-    "replaced": Table(
-        "path TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seal INTEGER NOT NULL", ("path", "epoch"), 1
-    ),
+    "replaced": Table({"path": _TEXT, "epoch": _NUMBER}),
     "views": Table(
-        "name TEXT PRIMARY KEY, text TEXT NOT NULL, base TEXT, since INTEGER NOT NULL, "
-        "refresh TEXT NOT NULL, position INTEGER NOT NULL, seal INTEGER NOT NULL",
-        ("name", "text", "base", "since", "refresh", "position"),
-        1,
+        {
+            "name": _TEXT,
+            "text": _TEXT,
+            "base": "TEXT",
+            "since": _NUMBER,
+            "refresh": _TEXT,
+            "position": _NUMBER,
+        }
     ),
     "deltas": Table(
-        "relation TEXT NOT NULL, epoch INTEGER NOT NULL, width INTEGER NOT NULL, seal INTEGER NOT NULL, "
-        "rows BLOB NOT NULL, PRIMARY KEY (relation, epoch)",
-        ("relation", "epoch", "width"),
-        2,
-        "rows",
+        {"relation": _TEXT, "epoch": _NUMBER, "width": _NUMBER}, keys=2, blob="rows", number="epoch"
     ),
-    "batches": Table(
-        "source TEXT NOT NULL, batch INTEGER NOT NULL, epoch INTEGER NOT NULL, seal INTEGER NOT NULL, "
-        "PRIMARY KEY (source, batch)",
-        ("source", "batch", "epoch"),
-        2,
-    ),
+    "batches": Table({"source": _TEXT, "batch": _NUMBER, "epoch": _NUMBER}, keys=2, number="batch"),
 }
-_WITH_ROWID = ("epochs", "changes", "terms")
+# Small tables that are looked into by name: all their rows are compared before one is missed.
+_BY_NAME = ("meta", "exceptions", "relations", "runs", "replaced", "views")
+_WITH_ROWID = ("epochs", "changes")
 
 
 def _inserts(verb: str) -> dict[str, str]:
     made = {}
     for name, table in TABLES.items():
-        blob = () if table.blob is None else (table.blob,)
-        titles = (*table.columns, "seal", *blob)
+        titles = (*table.header, *(() if table.blob is None else (table.blob,)))
         made[name] = f"{verb} INTO {name} ({', '.join(titles)}) VALUES ({', '.join('?' * len(titles))})"
     return made
 
@@ -118,10 +127,13 @@ def _inserts(verb: str) -> dict[str, str]:
 _INSERT, _REPLACE = _inserts("INSERT"), _inserts("REPLACE")
 
 
-def seal_of(table: str, row: Row, blob: bytes | None = None) -> int:
+def seal_of(table: str, row: Row) -> int:
     """A hash of a row, with the table that it is in."""
-    seed = xxh3_64_intdigest(repr((table, row, blob is None)).encode("utf-8", "surrogatepass"))
-    return (xxh3_64_intdigest(blob, seed) if blob else seed) & _SIGNED
+    return xxh3_64_intdigest(repr((table, row)).encode("utf-8", "surrogatepass")) & _SIGNED
+
+
+def _digest_of(blob: bytes | None) -> int:
+    return -1 if blob is None else xxh3_64_intdigest(blob) & _SIGNED
 
 
 class Damaged(StoreFailed):
@@ -150,8 +162,12 @@ class Sealed:
     def create(self) -> None:
         """Makes the tables."""
         for name, table in TABLES.items():
-            rowid = "" if name in _WITH_ROWID else " WITHOUT ROWID"
-            self.database.execute(f"CREATE TABLE {name} ({table.definition}){rowid}")
+            if name != "terms":
+                rowid = "" if name in _WITH_ROWID else " WITHOUT ROWID"
+                self.database.execute(f"CREATE TABLE {name} ({table.definition}){rowid}")
+        self.database.execute(
+            "CREATE TABLE terms (number INTEGER PRIMARY KEY, id INTEGER NOT NULL, text TEXT NOT NULL)"
+        )
         self.database.execute(
             "CREATE TABLE totals (name TEXT PRIMARY KEY, rows INTEGER NOT NULL, total INTEGER NOT NULL) "
             "WITHOUT ROWID"
@@ -161,16 +177,18 @@ class Sealed:
 
     def add(self, table: str, row: Row, blob: bytes | None = None) -> None:
         """A row that is new, or takes the place of the one with its key."""
-        seal = seal_of(table, row, blob)
-        values = (*row, seal) if TABLES[table].blob is None else (*row, seal, blob)
+        about = TABLES[table]
+        sealed = row if about.blob is None else (*row, _digest_of(blob))
+        seal = seal_of(table, sealed)
+        values = (*sealed, seal) if about.blob is None else (*sealed, seal, blob)
         try:
             self.database.execute(_INSERT[table], values)
         except sqlite3.IntegrityError:
-            keys = TABLES[table].keys
-            where = " AND ".join(f"{title} = ?" for title in TABLES[table].columns[:keys])
-            self._count(table, row, where, row[:keys], -1)
+            where = " AND ".join(f"{title} = ?" for title in [*about.columns][: about.keys])
+            self._uncount(table, where, row[: about.keys])
             self.database.execute(_REPLACE[table], values)
-        self._change(_group(table, row), 1, seal & _HALF)
+        number = 0 if about.number is None else row[about.keys - 1]
+        self._change(_group(table, row), 1, (seal + number * _STEP) & _HALF)
 
     def add_terms(self, terms: Sequence[tuple[int, str]]) -> None:
         self.database.executemany("INSERT INTO terms (id, text) VALUES (?, ?)", terms)
@@ -178,7 +196,7 @@ class Sealed:
 
     def delete(self, table: str, where: str, values: Row) -> None:
         """Rows of a table; of deltas those of one relation, which is the first value."""
-        self._count(table, values, where, values, -1)
+        self._uncount(table, where, values)
         self.database.execute(f"DELETE FROM {table} WHERE {where}", values)
 
     def forget_deltas(self, relation: str) -> None:
@@ -186,15 +204,13 @@ class Sealed:
         self.database.execute("DELETE FROM deltas WHERE relation = ?", (relation,))
         self._changed[_group("deltas", (relation,))] = 0, 0
 
-    def _count(self, table: str, row: Row, where: str, values: Row, sign: int) -> None:
+    def _uncount(self, table: str, where: str, values: Row) -> None:
         rows, total = self._sum(table, where, values)
-        self._change(_group(table, row), sign * rows, sign * total)
+        self._change(_group(table, values), -rows, -total)
 
     def _sum(self, table: str, where: str, values: Row) -> tuple[int, int]:
-        """How many rows there are, and the total of their seals."""
-        query = (
-            f"SELECT count(*), coalesce(sum({TABLES[table].seal} & {_HALF}), 0) FROM {table} WHERE {where}"
-        )
+        """How many rows there are, and what they add to the total of their table."""
+        query = f"SELECT count(*), coalesce(sum({TABLES[table].value}), 0) FROM {table} WHERE {where}"
         rows, total = self.database.execute(query, values).fetchone()
         return rows, total
 
@@ -243,6 +259,8 @@ class Sealed:
                 found = self._sum(table, "relation = ?", (relation,))
             else:
                 found = self._sum(table, "true", ())
+            for row in self._headers(table, "true", (), "") if table in _BY_NAME else ():
+                self._check(table, row)
         except sqlite3.Error as error:
             raise self._told(error, relation or None) from error
         if found != self.total(group):
@@ -261,17 +279,33 @@ class Sealed:
         """Rows of a table as they were added: the columns, and the blob where the table has one."""
         about = TABLES[table]
         self.compare(_group(table, values))
-        titles = (*about.columns, "seal", *(() if about.blob is None else (about.blob,)))
-        query = f"SELECT {', '.join(titles)} FROM {table} WHERE {where} {order}"
-        width = len(about.columns)
         found = []
-        for row in self._fetch(query, values, _relation(table, values)):
-            given, blob = row[:width], row[width + 1] if about.blob is not None else None
-            if not isinstance(blob, bytes | None) or row[width] != seal_of(table, given, blob):
-                relation = given[0] if table in ("relations", "deltas") else None
-                raise Damaged(self._path, f"a row of the table {table} is not as it was written", relation)
-            found.append((*given, blob) if about.blob is not None else given)
+        for row in self._headers(table, where, values, order, about.blob):
+            if about.blob is None:
+                found.append(self._check(table, row))
+                continue
+            *header, blob = row
+            *given, digest = self._check(table, tuple(header))
+            if not isinstance(blob, bytes | None) or digest != _digest_of(blob):
+                raise self._other(table, header[0])
+            found.append((*given, blob))
         return found
+
+    def _headers(self, table: str, where: str, values: Row, order: str, blob: str | None = None) -> list[Any]:
+        titles = (*TABLES[table].header, *(() if blob is None else (blob,)))
+        query = f"SELECT {', '.join(titles)} FROM {table} WHERE {where} {order}"
+        return self._fetch(query, values, values[0] if table == "deltas" else None)
+
+    def _check(self, table: str, row: Row) -> Row:
+        """A row without its seal, which is compared."""
+        *given, seal = row
+        if seal != seal_of(table, tuple(given)):
+            raise self._other(table, row[0])
+        return tuple(given)
+
+    def _other(self, table: str, key: Any) -> Damaged:
+        relation = key if table in ("relations", "deltas") else None
+        return Damaged(self._path, f"a row of the table {table} is not as it was written", relation)
 
     def terms(self) -> list[tuple[int, int, str]]:
         """The terms, each with its place. Whoever asks compares ids with texts."""
@@ -328,10 +362,6 @@ class Sealed:
         """The tables, and the deltas of each relation, that there are totals of."""
         relations = self._fetch("SELECT name FROM totals WHERE substr(name, 1, 7) = 'deltas/'", ())
         return (*(table for table in TABLES if table != "deltas"), *(name for (name,) in relations))
-
-
-def _relation(table: str, values: Row) -> str | None:
-    return values[0] if table == "deltas" else None
 
 
 def _group(table: str, row: Row) -> str:

@@ -148,7 +148,7 @@ class Store:
             else:
                 self.remove_orphans()
         except BaseException:
-            self.catalog.close()
+            self.close()
             raise
 
     def _place(self, wanted: str | None) -> Place:
@@ -270,7 +270,7 @@ class Store:
 
     def relation(self, name: str) -> Elsewhere | None:
         """The content of a relation, to be read when it is needed; None if the store does not have it."""
-        if self.catalog.base(name) is None:
+        if not self.catalog.has(name):
             return None
         return Elsewhere(lambda: self._fetch(name))
 
