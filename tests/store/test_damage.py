@@ -85,7 +85,7 @@ def answers(path: Path, read_only: bool = False) -> Any:
 
 
 def everything(path: Path) -> Any:
-    """What a store answers, and what it answers after a change that was checked, after compaction, and again."""
+    """What a store answers: as it is, after a change that was checked, and after compaction."""
     seen = [answers(path, read_only=True), answers(path)]
     with sparqlive.open(path, watch=False) as session:
         session.apply(insert=[quad(random.Random(1000)), quad(random.Random(1001))], batch=("stream", 1000))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
@@ -20,8 +20,7 @@ from sparqlive.store.private import open_private
 NAME = "head"
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """The number and root of a commit of a store."""
 
     store: str
@@ -84,8 +83,10 @@ class HeadFile:
         self._descriptor = open_private(directory / NAME, os.O_WRONLY, directory)
 
     def write(self, head: Head) -> None:
-        with suppress(OSError):
+        try:
             os.pwrite(self._descriptor, head.line.encode(), 0)
+        except OSError:
+            pass
 
     def close(self) -> None:
         with suppress(OSError):

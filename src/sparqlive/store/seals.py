@@ -12,6 +12,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ Row = tuple[Any, ...]
 
 _HALF = 0xFFFFFFFF
 _STEP = 40503
+_ODD = 0x9E3779B97F4A7C15
 _SIGNED = 0x7FFFFFFFFFFFFFFF
 _ROOT = ""
 _OF_THE_MACHINE = {
@@ -157,7 +159,9 @@ class Sealed:
         self._path = path
         self._compared: set[str] = set()
         self._totals: dict[str, tuple[int, int]] = {}
+        self._parts: dict[str, int] = {}
         self._changed: dict[str, tuple[int, int]] = {}
+        self._changed_parts: dict[str, int] = {}
 
     def create(self) -> None:
         """Makes the tables."""
@@ -221,8 +225,11 @@ class Sealed:
     def seal(self) -> tuple[int, int]:
         """Writes what the transaction under way changed of the totals; the number and root of the commit."""
         number, root = self._totals.get(_ROOT, (0, 0))
+        parts = self._parts
         for group, (rows, total) in self._changed.items():
-            root += _part(group, rows, total) - _part(group, *self._totals.get(group, (0, 0)))
+            part = _part(group, rows, total)
+            root += part - parts.get(group, 0)
+            self._changed_parts[group] = part
         self._changed[_ROOT] = number + 1, root & _HALF
         written = [(group, *now) for group, now in self._changed.items()]
         self.database.executemany("REPLACE INTO totals VALUES (?, ?, ?)", written)
@@ -232,10 +239,11 @@ class Sealed:
 
     def committed(self) -> None:
         self._totals.update(self._changed)
-        self._changed = {}
+        self._parts.update(self._changed_parts)
+        self.rolled_back()
 
     def rolled_back(self) -> None:
-        self._changed = {}
+        self._changed, self._changed_parts = {}, {}
 
     # Reading
 
@@ -243,10 +251,10 @@ class Sealed:
         """Reads and compares the totals; the number and root of the last commit."""
         found = {name: (rows, total) for name, rows, total in self._fetch("SELECT * FROM totals", ())}
         number, root = found.get(_ROOT, (0, -1))
-        parts = sum(_part(group, *total) for group, total in found.items() if group != _ROOT)
-        if parts & _HALF != root:
+        parts = {group: _part(group, *total) for group, total in found.items() if group != _ROOT}
+        if sum(parts.values()) & _HALF != root:
             raise Damaged(self._path, "its totals do not fit together")
-        self._totals = found
+        self._totals, self._parts = found, parts
         return number, root
 
     def compare(self, group: str) -> None:
@@ -369,6 +377,14 @@ def _group(table: str, row: Row) -> str:
     return f"deltas/{row[0]}" if table == "deltas" else table
 
 
+@lru_cache(maxsize=10_000)
+def _name(group: str) -> int:
+    return xxh3_64_intdigest(group.encode("utf-8", "surrogatepass")) & _HALF
+
+
 def _part(group: str, rows: int, total: int) -> int:
-    """What a total adds to the root."""
-    return xxh3_64_intdigest(f"{group}\n{rows}\n{total}".encode()) & _HALF if rows else 0
+    """What a total adds to the root: the name, the rows and the total, each of which changes all bits."""
+    if not rows:
+        return 0
+    mixed = ((_name(group) + rows) * _ODD ^ total) * _ODD & _SIGNED
+    return (mixed ^ mixed >> 29) * _ODD >> 16 & _HALF
