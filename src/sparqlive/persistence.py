@@ -76,6 +76,7 @@ class Persistence:
         self._dictionary = dictionary
         self._runs: QuadRuns | None = None
         self._poller: Poller | None = None
+        self.store.catalog.used_under = lock
         try:
             self._compactor = Compactor(self.store, lock, self._moved, self._kept_from)
             self._terms = dictionary.older = self.store.terms()
@@ -87,6 +88,11 @@ class Persistence:
             raise
         self._known_exceptions = len(dictionary.exceptions)
         dictionary.journal = None if read_only else []
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process was forked from the one that opened the store."""
+        return self.store.catalog.is_forked
 
     @property
     def epoch(self) -> int:

@@ -474,6 +474,8 @@ class Session:
 
     def close(self) -> None:
         """Ends the session; closing twice is no error."""
+        if self._epochs.ended_by_fork():
+            return
         self._traversal.stop()
         self._links.stop()
         self._feeds.stop()

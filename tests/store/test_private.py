@@ -8,6 +8,7 @@ import random
 import stat
 import subprocess
 import sys
+import threading
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -105,6 +106,18 @@ def test_a_directory_that_a_group_shares(tmp_path: Path) -> None:
         assert stat.S_IMODE(mode) == (0o2770 if stat.S_ISDIR(mode) else 0o660), name
 
 
+def test_shared_storage_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o2770)
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "runs").symlink_to(tmp_path / "shared")
+    found = used(tmp_path / "store")
+    assert stat.S_IMODE(found["catalog.sqlite"][0]) == 0o600
+    (attempt, *_) = (tmp_path / "shared").iterdir()
+    assert stat.S_IMODE(attempt.stat().st_mode) == 0o2770
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o660 for file in attempt.iterdir())
+
+
 AS_NOBODY = """
 import os, sys
 import sparqlive
@@ -200,6 +213,31 @@ def test_a_forked_child_is_told(tmp_path: Path) -> None:
         session.check()
     with sparqlive.open(tmp_path / "store") as session:
         assert set(session.quads()) == {one, two}
+        session.check()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_is_told_also_while_another_thread_writes(tmp_path: Path) -> None:
+    """Sources are watched by a thread, which is not in the child, and may hold the lock."""
+    (tmp_path / "data.nt").write_text("<urn:a> <urn:p> <urn:b> .")
+    with sparqlive.open(tmp_path / "store") as session:
+        session.source("file", str(tmp_path / "data.nt")).refresh()
+        held, forked = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with session.reading():
+                held.set()
+                forked.wait()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        said = in_child(lambda: session.apply(insert=[quad(random.Random(1))]))
+        closed = in_child(session.close)
+        forked.set()
+        thread.join()
+        assert "after the fork" in said
+        assert closed == "done: None"
         session.check()
 
 

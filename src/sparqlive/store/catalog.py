@@ -71,6 +71,8 @@ class Catalog:
         self._syncer: Syncer | None = None
         self._head: HeadFile | None = None
         self._last = Head("", 0, 0)
+        self.used_under: Any = None
+        """The lock of the session, which another thread may hold while the process forks."""
         with self._said("opened"):
             if not is_store(directory):
                 if read_only:
@@ -495,6 +497,8 @@ def _forked() -> None:
     for catalog in list(_open_catalogs):
         _of_the_parent.append(catalog._database)
         catalog._database = catalog._sealed.database = Forked(catalog.directory)  # type: ignore[assignment]
+        if catalog.used_under is not None:  # whoever holds it is not in this process
+            catalog.used_under._at_fork_reinit()
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -83,10 +83,8 @@ class HeadFile:
         self._descriptor = open_private(directory / NAME, os.O_WRONLY, directory)
 
     def write(self, head: Head) -> None:
-        try:
+        with suppress(OSError):
             os.pwrite(self._descriptor, head.line.encode(), 0)
-        except OSError:
-            pass
 
     def close(self) -> None:
         with suppress(OSError):

@@ -94,18 +94,19 @@ class LocalPlace:
         path = self._root / folder
         missing = [parent for parent in (path, *path.parents) if not parent.exists()]
         for new in reversed(missing):
-            make_folder(new, self._root if self._root.exists() else None)
+            make_folder(new, new.parent)
             sync(new)
 
     def create(self, name: str) -> None:
         """A new and empty file, which only its owner may read."""
-        os.close(open_private(self._root / name, os.O_WRONLY | os.O_EXCL, self._root))
+        path = self._root / name
+        os.close(open_private(path, os.O_WRONLY | os.O_EXCL, path.parent))
 
     def take_over(self, folder: str) -> None:
         """What others wrote below a folder is as private as what is written here."""
         for path in (self._root / folder, *(self._root / folder).rglob("*")):
             if not path.is_symlink():
-                belong(path, self._root)
+                belong(path, path.parent)
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Readable]:

@@ -139,6 +139,7 @@ class Store:
             first_meta=made_with,
         )
         self._attempts: set[str] = set()
+        self._given_out: set[str] = set()
         self._made = 0
         self._lease: Lease | None = None
         try:
@@ -259,7 +260,16 @@ class Store:
         return TermRuns(self.place, self.catalog.runs(TERMS), known)
 
     def sources(self, more_terms: Iterable[tuple[int, str]]) -> Sources:
-        """The files of quads and terms, and what is not in them yet; for readers outside this process."""
+        """The files of quads and terms, and what is not in them yet; for readers outside this process.
+
+        They compare no digests: files of this machine are compared here, once. Others are on file systems
+        that have checksums of their own.
+        """
+        if isinstance(self.place, LocalPlace):
+            for run in (*self.catalog.runs(QUADS), *self.catalog.runs(TERMS)):
+                if run.path not in self._given_out:
+                    check_file(self.place, run)
+                    self._given_out.add(run.path)
         log = [rows for _, rows in self.catalog.changes(self.quads_epoch())]
         return Sources(
             [self.place.uri(path) for path in self._paths(QUADS)],
