@@ -7,6 +7,7 @@ forked process.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -16,6 +17,8 @@ from typing import Any
 
 from sparqlive.errors import StoreFailed
 from sparqlive.store.head import Head
+
+_log = logging.getLogger("sparqlive.store")
 
 
 def write_connection(path: Path) -> sqlite3.Connection:
@@ -53,10 +56,13 @@ class Poller:
     def _run(self) -> None:
         seen = None
         while not self._stopped.wait(self._seconds):
-            version = self._database.execute("PRAGMA data_version").fetchone()[0]
-            if version != seen:
-                seen = version
-                self._on_change()
+            try:
+                version = self._database.execute("PRAGMA data_version").fetchone()[0]
+                if version != seen:
+                    seen = version
+                    self._on_change()
+            except (StoreFailed, sqlite3.Error) as error:
+                _log.error("A reader stays at the epoch that it has reached: %s", error)
 
     def stop(self) -> None:
         self._stopped.set()
