@@ -291,6 +291,15 @@ def test_a_store_of_format_2_is_brought_to_this_one(made: Path) -> None:
     assert not [file for name in old for file in (made / "runs" / name).glob("quads*")]
 
 
+def test_a_store_that_only_says_that_it_is_of_format_2(made: Path) -> None:
+    with sqlite3.connect(made / "catalog.sqlite") as database:
+        database.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
+    database.close()
+    for read_only in (False, True):
+        with pytest.raises(sparqlive.StoreFailed, match="damaged: it does not say which format it has"):
+            sparqlive.open(made, read_only=read_only)
+
+
 def test_a_damaged_run_of_format_2_is_noticed_later(made: Path) -> None:
     downgraded(made)
     (file,) = (made / "runs").rglob("*-rows-*.parquet")

@@ -136,9 +136,11 @@ class Catalog:
             self._syncer = Syncer(self._path.with_name(f"{CATALOG}-wal"), sync_seconds, self._acknowledge)
 
     def _format(self) -> int:
-        there = self._sealed.value("SELECT name FROM sqlite_master WHERE name = 'meta'")
-        found = there and self._sealed.value("SELECT value FROM meta WHERE key = 'format'")
-        return int(found) if found and found.isdecimal() else 0
+        """What the catalog says of its format; 0 where it says nothing that can be."""
+        tables = {name for name, _ in self._sealed.pairs("SELECT name, type FROM sqlite_master")}
+        found = "meta" in tables and self._sealed.value("SELECT value FROM meta WHERE key = 'format'")
+        said = int(found) if isinstance(found, str) and found.isdecimal() else 0
+        return said if ("totals" in tables) == (said > UPGRADED) else 0
 
     def _check_format(self) -> None:
         found = self._format()
