@@ -359,6 +359,13 @@ class Epochs:
         if self.closed:
             raise Closed("The session is closed: open a new one.")
 
+    def ended_by_fork(self) -> bool:
+        """Whether this process was forked from the one that opened the store; that one goes on alone."""
+        if self.persistence is None or not self.persistence.is_forked:
+            return False
+        self.closed = True
+        return True
+
     def close(self) -> None:
         """No epoch follows; closing twice is no error."""
         with self._advanced:

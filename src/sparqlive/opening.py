@@ -20,6 +20,7 @@ from typing import Any
 
 from sparqlive.errors import Error, StoreFailed, StoreLocked
 from sparqlive.session import Session
+from sparqlive.store import ground
 from sparqlive.store.locks import WriterLock
 
 _HOLDER = re.compile(r"process (?P<pid>\d+) on (?P<host>\S+?)(?:, the agent at (?P<address>\S+))?")
@@ -37,11 +38,8 @@ def ensure_store(directory: Path) -> None:
     """Refuses a directory without a store."""
     if is_store(directory):
         return
-    if os.path.exists(directory / "runs"):
-        raise StoreFailed(
-            f"The catalog of the store {directory} is missing: without catalog.sqlite nothing can be read. "
-            f"Put it back, or a copy of the whole store."
-        )
+    with suppress(OSError):
+        ground.is_store(directory)  # what is left of a store is said to be
     if os.path.lexists(directory) and not os.path.isdir(directory):
         raise StoreFailed(f"There is no store at {directory}, which is not a directory. Check --store.")
     raise StoreFailed(

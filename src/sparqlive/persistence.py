@@ -24,12 +24,13 @@ from sparqlive.live.quads import Change, Quads
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
-from sparqlive.store.catalog import Durability, Poller, RunFile
+from sparqlive.store.catalog import Durability
 from sparqlive.store.compaction import QUADS
 from sparqlive.store.compactor import Compactor
+from sparqlive.store.connections import Poller
 from sparqlive.store.locks import Lease
 from sparqlive.store.quad_runs import QuadRuns, segments_of
-from sparqlive.store.runs import found_terms, read_terms
+from sparqlive.store.runs import RunFile, found_terms, read_terms
 from sparqlive.store.store import TERMS, Commit, Sources, Store, TermRuns
 from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Column, Run
@@ -44,6 +45,10 @@ class Retention:
 
     epochs: int
     seconds: float | None
+
+
+# The relations that do not follow from the quads.
+_NOT_COMPUTED = {QUADS, TERMS, "gathered", "source", "sources"}
 
 
 class Persistence:
@@ -69,14 +74,24 @@ class Persistence:
         self._retention = retention
         self._quads = quads
         self._dictionary = dictionary
-        self._compactor = Compactor(self.store, lock, self._moved, self._kept_from)
-        self._terms = dictionary.older = self.store.terms()
-        dictionary.load(self.store.catalog.terms())
-        dictionary.exceptions.update(self.store.catalog.exceptions())
-        dictionary.journal = None if read_only else []
         self._runs: QuadRuns | None = None
-        self._at = self.epoch
         self._poller: Poller | None = None
+        self.store.catalog.used_under = lock
+        try:
+            self._compactor = Compactor(self.store, lock, self._moved, self._kept_from)
+            self._terms = dictionary.older = self.store.terms()
+            dictionary.load(self.store.catalog.terms())
+            dictionary.exceptions.update(self.store.catalog.exceptions())
+            self._at = self.epoch
+        except BaseException:
+            self.store.close()
+            raise
+        dictionary.journal = None if read_only else []
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process was forked from the one that opened the store."""
+        return self.store.catalog.is_forked
 
     @property
     def epoch(self) -> int:
@@ -143,7 +158,7 @@ class Persistence:
 
     def has(self, content: Content) -> bool:
         """Whether everything that a content stores was saved."""
-        return all(self.store.catalog.base(name) is not None for name, _, _ in content.relations())
+        return all(self.store.catalog.has(name) for name, _, _ in content.relations())
 
     # Writing
 
@@ -207,20 +222,25 @@ class Persistence:
         self._entered()
 
     def damaged(self) -> set[str]:
-        """The relations of which a file is damaged or missing; for quads and terms there is no remedy."""
+        """The relations that are damaged; what does not follow from other data cannot be computed again."""
         found = self.store.damaged()
-        for relation in (QUADS, TERMS):
-            if relation in found:
-                raise found[relation]
+        for relation, error in found.items():
+            if relation.partition("/")[0] in _NOT_COMPUTED:
+                raise error
         return set(found)
+
+    def verify(self) -> None:
+        """Raises unless every file, every term and all history of the store is as it was written."""
+        self.store.verify()
 
     def reads(self, content: Content, relations: Set[str]) -> bool:
         """Whether a content stores one of the relations."""
-        return not relations.isdisjoint(_names(content))
+        return not relations.isdisjoint(_all_names(content))
 
     def save(self, name: str, content: Content, epoch: int, damaged: Set[str] = frozenset()) -> int:
         """Writes a content that was computed anew; its history begins now."""
         with self._contents(content, epoch, damaged) as commit:
+            commit.forgotten = {*commit.forgotten, *(damaged & _all_names(content))}
             self.store.save(name, commit)
         self._entered()
         return epoch
@@ -231,7 +251,7 @@ class Persistence:
         fresh = {
             key: (width, _whole(rows))
             for key, width, rows in content.relations()
-            if key in new or self.store.catalog.base(key) is None
+            if key in new or not self.store.catalog.has(key)
         }
         with self.store.contents(fresh) as (runs, bases):
             terms, exceptions = self._new_terms()
@@ -289,7 +309,7 @@ class Persistence:
 
     def follow(self, on_change: Callable[[], None]) -> None:
         """From now on, calls whenever the writer has committed something."""
-        self._poller = Poller(self.store.catalog, on_change)
+        self._poller = Poller(self.store.catalog.poll(), on_change)
 
     def advance(self) -> int:
         """Goes on to the store's last epoch, which is what is read from now on; its number."""
@@ -400,7 +420,8 @@ class Persistence:
 
     def _taken(self, made: Ingested, folder: str) -> dict[str, int]:
         """New ids for terms of the files whose id stands for another term of the dictionary."""
-        files = TermRuns(self.store.place, [f"{folder}/{file.path}" for file in made.term_files])
+        unnamed = [RunFile(f"{folder}/{file.path}", TERMS, file.rows, 0, (), b"") for file in made.term_files]
+        files = TermRuns(self.store.place, unnamed)
         taken = {}
         for number, text in self._dictionary.entries():
             other = files(number)
@@ -413,7 +434,7 @@ class Persistence:
         texts: dict[int, str] = {}
         for run in runs:
             if run.relation == TERMS:
-                numbers, terms = read_terms(self.store.place, run.path)
+                numbers, terms = read_terms(self.store.place, run)
                 texts.update(found_terms(numbers, terms, PREFIXES))
         quads = segments_of(self.store.place, (run for run in runs if run.relation == QUADS)) if texts else ()
         for graph, predicate in (segment.key for segment in quads):
@@ -447,6 +468,12 @@ class Persistence:
 
 def _names(content: Content) -> set[str]:
     return {content.name, *(name for name, _, _ in content.relations())}
+
+
+def _all_names(content: Content) -> set[str]:
+    """What a content stores, and its parts."""
+    parts = content.parts if isinstance(content, Product) else []
+    return _names(content).union(*map(_all_names, parts))
 
 
 def _of_nobody_else(content: Content) -> set[str]:

@@ -448,10 +448,13 @@ class Session:
     def check(self) -> None:
         """Recomputes every view from scratch, by other code than keeps it, and compares.
 
-        Raises CheckFailed with the view and the rows that differ.
+        Raises CheckFailed with the view and the rows that differ. Of a store, all files, terms and history
+        are looked at first: StoreFailed says what is not as it was written.
         """
         with self.reading():
             self.ensure_open()
+            if self._epochs.persistence is not None:
+                self._epochs.persistence.verify()
             union = self.default_graph == "union"
             check(self.views, self.epoch, self._epochs.quads, self.dictionary, union)
 
@@ -490,6 +493,8 @@ class Session:
 
     def close(self) -> None:
         """Ends the session; closing twice is no error."""
+        if self._epochs.ended_by_fork():
+            return
         self._traversal.stop()
         self._links.stop()
         self._feeds.stop()

@@ -119,6 +119,8 @@ def test_a_directory_that_may_only_be_read(tmp_path: Path) -> None:
     with filled(path) as session:
         session.compact()
         count = len(session)
+    for made in (path, *path.rglob("*")):  # its owner lets others read what is there
+        made.chmod(0o755 if made.is_dir() else 0o644)
     for folder in (tmp_path, *tmp_path.parents):
         if folder.stat().st_mode & 0o005 != 0o005 and folder.is_relative_to("/tmp"):
             folder.chmod(folder.stat().st_mode | 0o055)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sparqlive.agent.tokens import belongs
+from sparqlive.store.private import open_private
 
 FILE = "audit.jsonl"
 
@@ -30,14 +30,11 @@ class Audit:
             return
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = json.dumps({"time": time, "who": who, "what": what, "outcome": outcome, **more}) + "\n"
-        is_new = not self._path.exists()
-        file = os.open(self._path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
+        file = open_private(self._path, os.O_APPEND | os.O_WRONLY, self._path.parent)
         try:
             os.write(file, line.encode())
         finally:
             os.close(file)
-        if is_new:
-            belongs(self._path, self._path.parent)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The lines; one that a failure of the machine cut off is left out."""

@@ -23,6 +23,7 @@ from typing import Any
 
 from sparqlive.errors import Error, StoreFailed
 from sparqlive.numbers import MOST, number, whole
+from sparqlive.store.private import make_directory, open_private
 
 FILE = "tokens.json"
 _RIGHTS = ("read", "write", "admin")
@@ -148,31 +149,22 @@ class Tokens:
         """The tokens to change; one process at a time, and the file is the old or the new one, whole."""
         directory = self._path.parent
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory)
+            descriptor = open_private(directory / "tokens.lock", os.O_WRONLY, directory)
         except OSError as error:
             raise StoreFailed(f"The store {directory} cannot be made: {error}.") from error
-        with open(directory / "tokens.lock", "w") as lock:
+        with open(descriptor, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             tokens = dict(self.all())
             yield tokens
             entries = {name: _entry(token) for name, token in tokens.items()}
             new = self._path.with_suffix(".new")
             new.unlink(missing_ok=True)
-            with open(
-                os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8"
-            ) as stream:
+            with open(open_private(new, os.O_WRONLY | os.O_EXCL, directory), "w", encoding="utf-8") as stream:
                 json.dump(entries, stream, indent=1)
                 stream.flush()
                 os.fsync(stream.fileno())
-            belongs(new, directory)
             new.replace(self._path)
-
-
-def belongs(path: Path, directory: Path) -> None:
-    """What root makes in somebody's store is that somebody's."""
-    owner = directory.stat()
-    if os.geteuid() == 0:
-        os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def _hash(secret: str) -> str:

@@ -8,6 +8,7 @@ product of its parts; plans of one shape become a family, carried by one set of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from itertools import product
 
 from sparqlive.errors import SparkFailed
@@ -42,7 +43,7 @@ class Content:
         self.users = 0
         self.products: list[Product] = []
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name of the relation that holds the rows."""
         return f"{key_of(self.plan, self.scope)}/rows"

@@ -11,60 +11,37 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import threading
 import time
+import weakref
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 import numpy as np
 
 from sparqlive.errors import StoreFailed
+from sparqlive.rdf.dictionary import hash_of
+from sparqlive.store.connections import Forked, Syncer, read_connection, write_connection
+from sparqlive.store.ground import CATALOG, check_ground, is_store
+from sparqlive.store.head import Head, HeadFile, compare_head, read_head
 from sparqlive.store.locks import WriterLock
+from sparqlive.store.place import sync
+from sparqlive.store.private import open_private
+from sparqlive.store.runs import RunFile
+from sparqlive.store.seals import Damaged, Sealed
+from sparqlive.store.upgrade import UPGRADED, make_private, upgrade
 from sparqlive.zset.run import Column
 
-FORMAT = 2
+FORMAT = 3
+# What is read when a store is opened, or said to be missing. The rest is compared when it is first read.
+_COMPARED_FIRST = ("meta", "changes", "terms", "exceptions", "relations", "runs", "replaced", "views")
 Durability = Literal["epoch", "relaxed"]
 Rows = Mapping[tuple[int, ...], int]
-
-_TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE epochs (
-  number INTEGER PRIMARY KEY, time REAL NOT NULL, inserted INTEGER NOT NULL, deleted INTEGER NOT NULL,
-  strategy TEXT NOT NULL, note TEXT NOT NULL);
-CREATE TABLE changes (epoch INTEGER PRIMARY KEY, quads BLOB NOT NULL);
-CREATE TABLE terms (number INTEGER PRIMARY KEY, id INTEGER NOT NULL, text TEXT NOT NULL);
-CREATE TABLE exceptions (text TEXT PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE relations (
-  name TEXT PRIMARY KEY, epoch INTEGER NOT NULL, width INTEGER NOT NULL, rows BLOB) WITHOUT ROWID;
-CREATE TABLE runs (
-  path TEXT PRIMARY KEY, relation TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
-  first TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE replaced (path TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE views (
-  name TEXT PRIMARY KEY, text TEXT NOT NULL, base TEXT, since INTEGER NOT NULL, refresh TEXT NOT NULL,
-  position INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE deltas (
-  relation TEXT NOT NULL, epoch INTEGER NOT NULL, width INTEGER NOT NULL, rows BLOB NOT NULL,
-  PRIMARY KEY (relation, epoch)) WITHOUT ROWID;
-CREATE TABLE batches (source TEXT NOT NULL, batch INTEGER NOT NULL, epoch INTEGER NOT NULL,
-  PRIMARY KEY (source, batch)) WITHOUT ROWID;
-"""
-
-
-@dataclass(frozen=True)
-class RunFile:
-    """A file of a relation. `first` is its first row, by which the files of a relation are in order."""
-
-    path: str
-    relation: str
-    rows: int
-    bytes: int
-    first: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -91,56 +68,106 @@ class Catalog:
         """`first_meta` is recorded if the store is made now."""
         self.directory = directory
         self.read_only = read_only
+        self._syncer: Syncer | None = None
+        self._head: HeadFile | None = None
+        self._last = Head("", 0, 0)
+        self.used_under: Any = None
+        """The lock of the session, which another thread may hold while the process forks."""
+        with self._said("opened"):
+            if not is_store(directory):
+                if read_only:
+                    raise StoreFailed(f"There is no store at {directory}: only a writer makes one.")
+                check_ground(directory)
         self._lock = None if read_only else WriterLock(directory)
-        self._syncer: _Syncer | None = None
         try:
             with self._said("opened"):
-                self._database = self._connect()
+                if not read_only and not self._path.exists():
+                    _create(self, first_meta or {})
+                self._last = self._open_verified()
                 if not read_only:
-                    self._database.execute("PRAGMA journal_mode=WAL")
-                    self._database.execute(
-                        f"PRAGMA synchronous={'FULL' if durability == 'epoch' else 'NORMAL'}"
-                    )
-                self._check_format(first_meta or {})
-            if durability == "relaxed" and not read_only:
-                self._syncer = _Syncer(self._path.with_name("catalog.sqlite-wal"), sync_milliseconds / 1000)
+                    self._open_for_writing(durability, sync_milliseconds / 1000)
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
             raise
+        _open_catalogs.add(self)
 
     @property
     def _path(self) -> Path:
-        return self.directory / "catalog.sqlite"
+        return self.directory / CATALOG
 
-    def _connect(self) -> sqlite3.Connection:
-        if not self.read_only:
-            return sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-        if not self._path.exists():
-            raise StoreFailed(f"There is no store at {self.directory}: only a writer makes one.")
-        return _read_connection(self._path)
+    def _open_verified(self) -> Head:
+        """Opens the catalog and compares it with what was written; nothing is changed, also by closing it."""
+        head = read_head(self.directory)
+        self._use(read_connection(self._path))
+        try:
+            if self._format() == UPGRADED and not self.read_only:
+                self._database.close()
+                self._use(write_connection(self._path))
+                with self.transaction():
+                    upgrade(self._database, self._sealed, self.directory, FORMAT)
+                make_private(self.directory)
+                self._database.close()
+                self._use(read_connection(self._path))
+            with self.reading():
+                self._check_format()
+                number, root = self._sealed.load()
+                found = Head(self.meta("store") or "", number, root)
+                compare_head(self.directory, head, found)
+                for table in _COMPARED_FIRST:
+                    self._sealed.compare(table)
+        except BaseException:
+            self._database.close()
+            raise
+        return found
 
-    def _check_format(self, first_meta: Mapping[str, str]) -> None:
-        there = self._database.execute("SELECT name FROM sqlite_master WHERE name = 'meta'").fetchone()
-        if there is None and not self.read_only:
-            with self.transaction():
-                for statement in _TABLES.split(";"):
-                    if statement.strip():
-                        self._database.execute(statement)
-                self.set_meta("format", str(FORMAT))
-                for key, value in first_meta.items():
-                    self.set_meta(key, value)
-                self.set_base("quads", 0, 4, None)
+    def _use(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._sealed = Sealed(database, self._path)
+
+    def _open_for_writing(self, durability: Durability, sync_seconds: float) -> None:
+        reading = self._database
+        self._database = self._sealed.database = write_connection(self._path)
+        reading.close()
+        self._database.execute(f"PRAGMA synchronous={'FULL' if durability == 'epoch' else 'NORMAL'}")
+        self._head = HeadFile(self.directory)
+        self._head.write(self._last)
+        if durability == "relaxed":
+            self._syncer = Syncer(self._path.with_name(f"{CATALOG}-wal"), sync_seconds, self._acknowledge)
+
+    def _format(self) -> int:
+        """What the catalog says of its format; 0 where it says nothing that can be."""
+        tables = {name for name, _ in self._sealed.pairs("SELECT name, type FROM sqlite_master")}
+        found = "meta" in tables and self._sealed.value("SELECT value FROM meta WHERE key = 'format'")
+        said = int(found) if isinstance(found, str) and found.isdecimal() else 0
+        return said if ("totals" in tables) == (said > UPGRADED) else 0
+
+    def _check_format(self) -> None:
+        found = self._format()
+        if found == FORMAT:
             return
-        found = int((there and self.meta("format")) or 0)
-        if found != FORMAT:
-            older = "an older" if found < FORMAT else "a newer"
+        if not found:
+            raise Damaged(self._path, "it does not say which format it has")
+        if found == UPGRADED:
             raise StoreFailed(
-                f"The store {self.directory} has format {found}, of {older} version of sparqlive, and this "
-                f"version reads format {FORMAT}: use the version that wrote it."
+                f"The store {self.directory} has format {found}, of an older version of sparqlive. "
+                f"Open it once for writing, for example by `sparqlive check`, to bring it to format {FORMAT}."
             )
+        older = "an older" if found < FORMAT else "a newer"
+        raise StoreFailed(
+            f"The store {self.directory} has format {found}, of {older} version of sparqlive, and this "
+            f"version reads format {FORMAT}: use the version that wrote it."
+        )
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process was forked from the one that opened the catalog."""
+        return isinstance(self._database, Forked)
 
     def close(self) -> None:
+        if self.is_forked:  # the process that opened it closes it
+            return
+        _open_catalogs.discard(self)
         if self._syncer is not None:
             self._syncer.stop()
         try:
@@ -151,6 +178,9 @@ class Catalog:
             pass
         finally:
             self._database.close()
+            if self._head is not None:
+                self._acknowledge(self._last)
+                self._head.close()
             if self._lock is not None:
                 self._lock.release()
 
@@ -173,13 +203,24 @@ class Catalog:
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                number, root = self._sealed.seal()
                 self._database.execute("COMMIT")
             except BaseException:
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
+                self._sealed.rolled_back()
                 raise
+            self._sealed.committed()
+            self._last = Head(self._last.store, number, root)
             if self._syncer is not None:
-                self._syncer.due = True
+                self._syncer.due = self._last
+            else:
+                self._acknowledge(self._last)
+
+    def _acknowledge(self, head: Head) -> None:
+        """Says beside the catalog that a commit is on the disk."""
+        if self._head is not None:
+            self._head.write(head)
 
     def ensure_writable(self) -> None:
         if self.read_only:
@@ -190,9 +231,9 @@ class Catalog:
         """The catalog as it is now, whatever is committed meanwhile; for another thread, or to read much."""
         other = object.__new__(Catalog)
         other.directory, other.read_only = self.directory, True
-        other._lock = other._syncer = None
+        other._lock = other._syncer = other._head = None
         with self._said("read"):
-            other._database = _read_connection(self._path)
+            other._use(read_connection(self._path))
             try:
                 with other.reading():
                     yield other
@@ -210,36 +251,38 @@ class Catalog:
 
     def renew(self) -> None:
         """From now on, whatever is read is as of the last epoch there is now."""
-        if self._database.in_transaction:
-            self._database.execute("COMMIT")
-        self._database.execute("BEGIN")
+        with self._said("read"):
+            if self._database.in_transaction:
+                self._database.execute("COMMIT")
+            self._database.execute("BEGIN")
         self.epoch()
 
     def poll(self) -> sqlite3.Connection:
         """Another connection, which sees each commit."""
-        return _read_connection(self._path)
+        return read_connection(self._path)
 
     # Meta
 
     def meta(self, key: str) -> str | None:
-        row = self._database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+        rows = self._sealed.rows("meta", "key = ?", (key,))
+        return str(rows[0][1]) if rows else None
 
     def metas(self, prefix: str) -> list[str]:
         """The values of all keys that begin so."""
-        rows = self._database.execute(
-            "SELECT value FROM meta WHERE substr(key, 1, ?) = ? ORDER BY key", (len(prefix), prefix)
-        )
-        return [str(value) for (value,) in rows.fetchall()]
+        where, values = "substr(key, 1, ?) = ?", (len(prefix), prefix)
+        return [value for _, value in self._sealed.rows("meta", where, values, "ORDER BY key")]
 
     def set_meta(self, key: str, value: str) -> None:
-        self._database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        self._sealed.add("meta", (key, value))
 
     # Epochs and changes
 
     def epoch(self) -> int:
-        row = self._database.execute("SELECT max(number) FROM epochs").fetchone()
-        return int(row[0] or 0)
+        """The last epoch; they are counted from 1, and none is ever removed."""
+        last = int(self._sealed.value("SELECT max(number) FROM epochs") or 0)
+        if last != self._sealed.total("epochs")[0]:
+            raise Damaged(self._path, "epochs are missing")
+        return last
 
     def add_epoch(
         self,
@@ -250,149 +293,137 @@ class Catalog:
         changes: Sequence[Sequence[int]] | None,
     ) -> None:
         """An epoch and its changes, unless runs written in the same transaction hold them."""
-        self._database.execute(
-            "INSERT INTO epochs VALUES (?, ?, ?, ?, ?, ?)",
-            (number, time.time(), *counts, strategy, json.dumps(note) if note else "{}"),
-        )
+        said = json.dumps(note) if note else "{}"
+        self._sealed.add("epochs", (number, time.time(), *counts, strategy, said))
         if changes is not None:
             packed = array("q", chain.from_iterable(changes)).tobytes()
-            self._database.execute("INSERT INTO changes VALUES (?, ?)", (number, packed))
+            self._sealed.add("changes", (number,), packed)
 
     def epochs(self, last: int = 100) -> list[dict[str, Any]]:
         names = ("number", "time", "inserted", "deleted", "strategy", "note")
-        rows = self._database.execute("SELECT * FROM epochs ORDER BY number DESC LIMIT ?", (last,)).fetchall()
+        rows = self._sealed.rows("epochs", "number > ?", (self.epoch() - last,), "ORDER BY number DESC")
         return [{**dict(zip(names, row, strict=True)), "note": json.loads(row[5])} for row in rows]
 
     def epoch_before(self, time: float) -> int:
         """The last epoch that was made before a time."""
-        row = self._database.execute("SELECT max(number) FROM epochs WHERE time < ?", (time,)).fetchone()
-        return int(row[0] or 0)
+        number = int(self._sealed.value("SELECT max(number) FROM epochs WHERE time < ?", (time,)) or 0)
+        self._sealed.rows("epochs", "number = ?", (number,))
+        return number
 
     def changes(self, since: int) -> Iterator[tuple[int, Column]]:
         """The changes after an epoch, each as rows of s, p, o, g, w."""
-        rows = self._database.execute(
-            "SELECT epoch, quads FROM changes WHERE epoch > ? ORDER BY epoch", (since,)
-        )
-        for epoch, blob in rows.fetchall():
+        for epoch, blob in self._sealed.rows("changes", "epoch > ?", (since,), "ORDER BY epoch"):
             yield epoch, np.frombuffer(blob, np.int64).reshape(-1, 5)
 
     def change_rows(self, since: int) -> int:
         """How many changes there are after an epoch."""
         query = "SELECT coalesce(sum(length(quads)), 0) FROM changes WHERE epoch > ?"
-        return int(self._database.execute(query, (since,)).fetchone()[0]) // 40
+        return int(self._sealed.value(query, (since,))) // 40
 
     # Terms
 
     def add_terms(self, terms: Sequence[tuple[int, str]], exceptions: Sequence[tuple[str, int]]) -> None:
         if terms:
-            self._database.executemany("INSERT INTO terms (id, text) VALUES (?, ?)", terms)
-        if exceptions:
-            self._database.executemany("INSERT OR REPLACE INTO exceptions VALUES (?, ?)", exceptions)
+            self._sealed.add_terms(terms)
+        for exception in exceptions:
+            self._sealed.add("exceptions", exception)
 
-    def terms(self, after: int = 0) -> list[tuple[int, str]]:
-        query = "SELECT id, text FROM terms WHERE number > ?"
-        return self._database.execute(query, (after,)).fetchall()
+    def terms(self) -> list[tuple[int, str]]:
+        found = [(number, text) for _, number, text in self._sealed.terms()]
+        check_terms(found, dict(self.exceptions()), str(self._path))
+        return found
 
     def last_term(self) -> int:
-        return int(self._database.execute("SELECT coalesce(max(number), 0) FROM terms").fetchone()[0])
+        return int(self._sealed.value("SELECT coalesce(max(number), 0) FROM terms"))
 
     def exceptions(self) -> list[tuple[str, int]]:
-        return self._database.execute("SELECT text, id FROM exceptions").fetchall()
+        return [(text, number) for text, number in self._sealed.rows("exceptions")]
 
     # Relations and their runs
 
     def set_base(self, name: str, epoch: int, width: int, rows: Rows | None) -> None:
         """The content under the deltas of a relation, from now on; rows None: in runs."""
-        packed = None if rows is None else packed_rows(rows)
-        self._database.execute(
-            "INSERT OR REPLACE INTO relations VALUES (?, ?, ?, ?)", (name, epoch, width, packed)
-        )
+        self._sealed.add("relations", (name, epoch, width), None if rows is None else packed_rows(rows))
 
     def begin(self, name: str, width: int) -> None:
         """A relation that was empty before its first delta."""
-        self._database.execute("INSERT OR IGNORE INTO relations VALUES (?, -1, ?, NULL)", (name, width))
+        if not self.has(name):
+            self._sealed.add("relations", (name, -1, width))
 
     def base(self, name: str) -> Base | None:
-        query = "SELECT epoch, width, rows FROM relations WHERE name = ?"
-        row = self._database.execute(query, (name,)).fetchone()
-        if row is None:
+        rows = self._sealed.rows("relations", "name = ?", (name,))
+        if not rows:
             return None
-        epoch, width, blob = row
+        ((_, epoch, width, blob),) = rows
         return Base(
             epoch, width, None if blob is None else np.frombuffer(blob, np.int64).reshape(-1, width + 1)
         )
 
+    def has(self, name: str) -> bool:
+        """Whether there is a relation; its content is not looked at."""
+        return bool(self._sealed.value("SELECT count(*) FROM relations WHERE name = ?", (name,)))
+
     def bases(self) -> dict[str, int]:
         """The epoch under the deltas of each relation."""
-        return dict(self._database.execute("SELECT name, epoch FROM relations").fetchall())
+        return dict(self._sealed.pairs("SELECT name, epoch FROM relations"))
 
     def add_run(self, run: RunFile) -> None:
-        self._database.execute(
-            "INSERT INTO runs VALUES (?, ?, ?, ?, ?)",
-            (run.path, run.relation, run.rows, run.bytes, json.dumps(run.first)),
-        )
+        row = (run.path, run.relation, run.rows, run.bytes, json.dumps(run.first))
+        self._sealed.add("runs", row, run.digests)
 
     def runs(self, relation: str | None = None) -> list[RunFile]:
         """The files of a relation in the order of their rows, or all files."""
-        where, values = ("", ()) if relation is None else (" WHERE relation = ?", (relation,))
-        rows = self._database.execute(f"SELECT path, relation, rows, bytes, first FROM runs{where}", values)
+        where, values = ("true", ()) if relation is None else ("relation = ?", (relation,))
         found = [
-            RunFile(path, name, count, size, tuple(json.loads(first)))
-            for path, name, count, size, first in rows
+            RunFile(path, name, count, size, tuple(json.loads(first)), digests)
+            for path, name, count, size, first, digests in self._sealed.rows("runs", where, values)
         ]
         return sorted(found, key=lambda run: (run.relation, run.first, run.path))
 
     def forget_runs(self, paths: Iterable[str], epoch: int) -> None:
         """Files that are no part of anything after an epoch; they stay until nobody reads older epochs."""
         for path in paths:
-            self._database.execute("DELETE FROM runs WHERE path = ?", (path,))
-            self._database.execute("INSERT OR REPLACE INTO replaced VALUES (?, ?)", (path, epoch))
+            self._sealed.delete("runs", "path = ?", (path,))
+            self._sealed.add("replaced", (path, epoch))
 
     def replaced(self) -> dict[str, int]:
-        return dict(self._database.execute("SELECT path, epoch FROM replaced").fetchall())
+        return dict(self._sealed.rows("replaced"))
 
     def forget_replaced(self, paths: Iterable[str]) -> None:
-        self._database.executemany("DELETE FROM replaced WHERE path = ?", [(path,) for path in paths])
+        for path in paths:
+            self._sealed.delete("replaced", "path = ?", (path,))
 
     def forget_relation(self, name: str, epoch: int) -> None:
         self.forget_runs([run.path for run in self.runs(name)], epoch)
-        self._database.execute("DELETE FROM relations WHERE name = ?", (name,))
-        self._database.execute("DELETE FROM deltas WHERE relation = ?", (name,))
+        self._sealed.delete("relations", "name = ?", (name,))
+        self._sealed.forget_deltas(name)
 
     # Views and deltas
 
     def add_view(self, name: str, text: str, base: str | None, since: int, refresh: str) -> None:
-        position = self._database.execute("SELECT coalesce(max(position), 0) + 1 FROM views").fetchone()[0]
-        self._database.execute(
-            "INSERT OR REPLACE INTO views VALUES (?, ?, ?, ?, ?, ?)",
-            (name, text, base, since, refresh, position),
-        )
+        position = self._sealed.value("SELECT coalesce(max(position), 0) + 1 FROM views")
+        self._sealed.add("views", (name, text, base, since, refresh, position))
 
     def forget_view(self, name: str) -> None:
-        self._database.execute("DELETE FROM views WHERE name = ?", (name,))
+        self._sealed.delete("views", "name = ?", (name,))
 
     def set_since(self, name: str, epoch: int) -> None:
         """The view's history begins at this epoch."""
-        self._database.execute("UPDATE views SET since = ? WHERE name = ?", (epoch, name))
+        for _, text, base, _, refresh, position in self._sealed.rows("views", "name = ?", (name,)):
+            self._sealed.add("views", (name, text, base, epoch, refresh, position))
 
     def views(self) -> list[tuple[str, str, str | None, int, str]]:
-        return self._database.execute(
-            "SELECT name, text, base, since, refresh FROM views ORDER BY position"
-        ).fetchall()
+        rows = self._sealed.rows("views", order="ORDER BY position")
+        return [(name, text, base, since, refresh) for name, text, base, since, refresh, _ in rows]
 
     def add_delta(self, relation: str, epoch: int, width: int, rows: Rows) -> None:
         """A delta of a stored relation: rows of `width` columns and a weight."""
-        self._database.execute(
-            "INSERT OR REPLACE INTO deltas VALUES (?, ?, ?, ?)", (relation, epoch, width, packed_rows(rows))
-        )
+        self._sealed.add("deltas", (relation, epoch, width), packed_rows(rows))
 
     def deltas(self, relation: str, since: int, until: int | None = None) -> Iterator[tuple[int, Column]]:
-        rows = self._database.execute(
-            "SELECT epoch, width, rows FROM deltas WHERE relation = ? AND epoch > ? AND epoch <= ? "
-            "ORDER BY epoch",
-            (relation, since, 2**62 if until is None else until),
-        )
-        for epoch, width, blob in rows.fetchall():
+        where, last = "relation = ? AND epoch > ? AND epoch <= ?", 2**62 if until is None else until
+        rows = self._sealed.rows("deltas", where, (relation, since, last), "ORDER BY epoch")
+        for _, epoch, width, blob in rows:
             yield epoch, np.frombuffer(blob, np.int64).reshape(-1, width + 1)
 
     def delta_rows(self, relation: str, since: int) -> int:
@@ -401,7 +432,7 @@ class Catalog:
             "SELECT coalesce(sum(length(rows) / (8 * (width + 1))), 0) FROM deltas "
             "WHERE relation = ? AND epoch > ?"
         )
-        return int(self._database.execute(query, (relation, since)).fetchone()[0])
+        return int(self._sealed.value(query, (relation, since)))
 
     # Forgetting what is no longer kept
 
@@ -416,98 +447,85 @@ class Catalog:
         if stop <= start:
             return False
         self.set_meta("history_start", str(stop))
-        self._database.execute("DELETE FROM changes WHERE epoch <= ?", (stop,))
+        self._sealed.delete("changes", "epoch <= ?", (stop,))
         bases = self.bases()
         for relation in self.delta_relations():
             folded = min(stop, bases.get(relation, stop))
-            self._database.execute("DELETE FROM deltas WHERE relation = ? AND epoch <= ?", (relation, folded))
+            self._sealed.delete("deltas", "relation = ? AND epoch <= ?", (relation, folded))
         return stop < until
 
     def delta_relations(self) -> list[str]:
-        return [name for (name,) in self._database.execute("SELECT DISTINCT relation FROM deltas").fetchall()]
+        return [group.partition("/")[2] for group in self._sealed.groups() if group.startswith("deltas/")]
 
     def forget_terms(self, until: int) -> None:
         """Terms up to this place, which a run holds now."""
-        self._database.execute("DELETE FROM terms WHERE number <= ?", (until,))
+        self._sealed.delete("terms", "number <= ?", (until,))
 
     # Batches of streams
 
     def batch_epoch(self, source: str, batch: int) -> int | None:
         """The epoch that a stream's batch became, if it was committed."""
-        row = self._database.execute(
-            "SELECT epoch FROM batches WHERE source = ? AND batch = ?", (source, batch)
-        ).fetchone()
-        return None if row is None else int(row[0])
+        rows = self._sealed.rows("batches", "source = ? AND batch = ?", (source, batch))
+        return int(rows[0][2]) if rows else None
 
     def add_batch(self, source: str, batch: int, epoch: int) -> None:
-        self._database.execute("INSERT INTO batches VALUES (?, ?, ?)", (source, batch, epoch))
+        self._sealed.add("batches", (source, batch, epoch))
+
+    # Looking at everything
+
+    def verify(self) -> None:
+        """Raises unless every row of the catalog is as it was written."""
+        self._sealed.verify()
+        self.terms()
+        self.epoch()
 
 
-class Poller:
-    """Looks, every so often, whether another process has committed something."""
-
-    def __init__(self, catalog: Catalog, on_change: Callable[[], None], seconds: float = 0.05) -> None:
-        self._database = catalog.poll()
-        self._on_change = on_change
-        self._seconds = seconds
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sparqlive-follow", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        seen = None
-        while not self._stopped.wait(self._seconds):
-            version = self._database.execute("PRAGMA data_version").fetchone()[0]
-            if version != seen:
-                seen = version
-                self._on_change()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
-        self._database.close()
+def check_terms(terms: Iterable[tuple[int, str]], exceptions: Mapping[str, int], where: str) -> None:
+    """Raises where an id is not that of its text."""
+    for number, text in terms:
+        if hash_of(text) != number and exceptions.get(text) != number:
+            raise StoreFailed(
+                f"{where} is damaged: {number} is not the id of the term {text}. "
+                f"Put a copy of the store in its place."
+            )
 
 
-class _Syncer:
-    """Brings the database's log to the disk every so often, where durability is relaxed."""
-
-    def __init__(self, path: Path, seconds: float) -> None:
-        self.due = False
-        self._path = path
-        self._seconds = seconds
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sparqlive-sync", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._seconds):
-            if self.due:
-                self.due = False
-                try:
-                    descriptor = os.open(self._path, os.O_RDONLY)
-                except FileNotFoundError:
-                    continue
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._thread.join()
+_open_catalogs: weakref.WeakSet[Catalog] = weakref.WeakSet()
+# Connections of the parent: to close them here would let go of files and locks that it uses.
+_of_the_parent: list[sqlite3.Connection] = []
 
 
-def _read_connection(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write. In a directory that cannot be written there is no log to look at."""
-    ways = ["mode=ro"]
-    if not os.access(path.parent, os.W_OK) and not path.with_name("catalog.sqlite-wal").exists():
-        ways = ["mode=ro&immutable=1"]
-    database = sqlite3.connect(
-        f"{path.absolute().as_uri()}?{ways[0]}", uri=True, isolation_level=None, check_same_thread=False
-    )
-    database.execute("PRAGMA busy_timeout=5000")
-    return database
+def _forked() -> None:
+    for catalog in list(_open_catalogs):
+        _of_the_parent.append(catalog._database)
+        catalog._database = catalog._sealed.database = Forked(catalog.directory)  # type: ignore[assignment]
+        if catalog.used_under is not None:  # whoever holds it is not in this process
+            catalog.used_under._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _create(catalog: Catalog, first_meta: Mapping[str, str]) -> None:
+    """The catalog of an empty store, whole before it has its name: a file without content was damaged."""
+    path = catalog.directory / "catalog.new"
+    for left in catalog.directory.glob("catalog.new*"):
+        left.unlink()
+    os.close(open_private(path, os.O_RDWR, catalog.directory))
+    catalog._use(write_connection(path))
+    try:
+        with catalog.transaction():
+            catalog._sealed.create()
+            catalog.set_meta("format", str(FORMAT))
+            catalog.set_meta("store", uuid4().hex)
+            for key, value in first_meta.items():
+                catalog.set_meta(key, value)
+            catalog.set_base("quads", 0, 4, None)
+    finally:
+        catalog._database.close()
+    sync(path)
+    path.rename(catalog._path)
+    sync(catalog._path)
 
 
 def packed_rows(rows: Rows) -> bytes:

@@ -8,21 +8,24 @@ what is still as it was when the folding began.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 
-from sparqlive.store.catalog import Catalog, RunFile
+from sparqlive.store.catalog import Catalog
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Segment, segments_of
-from sparqlive.store.runs import ROWS_A_FILE, read_columns, write_rows
+from sparqlive.store.runs import ROWS_A_FILE, RunFile, read_columns, write_rows
 from sparqlive.zset.run import Column, Run
 
 QUADS = "quads"
 # A relation of up to so many rows is held in the catalog, a larger one in files.
 SMALL = 10_000
+_STEM_LENGTH = 60
 
 Rows = dict[tuple[int, ...], int]
 
@@ -70,11 +73,23 @@ class Writer:
         columns = [np.ascontiguousarray(np.concatenate(parts)) for parts in zip(*self._waiting, strict=True)]
         named = dict(zip(self._names, columns, strict=True))
         first = tuple(int(column[0]) for name, column in named.items() if name != "w")
-        stem = self._relation.replace("/", "-")
-        path = f"{self._folder}/{stem}-{len(self.runs):05d}.parquet"
-        size = write_rows(self._place, path, {name: named[name] for name in _file_order(self._names)})
-        self.runs.append(RunFile(path, self._relation, self._size, size, first))
+        path = f"{self._folder}/{file_stem(self._relation)}-{len(self.runs):05d}.parquet"
+        in_order = {name: named[name] for name in _file_order(self._names)}
+        size, digests = write_rows(self._place, path, in_order)
+        self.runs.append(RunFile(path, self._relation, self._size, size, first, digests))
         self._waiting, self._size = [], 0
+
+
+def file_stem(relation: str) -> str:
+    """What the files of a relation are named by: another one for each relation, whatever its name is.
+
+    The end of the name is there for people. Names may be long, differ in case or in normalisation alone, and
+    hold anything: the digest before it tells them apart.
+    """
+    if relation == QUADS:
+        return QUADS
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", relation)[-_STEM_LENGTH:].strip("-")
+    return f"{hashlib.sha256(relation.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}-{readable}"
 
 
 def names_of(relation: str, width: int) -> tuple[str, ...]:
@@ -154,7 +169,7 @@ def _fold_files(
     if relation == QUADS:
         segments: Sequence[Segment] = segments_of(place, runs)
     else:
-        segments = [Segment(run.path, 0, run.rows, run.first) for run in runs]  # type: ignore[arg-type]
+        segments = [Segment(run, 0, run.rows, run.first) for run in runs]  # type: ignore[arg-type]
     bounds = [0, *(_rows_before(changes, segment.first) for segment in segments[1:]), len(changes)]
     parts = [(segment, *bound) for segment, bound in zip(segments, pairwise(bounds), strict=True)]
     touched = {segment.path for segment, start, stop in parts if start != stop}
@@ -164,7 +179,7 @@ def _fold_files(
             if last and (relation != QUADS or last[:2] == [*segment.first[:2]]):
                 writer.flush()  # a new file must not reach over rows that stay where they are
             continue
-        columns = read_columns(place, segment.path, names_of(relation, width), segment.start, segment.stop)
+        columns = read_columns(place, segment.run, names_of(relation, width), segment.start, segment.stop)
         rows = _merged(relation, width, columns, changes[start:stop])
         writer.add(rows)
         last = [int(column[-1]) for column in rows] if len(rows[0]) else last

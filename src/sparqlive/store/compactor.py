@@ -95,7 +95,7 @@ class Compactor:
             term_runs |= {run.path: run for run in made}
             place = self._store.place
             quads = QuadRuns(place, list(runs.values()), self._quads)
-            dictionary = TermRuns(place, term_runs, self._terms)
+            dictionary = TermRuns(place, term_runs.values(), self._terms)
             if self._terms is not None and self._terms.is_read:
                 dictionary.read()
             with self._lock:

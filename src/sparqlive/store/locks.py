@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import socket
 import uuid
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ from pathlib import Path
 from typing import IO
 
 from sparqlive.errors import StoreFailed, StoreLocked
+from sparqlive.store.private import make_directory, make_folder, open_private
+
+# The names of leases: a process and a random number. What has another name is somebody else's.
+_LEASE = re.compile(r"[0-9]+-[0-9a-f]{8}")
 
 
 class WriterLock:
@@ -24,8 +29,9 @@ class WriterLock:
 
     def __init__(self, directory: Path) -> None:
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._stream: IO[str] = open(directory / "writer.lock", "a+")  # noqa: SIM115 - held until release
+            make_directory(directory)
+            descriptor = open_private(directory / "writer.lock", os.O_RDWR | os.O_APPEND, directory)
+            self._stream: IO[str] = open(descriptor, "a+", errors="replace")  # noqa: SIM115 - held until release
         except OSError as error:
             raise StoreFailed(
                 f"The store {directory} cannot be opened for writing: {error}. "
@@ -57,10 +63,11 @@ class Lease:
 
     def __init__(self, directory: Path, epoch: int) -> None:
         folder = directory / "leases"
-        folder.mkdir(exist_ok=True)
+        make_folder(folder, directory)
         while True:
             self._path = folder / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-            self._stream: IO[str] = open(self._path, "w+")  # noqa: SIM115 - held until release
+            descriptor = open_private(self._path, os.O_RDWR | os.O_EXCL, directory)
+            self._stream: IO[str] = open(descriptor, "w+")  # noqa: SIM115 - held until release
             fcntl.flock(self._stream, fcntl.LOCK_EX)
             if self._path.exists():  # else the writer took it for one that was left behind, just before
                 break
@@ -80,12 +87,15 @@ class Lease:
 def leased_epochs(directory: Path) -> Iterator[int]:
     """The epochs that readers may still read; what a reader that is gone left behind is removed."""
     for path in (directory / "leases").glob("*"):
+        if _LEASE.fullmatch(path.name) is None or path.is_symlink() or not path.is_file():
+            continue
         try:
-            with open(path, "r+") as stream:
+            with open(path, "r+", errors="replace") as stream:
                 try:
                     fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    yield int(stream.read() or 0)
+                    said = stream.read()
+                    yield int(said) if said.isdecimal() else 0
                 else:
                     path.unlink(missing_ok=True)
         except FileNotFoundError:

@@ -11,14 +11,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 from urllib.request import url2pathname
 from uuid import uuid4
 
 from pyarrow import fs
 
 from sparqlive.errors import Error
+from sparqlive.store.private import belong, make_folder, open_private
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -54,6 +58,11 @@ def place_at(address: str, folder: str) -> LocalPlace | RemotePlace:
     return RemotePlace(address, folder)
 
 
+class Readable(Protocol):
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
 class LocalPlace:
     """Files on this machine's file systems. Names are relative to the root."""
 
@@ -83,29 +92,52 @@ class LocalPlace:
     def make(self, folder: str) -> None:
         """A new folder."""
         path = self._root / folder
-        new = [parent for parent in path.parents if not parent.exists()]
-        path.mkdir(parents=True)
-        for parent in {path.parent, *new}:
-            sync(parent)
+        missing = [parent for parent in (path, *path.parents) if not parent.exists()]
+        for new in reversed(missing):
+            make_folder(new, new.parent)
+            sync(new)
+
+    def create(self, name: str) -> None:
+        """A new and empty file, which only its owner may read."""
+        path = self._root / name
+        os.close(open_private(path, os.O_WRONLY | os.O_EXCL, path.parent))
+
+    def take_over(self, folder: str) -> None:
+        """What others wrote below a folder is as private as what is written here."""
+        for path in (self._root / folder, *(self._root / folder).rglob("*")):
+            if not path.is_symlink():
+                belong(path, path.parent)
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[Readable]:
+        """A file to read parts of."""
+        with open(self._root / name, "rb") as stream:
+            yield stream
 
     def sync(self, name: str) -> None:
         """Makes a file durable that is written."""
         sync(self._root / name)
 
     def folders(self) -> list[str]:
-        """The folders of attempts at a commit."""
-        return [f"{self.folder}/{path.name}" for path in (self._root / self.folder).glob("*")]
+        """The folders beside each other in which runs are; links and files are somebody else's."""
+        with suppress(FileNotFoundError), os.scandir(self._root / self.folder) as entries:
+            return [f"{self.folder}/{entry.name}" for entry in entries if entry.is_dir(follow_symlinks=False)]
+        return []
 
     def files_below(self, folder: str) -> list[str]:
         """All files below a folder."""
-        found = (path for path in (self._root / folder).rglob("*") if path.is_file())
+        found = (path for path in (self._root / folder).rglob("*") if stat.S_ISREG(path.lstat().st_mode))
         return [path.relative_to(self._root).as_posix() for path in found]
 
     def remove(self, name: str) -> None:
-        (self._root / name).unlink()
+        (self._root / name).unlink(missing_ok=True)
 
     def remove_folder(self, folder: str) -> None:
         shutil.rmtree(self._root / folder)
+
+    def remove_if_empty(self, folder: str) -> None:
+        with suppress(OSError):  # something is in it
+            (self._root / folder).rmdir()
 
 
 class RemotePlace:
@@ -138,6 +170,17 @@ class RemotePlace:
     def make(self, folder: str) -> None:
         self._files.create_dir(self.path(folder), recursive=True)
 
+    def create(self, name: str) -> None:
+        """Who may read a file is said by its file system."""
+
+    def take_over(self, folder: str) -> None:
+        """As above."""
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[Readable]:
+        with self._files.open_input_file(self.path(name)) as stream:
+            yield stream
+
     def sync(self, name: str) -> None:
         """A file that is closed is durable."""
 
@@ -152,10 +195,17 @@ class RemotePlace:
         return [f"{folder}/{info.path.rpartition(f'/{folder}/')[2]}" for info in found if info.is_file]
 
     def remove(self, name: str) -> None:
-        self._files.delete_file(self.path(name))
+        with suppress(FileNotFoundError):
+            self._files.delete_file(self.path(name))
 
     def remove_folder(self, folder: str) -> None:
         self._files.delete_dir(self.path(folder))
+
+    def remove_if_empty(self, folder: str) -> None:
+        path = self.path(folder)
+        if not self._files.get_file_info(fs.FileSelector(path, allow_not_found=True)):
+            with suppress(FileNotFoundError):
+                self._files.delete_dir(path)
 
 
 Place = LocalPlace | RemotePlace

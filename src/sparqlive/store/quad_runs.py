@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparqlive.store.catalog import RunFile
 from sparqlive.store.place import Place
-from sparqlive.store.runs import read_columns
+from sparqlive.store.runs import RunFile, read_columns
 from sparqlive.zset.run import Run
 
 # Segments that are read but not kept by anybody stay in memory up to so many rows.
@@ -28,10 +27,14 @@ _BEFORE_ALL = -(2**63)
 class Segment:
     """Rows of a file with one predicate and one graph. `first` orders the segments of all files."""
 
-    path: str
+    run: RunFile
     start: int
     stop: int
     first: tuple[int, int, int, int]
+
+    @property
+    def path(self) -> str:
+        return self.run.path
 
     @property
     def key(self) -> tuple[int, int]:
@@ -46,12 +49,12 @@ def segments_of(place: Place, runs: Iterable[RunFile]) -> list[Segment]:
 
 
 def _segments_of(place: Place, run: RunFile) -> Iterator[Segment]:
-    predicates, graphs = read_columns(place, run.path, ("p", "g"))
+    predicates, graphs = read_columns(place, run, ("p", "g"))
     edges = (np.flatnonzero((predicates[1:] != predicates[:-1]) | (graphs[1:] != graphs[:-1])) + 1).tolist()
     for start, stop in zip([0, *edges], [*edges, len(predicates)], strict=True):
         # Only at the start of a file a predicate and graph may go on from another file.
         rest = (_BEFORE_ALL, _BEFORE_ALL) if start else (run.first[2], run.first[3])
-        yield Segment(run.path, start, stop, (int(predicates[start]), int(graphs[start]), *rest))
+        yield Segment(run, start, stop, (int(predicates[start]), int(graphs[start]), *rest))
 
 
 class QuadRuns:
@@ -86,7 +89,7 @@ class QuadRuns:
     def read(self, key: tuple[int, int]) -> Run:
         """The pairs of subject and object of a graph and predicate."""
         parts = [
-            read_columns(self._place, segment.path, ("s", "o"), segment.start, segment.stop)
+            read_columns(self._place, segment.run, ("s", "o"), segment.start, segment.stop)
             for segment in self._segments[key]
         ]
         return Run([np.ascontiguousarray(np.concatenate(columns)) for columns in zip(*parts, strict=True)])
@@ -104,7 +107,7 @@ class QuadRuns:
     def _look(self, segment: Segment) -> Run:
         run = self._cached.pop(segment, None)
         if run is None:
-            columns = read_columns(self._place, segment.path, ("s", "o"), segment.start, segment.stop)
+            columns = read_columns(self._place, segment.run, ("s", "o"), segment.start, segment.stop)
             run = Run([np.ascontiguousarray(column) for column in columns])
             self._cached_rows += run.length
         self._cached[segment] = run

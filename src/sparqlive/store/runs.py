@@ -1,43 +1,69 @@
 """Runs on disk: immutable sorted Parquet files, which Spark, DuckDB, pandas or Polars read as they are.
 
 Owns the files. A quads file has columns s, p, o, g, sorted by p, g, s, o; a terms file id, term; any other
-relation c0 … and w. Refuses to change a file. Invariant: a file is complete and synced before its name is
-given to anybody; pages carry checksums, so that damage is an error and never other rows.
+relation c0 … and w. Refuses to change a file. Invariants: a file is complete and synced before its name is
+given to anybody; the catalog has digests of it under its name, and nothing is read from it that does not have
+its digest: a bit that flipped, or another file under this name, is an error and never other rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import xxhash
 
 from sparqlive.errors import StoreFailed
-from sparqlive.store.place import Place
+from sparqlive.store.place import Place, Readable
 from sparqlive.zset.run import Column
 
 ROWS_A_FILE = 1_000_000
 # What is read at once when a part of a file is wanted.
 ROWS_A_GROUP = 131_072
+# The end of a file: the length of the footer before it, and the name of the format.
+_END_BYTES = 8
+_DIGEST_BYTES = 8
+_READ_BYTES = 1 << 22
+Digests = bytes
 
 
-def write_rows(place: Place, name: str, columns: dict[str, Column]) -> int:
-    """Writes a sorted relation of integers; the bytes it takes."""
+@dataclass(frozen=True)
+class RunFile:
+    """A file of a relation. `first` is its first row, by which the files of a relation are in order.
+
+    `digests` are those of the whole file, of its footer, and of each column of each row group. A file that
+    was not written yet in the catalog has none, and is not compared.
+    """
+
+    path: str
+    relation: str
+    rows: int
+    bytes: int
+    first: tuple[int, ...]
+    digests: Digests
+
+
+def write_rows(place: Place, name: str, columns: dict[str, Column]) -> tuple[int, bytes]:
+    """Writes a sorted relation of integers; the bytes it takes, and its digests."""
     table = pa.table({title: pa.array(column, pa.int64()) for title, column in columns.items()})
     return _write(place, name, table)
 
 
-def write_terms(place: Place, name: str, ids: Column, texts: Any) -> int:
+def write_terms(place: Place, name: str, ids: Column, texts: Any) -> tuple[int, bytes]:
     """Writes terms sorted by id."""
     order = np.argsort(ids, kind="stable")
     table = pa.table({"id": pa.array(ids[order], pa.int64()), "term": texts.take(pa.array(order))})
     return _write(place, name, table)
 
 
-def _write(place: Place, name: str, table: pa.Table) -> int:
+def _write(place: Place, name: str, table: pa.Table) -> tuple[int, bytes]:
+    place.create(name)
     pq.write_table(
         table,
         place.path(name),
@@ -47,31 +73,97 @@ def _write(place: Place, name: str, table: pa.Table) -> int:
         write_page_checksum=True,
     )
     place.sync(name)
-    return place.size(name)
+    return place.size(name), digests_of(place, name)
 
 
-def read_columns(
-    place: Place, name: str, names: Sequence[str], start: int = 0, stop: int | None = None
-) -> list[Column]:
-    """The columns of a file as arrays, or a part of their rows."""
-    with _Told(place, name):
-        file = pq.ParquetFile(place.path(name), filesystem=place.files, page_checksum_verification=True)
-        try:
-            if stop is None:
-                table = file.read(columns=list(names))
-                return [table.column(title).to_numpy() for title in names]
-            groups, skipped = _groups(file, start, stop)
-            table = file.read_row_groups(groups, columns=list(names)).slice(start - skipped, stop - start)
-            return [table.column(title).to_numpy() for title in names]
-        finally:
-            file.close()
+# Digests
 
 
-def _groups(file: Any, start: int, stop: int) -> tuple[list[int], int]:
+def digests_of(place: Place, name: str) -> bytes:
+    """The digests of a file as it is now."""
+    with _Told(place, name), place.opened(name) as stream:
+        metadata = pq.read_metadata(place.path(name), filesystem=place.files)
+        found = [_whole(stream), _digest(_footer(stream))]
+        for group, column in product(range(metadata.num_row_groups), range(metadata.num_columns)):
+            found.append(_digest(_chunk(stream, metadata, group, column)))
+        return b"".join(found)
+
+
+def _digest(content: bytes) -> bytes:
+    return xxhash.xxh3_64_digest(content)
+
+
+def _whole(stream: Readable) -> bytes:
+    state = xxhash.xxh3_64()
+    stream.seek(0)
+    while content := stream.read(_READ_BYTES):
+        state.update(content)
+    return state.digest()
+
+
+def _footer(stream: Readable) -> bytes:
+    """The end of a file, which says where everything else is."""
+    size = stream.seek(0, 2)
+    stream.seek(max(0, size - _END_BYTES))
+    length = int.from_bytes(stream.read(4), "little") + _END_BYTES
+    if length > size:
+        raise OSError("it ends too early")
+    stream.seek(size - length)
+    return stream.read(length)
+
+
+def _chunk(stream: Readable, metadata: Any, group: int, column: int) -> bytes:
+    """The bytes of a column in a row group."""
+    about = metadata.row_group(group).column(column)
+    start = about.data_page_offset
+    if about.has_dictionary_page and about.dictionary_page_offset:
+        start = min(start, about.dictionary_page_offset)
+    stream.seek(start)
+    return stream.read(about.total_compressed_size)
+
+
+class _Verified:
+    """A file that is open; each part of it is compared with its digest before it is read."""
+
+    def __init__(self, place: Place, run: RunFile, stream: Readable) -> None:
+        self._stream = stream
+        self._digests = run.digests
+        if run.digests:
+            self._compare(1, _footer(stream))
+        self._file = pq.ParquetFile(
+            place.path(run.path), filesystem=place.files, page_checksum_verification=True
+        )
+
+    def _compare(self, number: int, content: bytes) -> None:
+        start = number * _DIGEST_BYTES
+        if self._digests[start : start + _DIGEST_BYTES] != _digest(content):
+            raise OSError("it is not as it was written")
+
+    def read(self, names: Sequence[str], start: int, stop: int | None) -> pa.Table:
+        """Columns of the rows from `start` to `stop`; of all rows without `stop`."""
+        metadata = self._file.metadata
+        groups, skipped = _groups(metadata, start, metadata.num_rows if stop is None else stop)
+        if self._digests:
+            self._compare_columns(groups, names)
+        table = self._file.read_row_groups(groups, columns=list(names))
+        return table if stop is None else table.slice(start - skipped, stop - start)
+
+    def _compare_columns(self, groups: Iterable[int], names: Sequence[str]) -> None:
+        metadata = self._file.metadata
+        width = metadata.num_columns
+        columns = [n for n in range(width) if metadata.schema.column(n).name in names]
+        for group, column in product(groups, columns):
+            self._compare(2 + group * width + column, _chunk(self._stream, metadata, group, column))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _groups(metadata: Any, start: int, stop: int) -> tuple[list[int], int]:
     """The row groups that hold a range of rows, and how many rows are before them."""
     groups, row, skipped = [], 0, 0
-    for number in range(file.metadata.num_row_groups):
-        size = file.metadata.row_group(number).num_rows
+    for number in range(metadata.num_row_groups):
+        size = metadata.row_group(number).num_rows
         if row + size <= start:
             skipped = row + size
         elif row < stop:
@@ -80,16 +172,30 @@ def _groups(file: Any, start: int, stop: int) -> tuple[list[int], int]:
     return groups, skipped
 
 
-def read_terms(place: Place, name: str) -> tuple[Column, Any]:
+def _read(place: Place, run: RunFile, names: Sequence[str], start: int = 0, stop: int | None = None) -> Any:
+    with _Told(place, run.path), place.opened(run.path) as stream:
+        file = _Verified(place, run, stream)
+        try:
+            return file.read(names, start, stop)
+        finally:
+            file.close()
+
+
+# Reading
+
+
+def read_columns(
+    place: Place, run: RunFile, names: Sequence[str], start: int = 0, stop: int | None = None
+) -> list[Column]:
+    """The columns of a file as arrays, or a part of their rows."""
+    table = _read(place, run, names, start, stop)
+    return [table.column(title).to_numpy() for title in names]
+
+
+def read_terms(place: Place, run: RunFile) -> tuple[Column, Any]:
     """The ids of a terms file, sorted, and the texts as an Arrow array."""
-    with _Told(place, name):
-        table = pq.read_table(
-            place.path(name),
-            filesystem=place.files,
-            columns=["id", "term"],
-            page_checksum_verification=True,
-        )
-        return table.column("id").to_numpy(), _one(table.column("term"))
+    table = _read(place, run, ("id", "term"))
+    return table.column("id").to_numpy(), _one(table.column("term"))
 
 
 def found_terms(ids: Column, texts: Any, prefixes: Sequence[str]) -> dict[int, str]:
@@ -107,14 +213,14 @@ def _one(column: Any) -> Any:
     )
 
 
-def check_file(place: Place, name: str, rows: int, size: int) -> None:
-    """Reads a file, and raises if it is not there, or has not the size or the rows it was written with."""
-    with _Told(place, name):
-        if size != (found := place.size(name)):
-            raise OSError(f"it has {found} bytes and was written with {size}")
-        table = pq.read_table(place.path(name), filesystem=place.files, page_checksum_verification=True)
-        if rows != (found := len(table)):
-            raise OSError(f"it has {found} rows and was written with {rows}")
+def check_file(place: Place, run: RunFile) -> None:
+    """Raises if a file is not there, or is in any byte not as it was written."""
+    with _Told(place, run.path):
+        if run.bytes != (found := place.size(run.path)):
+            raise OSError(f"it has {found} bytes and was written with {run.bytes}")
+        with place.opened(run.path) as stream:
+            if _whole(stream) != run.digests[:_DIGEST_BYTES]:
+                raise OSError("it is not as it was written")
 
 
 class DamagedRun(StoreFailed):

@@ -13,7 +13,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,21 @@ import numpy as np
 import pyarrow as pa
 
 from sparqlive.errors import StoreFailed
-from sparqlive.store.catalog import Catalog, Durability, Rows, RunFile
+from sparqlive.store.catalog import Catalog, Durability, Rows, check_terms
 from sparqlive.store.compaction import QUADS, SMALL, Folded, Writer, fold, names_of, written_quads
 from sparqlive.store.locks import Lease, leased_epochs
 from sparqlive.store.place import LocalPlace, Place, address_of, new_folder, place_at
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import (
     ROWS_A_FILE,
-    DamagedRun,
+    RunFile,
     check_file,
+    digests_of,
     read_columns,
     read_terms,
     write_terms,
 )
+from sparqlive.store.seals import Damaged
 from sparqlive.zset.relation import Elsewhere, Relation, rows_of
 from sparqlive.zset.run import Column, Run
 
@@ -74,11 +76,14 @@ class Sources:
 class TermRuns:
     """Terms on disk: a file is read when an id is first looked for, and searched in memory."""
 
-    def __init__(self, place: Place, paths: Iterable[str], known: TermRuns | None = None) -> None:
+    def __init__(self, place: Place, files: Iterable[RunFile], known: TermRuns | None = None) -> None:
         """`known` has read some of the files already."""
         self._place = place
+        self._files = {run.path: run for run in files}
         read = known._runs if known is not None else {}
-        self._runs: dict[str, tuple[Any, int, int, Any] | None] = {path: read.get(path) for path in paths}
+        self._runs: dict[str, tuple[Any, int, int, Any] | None] = {
+            path: read.get(path) for path in self._files
+        }
 
     @property
     def is_read(self) -> bool:
@@ -106,7 +111,7 @@ class TermRuns:
 
     def _read(self, path: str) -> tuple[Any, int, int, Any]:
         """Ids, which a memoryview gives quickly one by one; the first and the last; the texts."""
-        ids, texts = read_terms(self._place, path)
+        ids, texts = read_terms(self._place, self._files[path])
         return (ids.data, int(ids[0]), int(ids[-1]), texts) if len(ids) else (ids.data, 1, 0, texts)
 
 
@@ -134,6 +139,7 @@ class Store:
             first_meta=made_with,
         )
         self._attempts: set[str] = set()
+        self._given_out: set[str] = set()
         self._made = 0
         self._lease: Lease | None = None
         try:
@@ -143,7 +149,7 @@ class Store:
             else:
                 self.remove_orphans()
         except BaseException:
-            self.catalog.close()
+            self.close()
             raise
 
     def _place(self, wanted: str | None) -> Place:
@@ -160,7 +166,7 @@ class Store:
         return place_at(recorded, self.catalog.meta("runs_folder") or "")
 
     def close(self) -> None:
-        if self._lease is not None:
+        if self._lease is not None and not self.catalog.is_forked:
             self._lease.release()
         self.catalog.close()
 
@@ -180,18 +186,27 @@ class Store:
 
     # Files
 
+    @property
+    def _mark(self) -> str:
+        """What the name of each folder of this store begins with."""
+        return (self.catalog.meta("store") or "")[:16]
+
     def remove_orphans(self) -> None:
         """Files that no transaction named, and replaced ones that nobody reads any more.
 
-        The folder of an attempt under way is left alone.
+        The folder of an attempt under way is left alone, and so is everything that does not carry the store's
+        mark and that the catalog never named.
         """
         oldest = min(leased_epochs(self.directory), default=None)
         replaced = self.catalog.replaced()
         unused = {path for path, epoch in replaced.items() if oldest is None or epoch < oldest}
         named = {run.path for run in self.catalog.runs()} | (replaced.keys() - unused)
         try:
+            for path in unused - named:
+                self.place.remove(path)
+                self.place.remove_if_empty(path.rpartition("/")[0])
             for attempt in self.place.folders():
-                if attempt not in self._attempts:
+                if attempt not in self._attempts and attempt.startswith(f"{self.place.folder}/{self._mark}-"):
                     self._remove_unnamed(attempt, named)
         except OSError as error:
             raise StoreFailed(
@@ -208,14 +223,15 @@ class Store:
             self.place.remove_folder(attempt)
             return
         for file in files - named:
-            self.place.remove(file)
+            if file.endswith(".parquet"):
+                self.place.remove(file)
 
     @contextmanager
     def attempt(self) -> Iterator[str]:
         """A new folder for the files of one attempt at a commit; it is live inside the block."""
         self.catalog.ensure_writable()
         self._made += 1
-        folder = f"{self.place.folder}/{time.time_ns():x}-{os.getpid()}-{self._made}"
+        folder = f"{self.place.folder}/{self._mark}-{time.time_ns():x}-{os.getpid()}-{self._made}"
         self._attempts.add(folder)
         try:
             self.place.make(folder)
@@ -241,10 +257,19 @@ class Store:
 
     def terms(self, known: TermRuns | None = None) -> TermRuns:
         """The runs of terms. The terms after them are in the catalog."""
-        return TermRuns(self.place, self._paths(TERMS), known)
+        return TermRuns(self.place, self.catalog.runs(TERMS), known)
 
     def sources(self, more_terms: Iterable[tuple[int, str]]) -> Sources:
-        """The files of quads and terms, and what is not in them yet; for readers outside this process."""
+        """The files of quads and terms, and what is not in them yet; for readers outside this process.
+
+        They compare no digests: files of this machine are compared here, once. Others are on file systems
+        that have checksums of their own.
+        """
+        if isinstance(self.place, LocalPlace):
+            for run in (*self.catalog.runs(QUADS), *self.catalog.runs(TERMS)):
+                if run.path not in self._given_out:
+                    check_file(self.place, run)
+                    self._given_out.add(run.path)
         log = [rows for _, rows in self.catalog.changes(self.quads_epoch())]
         return Sources(
             [self.place.uri(path) for path in self._paths(QUADS)],
@@ -255,7 +280,7 @@ class Store:
 
     def relation(self, name: str) -> Elsewhere | None:
         """The content of a relation, to be read when it is needed; None if the store does not have it."""
-        if self.catalog.base(name) is None:
+        if not self.catalog.has(name):
             return None
         return Elsewhere(lambda: self._fetch(name))
 
@@ -273,21 +298,38 @@ class Store:
                 else:
                     del overlay[key]
         names = names_of(name, base.width)
-        parts = [read_columns(self.place, run.path, names) for run in self.catalog.runs(name)]
+        parts = [read_columns(self.place, run, names) for run in self.catalog.runs(name)]
         if not parts:
             return None, overlay
         columns = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
         return Run(columns[:-1], columns[-1]), overlay
 
-    def damaged(self) -> dict[str, DamagedRun]:
-        """The relations with a file that is not as it was written, and the error that names it."""
-        found = {}
+    def damaged(self) -> dict[str, StoreFailed]:
+        """The relations with a file, a base or deltas that are not as they were written, and the error."""
+        found: dict[str, StoreFailed] = {}
         for run in self.catalog.runs():
             try:
-                check_file(self.place, run.path, run.rows, run.bytes)
-            except DamagedRun as error:
+                check_file(self.place, run)
+            except StoreFailed as error:
                 found[run.relation] = error
+        for relation in {*self.catalog.bases(), *self.catalog.delta_relations()}:
+            try:
+                self.catalog.base(relation)
+                list(self.catalog.deltas(relation, -1))
+            except Damaged as error:
+                found[relation] = error
         return found
+
+    def verify(self) -> None:
+        """Raises unless every row of the catalog, every file and every term is as it was written."""
+        self.catalog.verify()
+        exceptions = dict(self.catalog.exceptions())
+        for run in self.catalog.runs():
+            check_file(self.place, run)
+            if run.relation == TERMS:
+                numbers, texts = read_terms(self.place, run)
+                pairs = zip(numbers.tolist(), texts.to_pylist(), strict=True)
+                check_terms(pairs, exceptions, self.place.text(run.path))
 
     # Writing
 
@@ -380,13 +422,17 @@ class Store:
     def written(self, folder: str, quad_files: Iterable[Any], term_files: Iterable[Any]) -> list[RunFile]:
         """Files that others wrote below a folder of an attempt, synced and ready to be named."""
         runs = []
+        self.place.take_over(folder)
         for relation, files in ((QUADS, quad_files), (TERMS, term_files)):
             for file in files:
                 path = f"{folder}/{file.path}"
                 self.place.sync(path)
                 names = ("p", "g", "s", "o") if relation == QUADS else ("id",)
-                first = tuple(int(column[0]) for column in read_columns(self.place, path, names, 0, 1))
-                runs.append(RunFile(path, relation, file.rows, self.place.size(path), first))
+                run = RunFile(
+                    path, relation, file.rows, self.place.size(path), (), digests_of(self.place, path)
+                )
+                first = tuple(int(column[0]) for column in read_columns(self.place, run, names, 0, 1))
+                runs.append(replace(run, first=first))
         return runs
 
     def write_quads(self, parts: Iterator[tuple[Column, Column, Column, Column]], epoch: int) -> None:
@@ -411,14 +457,14 @@ class Store:
         ids = [np.fromiter((number for number, _ in terms), np.int64, len(terms))]
         texts = [pa.array([text for _, text in terms], pa.large_string())]
         for run in more:
-            numbers, found = read_terms(self.place, run.path)
+            numbers, found = read_terms(self.place, run)
             ids.append(numbers)
             texts.append(found.cast(pa.large_string()))
         path = f"{folder}/terms-00000.parquet"
         numbers = np.concatenate(ids)
-        size = write_terms(self.place, path, numbers, pa.concat_arrays(texts))
+        size, digests = write_terms(self.place, path, numbers, pa.concat_arrays(texts))
         first = (int(numbers.min()),)
-        return RunFile(path, TERMS, len(numbers), size, first)
+        return RunFile(path, TERMS, len(numbers), size, first, digests)
 
     # Compaction
 

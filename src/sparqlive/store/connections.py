@@ -1,0 +1,118 @@
+"""Connections to a catalog, and the threads that look after them.
+
+Owns how SQLite is opened for writing and for reading, the thread that syncs its log where durability is
+relaxed, the one that looks whether another process has committed, and what stands for a connection in a
+forked process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sparqlive.errors import StoreFailed
+from sparqlive.store.head import Head
+
+_log = logging.getLogger("sparqlive.store")
+
+
+def write_connection(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=FULL")
+    return database
+
+
+def read_connection(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write. In a directory that cannot be written there is no log to look at."""
+    ways = ["mode=ro"]
+    if not os.access(path.parent, os.W_OK) and not path.with_name("catalog.sqlite-wal").exists():
+        ways = ["mode=ro&immutable=1"]
+    database = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{ways[0]}", uri=True, isolation_level=None, check_same_thread=False
+    )
+    database.execute("PRAGMA busy_timeout=5000")
+    return database
+
+
+class Poller:
+    """Looks, every so often, whether another process has committed something."""
+
+    def __init__(
+        self, database: sqlite3.Connection, on_change: Callable[[], None], seconds: float = 0.05
+    ) -> None:
+        self._database = database
+        self._on_change = on_change
+        self._seconds = seconds
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sparqlive-follow", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        seen = None
+        while not self._stopped.wait(self._seconds):
+            try:
+                version = self._database.execute("PRAGMA data_version").fetchone()[0]
+                if version != seen:
+                    seen = version
+                    self._on_change()
+            except (StoreFailed, sqlite3.Error) as error:
+                _log.error("A reader stays at the epoch that it has reached: %s", error)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        self._database.close()
+
+
+class Syncer:
+    """Brings the database's log to the disk every so often, where durability is relaxed."""
+
+    def __init__(self, path: Path, seconds: float, synced: Callable[[Head], None]) -> None:
+        """`synced` hears which commit is on the disk."""
+        self.due: Head | None = None
+        self._synced = synced
+        self._path = path
+        self._seconds = seconds
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sparqlive-sync", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._seconds):
+            head, self.due = self.due, None
+            if head is not None:
+                try:
+                    descriptor = os.open(self._path, os.O_RDONLY)
+                except FileNotFoundError:
+                    continue
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                self._synced(head)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+
+class Forked:
+    """Stands where the database was, in a process that was forked from the one that opened it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._opened_by = os.getppid()
+
+    def __getattr__(self, name: str) -> Any:
+        raise StoreFailed(
+            f"The store {self._directory} was opened by process {self._opened_by}, and this is process "
+            f"{os.getpid()}, a fork of it: SQLite cannot be used on both sides. Open the store after the "
+            f"fork, in the process that uses it; with read_only=True where another one writes."
+        )

@@ -1,0 +1,390 @@
+"""Sealed tables: how a store sees that its catalog is not as it was written.
+
+Owns the rows of the catalog and what they are compared with. Each row carries a seal, a hash of its table and
+of everything in it; a term carries none, because its id is the hash of its text. Each table, and the deltas
+of each relation, has a total of the seals of its rows, so that a row that is missing or older than it should
+be is noticed. The root is a total of the totals, with the number of the commit. Invariants: no row is given
+out whose seal does not fit; the total of a table is compared before its rows are first read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from xxhash import xxh3_64_intdigest
+
+from sparqlive.errors import StoreFailed
+
+Row = tuple[Any, ...]
+
+_HALF = 0xFFFFFFFF
+_STEP = 40503
+_ODD = 0x9E3779B97F4A7C15
+_SIGNED = 0x7FFFFFFFFFFFFFFF
+_ROOT = ""
+_OF_THE_MACHINE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_MISUSE,
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a table with their types; the first `keys` are its key.
+
+    A blob comes last, behind its digest, so that everything before it can be looked at without reading it.
+    `number` is a key that is counted with the seals: rows that are looked for by it cannot be moved.
+    """
+
+    columns: Mapping[str, str]
+    keys: int = 1
+    blob: str | None = None
+    number: str | None = None
+    seal: str = "seal"
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """What the seal is of, and the seal."""
+        return (*self.columns, *(() if self.blob is None else ("digest",)), "seal")
+
+    @property
+    def value(self) -> str:
+        """What a row adds to the total of its table."""
+        moved = f" + {self.number} * {_STEP}" if self.number is not None else ""
+        return f"(({self.seal}{moved}) & {_HALF})"
+
+    @property
+    def definition(self) -> str:
+        columns = [f"{name} {kind}" for name, kind in self.columns.items()]
+        if self.blob is not None:
+            columns += ["digest INTEGER NOT NULL", "seal INTEGER NOT NULL", f"{self.blob} BLOB"]
+        else:
+            columns += ["seal INTEGER NOT NULL"]
+        return f"{', '.join(columns)}, PRIMARY KEY ({', '.join([*self.columns][: self.keys])})"
+
+
+_TEXT, _NUMBER = "TEXT NOT NULL", "INTEGER NOT NULL"
+TABLES = {
+    "meta": Table({"key": _TEXT, "value": _TEXT}),
+    "epochs": Table(
+        {
+            "number": "INTEGER",
+            "time": "REAL NOT NULL",
+            "inserted": _NUMBER,
+            "deleted": _NUMBER,
+            "strategy": _TEXT,
+            "note": _TEXT,
+        },
+        number="number",
+    ),
+    "changes": Table({"epoch": "INTEGER"}, blob="quads", number="epoch"),
+    "terms": Table({"id": _NUMBER, "text": _TEXT}, keys=0, seal="id"),
+    "exceptions": Table({"text": _TEXT, "id": _NUMBER}),
+    "relations": Table({"name": _TEXT, "epoch": _NUMBER, "width": _NUMBER}, blob="rows"),
+    "runs": Table(
+        {"path": _TEXT, "relation": _TEXT, "rows": _NUMBER, "bytes": _NUMBER, "first": _TEXT}, blob="digests"
+    ),
+    "replaced": Table({"path": _TEXT, "epoch": _NUMBER}),
+    "views": Table(
+        {
+            "name": _TEXT,
+            "text": _TEXT,
+            "base": "TEXT",
+            "since": _NUMBER,
+            "refresh": _TEXT,
+            "position": _NUMBER,
+        }
+    ),
+    "deltas": Table(
+        {"relation": _TEXT, "epoch": _NUMBER, "width": _NUMBER}, keys=2, blob="rows", number="epoch"
+    ),
+    "batches": Table({"source": _TEXT, "batch": _NUMBER, "epoch": _NUMBER}, keys=2, number="batch"),
+}
+# Small tables that are looked into by name: all their rows are compared before one is missed.
+_BY_NAME = ("meta", "exceptions", "relations", "runs", "replaced", "views")
+_WITH_ROWID = ("epochs", "changes")
+
+
+def _inserts(verb: str) -> dict[str, str]:
+    made = {}
+    for name, table in TABLES.items():
+        titles = (*table.header, *(() if table.blob is None else (table.blob,)))
+        made[name] = f"{verb} INTO {name} ({', '.join(titles)}) VALUES ({', '.join('?' * len(titles))})"
+    return made
+
+
+_INSERT, _REPLACE = _inserts("INSERT"), _inserts("REPLACE")
+
+
+def seal_of(table: str, row: Row) -> int:
+    """A hash of a row, with the table that it is in."""
+    return xxh3_64_intdigest(repr((table, row)).encode("utf-8", "surrogatepass")) & _SIGNED
+
+
+def _digest_of(blob: bytes | None) -> int:
+    return -1 if blob is None else xxh3_64_intdigest(blob) & _SIGNED
+
+
+class Damaged(StoreFailed):
+    """The catalog is not as it was written. `relation` is the one that is damaged, if it is only one."""
+
+    def __init__(self, path: Path, what: str, relation: str | None = None) -> None:
+        remedy = (
+            "`sparqlive check --repair` computes views again; the rest must come from a copy of the store"
+            if relation is not None
+            else "Put a copy of the store in its place"
+        )
+        super().__init__(f"The catalog {path} is damaged: {what}. {remedy}.")
+        self.relation = relation
+
+
+class Sealed:
+    """The tables of a catalog by their rows. Only a writer adds and deletes."""
+
+    def __init__(self, database: sqlite3.Connection, path: Path) -> None:
+        self.database = database
+        self._path = path
+        self._compared: set[str] = set()
+        self._totals: dict[str, tuple[int, int]] = {}
+        self._parts: dict[str, int] = {}
+        self._changed: dict[str, tuple[int, int]] = {}
+        self._changed_parts: dict[str, int] = {}
+
+    def create(self) -> None:
+        """Makes the tables."""
+        for name, table in TABLES.items():
+            if name != "terms":
+                rowid = "" if name in _WITH_ROWID else " WITHOUT ROWID"
+                self.database.execute(f"CREATE TABLE {name} ({table.definition}){rowid}")
+        self.database.execute(
+            "CREATE TABLE terms (number INTEGER PRIMARY KEY, id INTEGER NOT NULL, text TEXT NOT NULL)"
+        )
+        self.database.execute(
+            "CREATE TABLE totals (name TEXT PRIMARY KEY, rows INTEGER NOT NULL, total INTEGER NOT NULL) "
+            "WITHOUT ROWID"
+        )
+
+    # Writing
+
+    def add(self, table: str, row: Row, blob: bytes | None = None) -> None:
+        """A row that is new, or takes the place of the one with its key."""
+        about = TABLES[table]
+        sealed = row if about.blob is None else (*row, _digest_of(blob))
+        seal = seal_of(table, sealed)
+        values = (*sealed, seal) if about.blob is None else (*sealed, seal, blob)
+        try:
+            self.database.execute(_INSERT[table], values)
+        except sqlite3.IntegrityError:
+            where = " AND ".join(f"{title} = ?" for title in [*about.columns][: about.keys])
+            self._uncount(table, where, row[: about.keys])
+            self.database.execute(_REPLACE[table], values)
+        number = 0 if about.number is None else row[about.keys - 1]
+        self._change(_group(table, row), 1, (seal + number * _STEP) & _HALF)
+
+    def add_terms(self, terms: Sequence[tuple[int, str]]) -> None:
+        self.database.executemany("INSERT INTO terms (id, text) VALUES (?, ?)", terms)
+        self._change("terms", len(terms), sum(number & _HALF for number, _ in terms))
+
+    def delete(self, table: str, where: str, values: Row) -> None:
+        """Rows of a table; of deltas those of one relation, which is the first value."""
+        self._uncount(table, where, values)
+        self.database.execute(f"DELETE FROM {table} WHERE {where}", values)
+
+    def forget_deltas(self, relation: str) -> None:
+        """All deltas of a relation, whatever they are."""
+        self.database.execute("DELETE FROM deltas WHERE relation = ?", (relation,))
+        self._changed[_group("deltas", (relation,))] = 0, 0
+
+    def _uncount(self, table: str, where: str, values: Row) -> None:
+        rows, total = self._sum(table, where, values)
+        self._change(_group(table, values), -rows, -total)
+
+    def _sum(self, table: str, where: str, values: Row) -> tuple[int, int]:
+        """How many rows there are, and what they add to the total of their table."""
+        query = f"SELECT count(*), coalesce(sum({TABLES[table].value}), 0) FROM {table} WHERE {where}"
+        rows, total = self.database.execute(query, values).fetchone()
+        return rows, total
+
+    def _change(self, group: str, rows: int, total: int) -> None:
+        before = self._changed.get(group) or self._totals.get(group, (0, 0))
+        self._changed[group] = before[0] + rows, before[1] + total
+
+    def seal(self) -> tuple[int, int]:
+        """Writes what the transaction under way changed of the totals; the number and root of the commit."""
+        number, root = self._totals.get(_ROOT, (0, 0))
+        parts = self._parts
+        for group, (rows, total) in self._changed.items():
+            part = _part(group, rows, total)
+            root += part - parts.get(group, 0)
+            self._changed_parts[group] = part
+        self._changed[_ROOT] = number + 1, root & _HALF
+        written = [(group, *now) for group, now in self._changed.items()]
+        self.database.executemany("REPLACE INTO totals VALUES (?, ?, ?)", written)
+        if any(not rows for _, rows, _ in written):
+            self.database.execute("DELETE FROM totals WHERE rows = 0")
+        return self._changed[_ROOT]
+
+    def committed(self) -> None:
+        self._totals.update(self._changed)
+        self._parts.update(self._changed_parts)
+        self.rolled_back()
+
+    def rolled_back(self) -> None:
+        self._changed, self._changed_parts = {}, {}
+
+    # Reading
+
+    def load(self) -> tuple[int, int]:
+        """Reads and compares the totals; the number and root of the last commit."""
+        found = {name: (rows, total) for name, rows, total in self._fetch("SELECT * FROM totals", ())}
+        number, root = found.get(_ROOT, (0, -1))
+        parts = {group: _part(group, *total) for group, total in found.items() if group != _ROOT}
+        if sum(parts.values()) & _HALF != root:
+            raise Damaged(self._path, "its totals do not fit together")
+        self._totals, self._parts = found, parts
+        return number, root
+
+    def compare(self, group: str) -> None:
+        """Raises unless a table, or the deltas of a relation, has just the rows that it was left with."""
+        if group in self._compared:
+            return
+        table, _, relation = group.partition("/")
+        try:
+            if relation:
+                found = self._sum(table, "relation = ?", (relation,))
+            else:
+                found = self._sum(table, "true", ())
+            for row in self._headers(table, "true", (), "") if table in _BY_NAME else ():
+                self._check(table, row)
+        except sqlite3.Error as error:
+            raise self._told(error, relation or None) from error
+        if found != self.total(group):
+            what = f"deltas of the relation {relation}" if relation else f"rows of the table {table}"
+            raise Damaged(self._path, f"{what} are missing or are not the last ones", relation or None)
+        self._compared.add(group)
+
+    def total(self, group: str) -> tuple[int, int]:
+        """How many rows a table, or the deltas of a relation, was left with, and the total of their seals."""
+        if group in self._changed:  # by the transaction under way
+            return self._changed[group]
+        found = self._fetch("SELECT rows, total FROM totals WHERE name = ?", (group,))
+        return found[0] if found else (0, 0)
+
+    def rows(self, table: str, where: str = "true", values: Row = (), order: str = "") -> list[Row]:
+        """Rows of a table as they were added: the columns, and the blob where the table has one."""
+        about = TABLES[table]
+        self.compare(_group(table, values))
+        found = []
+        for row in self._headers(table, where, values, order, about.blob):
+            if about.blob is None:
+                found.append(self._check(table, row))
+                continue
+            *header, blob = row
+            *given, digest = self._check(table, tuple(header))
+            if not isinstance(blob, bytes | None) or digest != _digest_of(blob):
+                raise self._other(table, header[0])
+            found.append((*given, blob))
+        return found
+
+    def _headers(self, table: str, where: str, values: Row, order: str, blob: str | None = None) -> list[Any]:
+        titles = (*TABLES[table].header, *(() if blob is None else (blob,)))
+        query = f"SELECT {', '.join(titles)} FROM {table} WHERE {where} {order}"
+        return self._fetch(query, values, values[0] if table == "deltas" else None)
+
+    def _check(self, table: str, row: Row) -> Row:
+        """A row without its seal, which is compared."""
+        *given, seal = row
+        if seal != seal_of(table, tuple(given)):
+            raise self._other(table, row[0])
+        return tuple(given)
+
+    def _other(self, table: str, key: Any) -> Damaged:
+        relation = key if table in ("relations", "deltas") else None
+        return Damaged(self._path, f"a row of the table {table} is not as it was written", relation)
+
+    def terms(self) -> list[tuple[int, int, str]]:
+        """The terms, each with its place. Whoever asks compares ids with texts."""
+        self.compare("terms")
+        found = self._fetch("SELECT number, id, text FROM terms ORDER BY number", ())
+        if found and [row[0] for row in found] != [*range(found[0][0], found[0][0] + len(found))]:
+            raise Damaged(self._path, "rows of the table terms are missing")
+        return found
+
+    def pairs(self, query: str) -> list[tuple[Any, Any]]:
+        """What a query finds, which has two columns; not compared with seals."""
+        return self._fetch(query, ())
+
+    def value(self, query: str, values: Row = ()) -> Any:
+        """The first value that a query finds."""
+        row = self._fetch(query, values)
+        return row[0][0] if row else None
+
+    def _fetch(self, query: str, values: Row, relation: str | None = None) -> list[Any]:
+        try:
+            return self.database.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._told(error, relation) from error
+
+    def _told(self, error: sqlite3.Error, relation: str | None) -> StoreFailed:
+        """What SQLite says of damage, or of the machine."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_THE_MACHINE:
+            return StoreFailed(
+                f"The catalog {self._path} could not be read: {error}. "
+                f"It is as it was; try again once the cause is removed."
+            )
+        return Damaged(self._path, str(error), relation)
+
+    def verify(self) -> None:
+        """Raises unless every row is as it was written, and the database is sound."""
+        self._compared.clear()
+        for group in self.groups():
+            table, _, relation = group.partition("/")
+            if table == "terms":
+                self.terms()
+            elif relation:
+                self.rows(table, "relation = ?", (relation,))
+            else:
+                self.rows(table)
+        known = set(self.groups())
+        for (relation,) in self._fetch("SELECT DISTINCT relation FROM deltas", ()):
+            if _group("deltas", (relation,)) not in known:
+                raise Damaged(self._path, f"deltas of the relation {relation} are there again", relation)
+        said = self.value("PRAGMA quick_check(1)")
+        if said != "ok":
+            raise Damaged(self._path, str(said))
+
+    def groups(self) -> Iterable[str]:
+        """The tables, and the deltas of each relation, that there are totals of."""
+        relations = self._fetch("SELECT name FROM totals WHERE substr(name, 1, 7) = 'deltas/'", ())
+        return (*(table for table in TABLES if table != "deltas"), *(name for (name,) in relations))
+
+
+def _group(table: str, row: Row) -> str:
+    """What a row is counted under."""
+    return f"deltas/{row[0]}" if table == "deltas" else table
+
+
+@lru_cache(maxsize=10_000)
+def _name(group: str) -> int:
+    return xxh3_64_intdigest(group.encode("utf-8", "surrogatepass")) & _HALF
+
+
+def _part(group: str, rows: int, total: int) -> int:
+    """What a total adds to the root: the name, the rows and the total, each of which changes all bits."""
+    if not rows:
+        return 0
+    mixed = ((_name(group) + rows) * _ODD ^ total) * _ODD & _SIGNED
+    return (mixed ^ mixed >> 29) * _ODD >> 16 & _HALF

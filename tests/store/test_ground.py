@@ -1,0 +1,311 @@
+"""Where a store is created, and what it removes: only what is its own."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sparqlive
+from sparqlive.store import compaction, place
+from sparqlive.store import store as store_module
+from tests.store.test_history import contents
+from tests.store.test_store import quad, query
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with runs of all kinds, closed."""
+    monkeypatch.setattr(compaction, "SMALL", 2)
+    monkeypatch.setattr(store_module, "SMALL", 2)
+    with sparqlive.open(tmp_path / "store") as session:
+        session.view("optional", query("optional"))
+        session.load({quad(random.Random(seed)) for seed in range(30)})
+        session.compact()
+        session.apply(insert=[quad(random.Random(99))])
+    return tmp_path / "store"
+
+
+def everything_below(path: Path) -> dict[str, bytes | None]:
+    return {
+        str(file.relative_to(path)): file.read_bytes() if file.is_file() else None
+        for file in path.rglob("*")
+        if file.name not in ("writer.lock", "head")
+    }
+
+
+# Where a store may be created
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        "runs/exp1/metrics.csv",
+        "runs/model.bin",
+        "notes.txt",
+        "data.nt",
+        "leases.txt",
+        "src/main.py",
+        "Catalog.db",
+    ],
+)
+def test_a_directory_with_something_else_in_it_is_refused_and_left(tmp_path: Path, foreign: str) -> None:
+    (tmp_path / "p" / foreign).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "p" / foreign).write_text("mine")
+    before = everything_below(tmp_path)
+    with pytest.raises(sparqlive.StoreFailed, match="is not a store, and it is not empty") as told:
+        sparqlive.open(tmp_path / "p")
+    assert foreign.split("/")[0] in str(told.value)
+    assert everything_below(tmp_path) == before
+    assert {path.name for path in (tmp_path / "p").iterdir()} == {foreign.split("/")[0]}
+
+
+def test_an_empty_folder_in_runs_is_somebodys(tmp_path: Path) -> None:
+    (tmp_path / "p" / "runs" / "exp1").mkdir(parents=True)
+    with pytest.raises(sparqlive.StoreFailed, match="runs/exp1"):
+        sparqlive.open(tmp_path / "p")
+    assert (tmp_path / "p" / "runs" / "exp1").is_dir()
+
+
+def test_a_link_named_runs_is_somebodys(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "exp1").mkdir(parents=True)
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "runs").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(sparqlive.StoreFailed, match="runs/exp1"):
+        sparqlive.open(tmp_path / "p")
+
+
+@pytest.mark.parametrize(
+    "left", [".DS_Store", "lost+found/", ".git/", "notes.txt~", "Thumbs.db", ".x.swp", "runs/"]
+)
+def test_what_systems_and_editors_leave_is_no_reason_to_refuse(tmp_path: Path, left: str) -> None:
+    path = tmp_path / "p" / left
+    path.mkdir(parents=True) if left.endswith("/") else (path.parent.mkdir(), path.write_bytes(b"x"))
+    with sparqlive.open(tmp_path / "p") as session:
+        session.load([quad(random.Random(1))])
+        session.compact()
+    with sparqlive.open(tmp_path / "p") as session:
+        assert len(session) == 1
+    assert path.exists()
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("mine")
+    for read_only in (False, True):
+        with pytest.raises(sparqlive.StoreFailed, match="is a file"):
+            sparqlive.open(tmp_path / "p", read_only=read_only)
+    assert (tmp_path / "p").read_text() == "mine"
+
+
+def test_creating_that_was_interrupted_is_taken_up(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    path.mkdir()
+    for name in (
+        "catalog.new",
+        "catalog.new-wal",
+        "catalog.new-journal",
+        "writer.lock",
+        "tokens.json",
+        "audit.jsonl",
+    ):
+        (path / name).write_bytes(b"half")
+    with sparqlive.open(path) as session:
+        session.check()
+    assert not list(path.glob("catalog.new*"))
+    assert (path / "tokens.json").read_bytes() == b"half"
+
+
+# A store without its catalog
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["writer", "reader"])
+@pytest.mark.parametrize("harm", [Path.unlink, emptied])
+@pytest.mark.parametrize("kept", [("runs", "head"), ("runs",), ("head",)], ids="+".join)
+def test_runs_without_their_catalog(
+    made: Path, harm: Callable[[Path], None], kept: tuple[str, ...], read_only: bool
+) -> None:
+    harm(made / "catalog.sqlite")
+    for name in {"runs", "head"} - {*kept}:
+        shutil.rmtree(made / name) if (made / name).is_dir() else (made / name).unlink()
+    before = everything_below(made)
+    for _ in range(2):
+        with pytest.raises(
+            sparqlive.StoreFailed, match=r"The catalog of the store .* is (missing|empty)"
+        ) as told:
+            sparqlive.open(made, read_only=read_only)
+        assert "Put catalog.sqlite back" in str(told.value)
+        assert everything_below(made) == before
+
+
+def test_the_log_of_a_catalog_that_is_missing(made: Path) -> None:
+    for path in made.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (made / "catalog.sqlite-wal").write_bytes(b"frames")
+    with pytest.raises(sparqlive.StoreFailed, match=r"its log catalog\.sqlite-wal is there"):
+        sparqlive.open(made)
+
+
+def test_another_database_in_the_catalogs_place(made: Path) -> None:
+    (made / "catalog.sqlite").unlink()
+    with sqlite3.connect(made / "catalog.sqlite") as database:
+        database.execute("CREATE TABLE mine (x)")
+    database.close()
+    before = everything_below(made)
+    with pytest.raises(sparqlive.StoreFailed, match="does not say which format"):
+        sparqlive.open(made)
+    assert everything_below(made) == before
+
+
+# What is removed
+
+
+@pytest.mark.parametrize("where", ["local", "address", "remote"])
+def test_only_what_carries_the_mark_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    if where == "remote":
+        monkeypatch.setattr(store_module, "place_at", place.RemotePlace)
+    path, runs = tmp_path / "store", None if where == "local" else (tmp_path / "far").as_uri()
+    with sparqlive.open(path, runs=runs) as session:
+        session.load([quad(random.Random(seed)) for seed in range(5)])
+        session.compact()
+    (file,) = tmp_path.rglob("quads*.parquet")
+    folder = file.parent.parent
+    mark = file.parent.name.partition("-")[0]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a.parquet").write_bytes(b"mine")
+    foreign = [
+        folder / "exp1" / "a.parquet",
+        folder / "18e898f732a6cd2d-77-1" / "quads-00000.parquet",
+        folder / f"{mark}.txt",
+        folder / f"x{mark}-1-1-1" / "a",
+        folder / ".DS_Store",
+        folder / "notes.txt",
+        file.parent / ".DS_Store",
+        path / "leases" / "notes.txt",
+        path / "leases" / "folder" / "x",
+    ]
+    for other in foreign:
+        other.parent.mkdir(parents=True, exist_ok=True)
+        other.write_bytes(b"mine")
+    (folder / "link").symlink_to(tmp_path / "mine")
+    (folder / f"{mark}-link").symlink_to(tmp_path / "mine")
+    (folder / "broken").symlink_to(tmp_path / "nowhere")
+    orphan = folder / f"{mark}-1-1-1" / "quads-00000.parquet"
+    orphan.parent.mkdir()
+    orphan.write_bytes(b"half written")
+    (orphan.parent / "link").symlink_to(tmp_path / "mine")
+    for _ in range(2):
+        with sparqlive.open(path) as session:
+            session.apply(insert=[quad(random.Random(session.epoch + 100))])
+            session.compact()
+            session.check()
+    assert not orphan.exists()
+    assert all(other.read_bytes() == b"mine" for other in foreign)
+    assert (tmp_path / "mine" / "a.parquet").read_bytes() == b"mine"
+    assert (folder / "link").is_symlink()
+    assert (folder / "broken").is_symlink()
+    with sparqlive.open(path, read_only=True) as reader:
+        reader.check()
+
+
+def test_a_store_does_not_remove_the_runs_of_another(made: Path, tmp_path: Path) -> None:
+    with sparqlive.open(tmp_path / "other") as session:
+        session.load([quad(random.Random(7))])
+        session.compact()
+    shutil.copytree(tmp_path / "other" / "runs", made / "runs", dirs_exist_ok=True)
+    others = {path.name for path in (tmp_path / "other" / "runs").iterdir()}
+    with sparqlive.open(made) as session:
+        session.compact()
+        session.check()
+    assert others <= {path.name for path in (made / "runs").iterdir()}
+
+
+# Stores of the format before
+
+
+def downgraded(path: Path) -> None:
+    """What a store of format 2 was."""
+    with sqlite3.connect(path / "catalog.sqlite") as database:
+        for table in (
+            "meta",
+            "epochs",
+            "changes",
+            "exceptions",
+            "relations",
+            "runs",
+            "replaced",
+            "views",
+            "deltas",
+            "batches",
+        ):
+            columns = [name for _, name, *_ in database.execute(f"PRAGMA table_info({table})")]
+            kept = ", ".join(name for name in columns if name not in ("seal", "digests"))
+            database.execute(f"CREATE TABLE kept AS SELECT {kept} FROM {table}")
+            database.execute(f"DROP TABLE {table}")
+            database.execute(f"ALTER TABLE kept RENAME TO {table}")
+        database.execute("DROP TABLE totals")
+        database.execute("DELETE FROM meta WHERE key = 'store'")
+        database.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
+        for (run,) in database.execute("SELECT path FROM runs").fetchall():
+            folder, name = os.path.split(run)
+            renamed = f"runs/{os.path.basename(folder).partition('-')[2]}"
+            (path / renamed).mkdir(exist_ok=True)
+            (path / run).rename(path / renamed / name)
+            database.execute("UPDATE runs SET path = ? WHERE path = ?", (f"{renamed}/{name}", run))
+    database.close()
+    for left in (path / "runs").iterdir():
+        if not any(left.iterdir()):
+            left.rmdir()
+    (path / "head").unlink()
+
+
+def test_a_store_of_format_2_is_brought_to_this_one(made: Path) -> None:
+    with sparqlive.open(made) as session:
+        expected, data = contents(session), set(session.quads())
+    downgraded(made)
+    (made / "runs" / "mine").mkdir()
+    with pytest.raises(sparqlive.StoreFailed, match="Open it once for writing"):
+        sparqlive.open(made, read_only=True)
+    with sparqlive.open(made) as session:
+        assert (contents(session), set(session.quads())) == (expected, data)
+        session.check()
+        session.apply(insert=[quad(random.Random(123))])
+        old = {path.name for path in (made / "runs").iterdir()} - {"mine"}
+        session.compact()
+        session.check()
+        expected = contents(session)
+    with sparqlive.open(made) as session:
+        assert contents(session) == expected
+        session.check()
+    assert (made / "runs" / "mine").is_dir()
+    assert not [file for name in old for file in (made / "runs" / name).glob("quads*")]
+
+
+def test_a_store_that_only_says_that_it_is_of_format_2(made: Path) -> None:
+    with sqlite3.connect(made / "catalog.sqlite") as database:
+        database.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
+    database.close()
+    for read_only in (False, True):
+        with pytest.raises(sparqlive.StoreFailed, match="damaged: it does not say which format it has"):
+            sparqlive.open(made, read_only=read_only)
+
+
+def test_a_damaged_run_of_format_2_is_noticed_later(made: Path) -> None:
+    downgraded(made)
+    (file,) = (made / "runs").rglob("*-rows-*.parquet")
+    os.truncate(file, 50)
+    with sparqlive.open(made) as session:
+        with pytest.raises(sparqlive.StoreFailed, match="-rows-00000"):
+            session.check()
+        assert session.repair() == ["optional"]
+        session.check()
