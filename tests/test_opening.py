@@ -115,7 +115,8 @@ def test_reading_creates_nothing(run: Run, tmp_path: Path, command: str, place: 
 
 
 def test_a_store_without_its_catalog_is_not_taken_for_none(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "shop.store" / "runs").mkdir(parents=True)
+    sparqlive.open(tmp_path / "shop.store").close()
+    (tmp_path / "shop.store" / "catalog.sqlite").unlink()
     before = everything(tmp_path)
     for command in READS.values():
         code, _, err = run(command)

@@ -38,10 +38,10 @@ def ensure_store(directory: Path) -> None:
     """Refuses a directory without a store."""
     if is_store(directory):
         return
-    with suppress(OSError):
-        ground.is_store(directory)  # what is left of a store is said to be
     if os.path.lexists(directory) and not os.path.isdir(directory):
         raise StoreFailed(f"There is no store at {directory}, which is not a directory. Check --store.")
+    with suppress(OSError):
+        ground.is_store(directory)  # what is left of a store is said to be
     raise StoreFailed(
         f"There is no store at {directory}. Check --store, or create one by loading data: "
         f"sparqlive load --store {directory} FILE."
