@@ -44,21 +44,35 @@ _MOST_CHOICES = 3
 
 
 class Node:
-    """An operator at its place in the plan. `needed`: the variables that something above reads."""
+    """An operator at its place in the plan. `needed`: the variables that something above reads.
+
+    What is shared has its children at the first of its places (`shared` has these), and none at the others.
+    """
 
     __slots__ = ("children", "index", "needed", "number", "operator", "parent")
 
     def __init__(
-        self, operator: op.Operator, parent: Node | None, index: int, needed: frozenset[Var]
+        self,
+        operator: op.Operator,
+        parent: Node | None,
+        index: int,
+        needed: frozenset[Var],
+        shared: dict[op.Operator, Node],
     ) -> None:
         self.operator = operator
         self.parent = parent
         self.index = index
         self.needed = needed & frozenset(operator.variables)
         self.number = -1
+        self.children: tuple[Node, ...] = ()
+        if operator in shared:
+            return
+        if isinstance(operator, op.Shared):
+            shared[operator] = self
         wanted = _needed_of_children(operator, self.needed)
         self.children = tuple(
-            Node(child, self, number, wanted[number]) for number, child in enumerate(operator.children)
+            Node(child, self, number, wanted[number], shared)
+            for number, child in enumerate(operator.children)
         )
 
     def in_order(self) -> list[Node]:
@@ -113,8 +127,11 @@ class Compiler:
         self.quads = quads
         self.terms = terms
         self.program = Program()
-        self.root = Node(plan, None, 0, frozenset(plan.variables))
+        self._shared: dict[op.Operator, Node] = {}
+        self.root = Node(plan, None, 0, frozenset(plan.variables), self._shared)
         self.nodes = self.root.in_order()
+        self.readers: dict[int, list[int]] = {}
+        """For the number of what is shared: those of its other places."""
         self.states: dict[int, Any] = {}
         for number, node in enumerate(self.nodes):
             node.number = number
@@ -130,12 +147,18 @@ class Compiler:
                 self.states[number] = window.OrderedRows(node.operator, terms)
             elif isinstance(node.operator, op.Numbered):
                 self.states[number] = numbered.Occurrences(node.operator, terms.dictionary)
-            elif isinstance(node.operator, op.Stored | op.Parameters):
+            elif isinstance(node.operator, op.Shared) and self._shared[node.operator] is not node:
+                self.readers.setdefault(self._shared[node.operator].number, []).append(number)
+            elif isinstance(node.operator, op.Stored | op.Shared | op.Parameters):
                 self.states[number] = stored.StoredRows(node.operator)
         self._made: dict[tuple[Any, ...], str] = {}
         self._estimates: dict[tuple[int, frozenset[Var]], float] = {}
         self.methods: dict[str, str] = {}
         self.bare_rows: dict[int, list[tuple[tuple[int, ...], int]]] = {}
+
+    def state_of(self, node: Node) -> Any:
+        """What an operator stores, also at another place of the plan."""
+        return self.states[self._shared.get(node.operator, node).number]
 
     def fan_out(self, operator: op.Scan, bound: frozenset[Var]) -> float | None:
         return scan.fan_out(self, operator, bound)
@@ -288,7 +311,7 @@ class Compiler:
                 closure.loop(self, f, node, state, env, weight, then)
             case op.Keyed():
                 keyed.loop(self, f, node, state, env, weight, then)
-            case op.Stored() | op.Parameters():
+            case op.Stored() | op.Shared() | op.Parameters():
                 stored.loop(self, f, node, state, env, weight, then)
 
     def part(

@@ -134,7 +134,7 @@ class Evaluation:
                 return numbered.content(self, plan, state)
             case op.Keyed():
                 return keyed.content(self, plan, state)
-            case op.Stored():
+            case op.Stored() | op.Shared():
                 return stored.content(self, plan, state, needed, keys)
         raise AssertionError(type(plan).__name__)
 
