@@ -1,4 +1,4 @@
-"""What live stores, because keys do not reach it or several read it: on Spark it is the source."""
+"""What live stores because keys do not reach it: on Spark it is the source, restricted as far as they do."""
 
 from __future__ import annotations
 
@@ -14,10 +14,6 @@ if TYPE_CHECKING:
 
 
 def content(
-    evaluation: Evaluation,
-    operator: op.Stored | op.Shared,
-    state: State,
-    needed: frozenset[Var],
-    keys: Keys | None,
+    evaluation: Evaluation, operator: op.Stored, state: State, needed: frozenset[Var], keys: Keys | None
 ) -> Solutions:
     return evaluation.content(operator.source, state, needed, keys)
