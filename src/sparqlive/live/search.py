@@ -70,7 +70,7 @@ class Search:
         self._cheapest: list[tuple[float, int]] = []
         self._estimates = [0.0] * len(parts)
         self._ready: list[int] = []
-        self._settled: set[Var] = set()
+        self._settled = set(self._bound)
         self._awaited = [
             sum(v not in self._bound and v in self._to_come for v in item.reads) for item in items
         ]
