@@ -58,6 +58,11 @@ NOWHERE_BOUND = [
     "SELECT * { ?s :p ?o { SELECT ?n { BIND(?typo AS ?n) } } }",
     "SELECT ?n { ?s :p ?o { SELECT (COUNT(?typo) AS ?n) { ?x :q ?y } } }",
 ]
+BRANCHES = [
+    "CONSTRUCT { ?a :p ?b } { { ?s :p ?b } UNION { ?a :q ?b } }",
+    "CONSTRUCT { ?a :p ?b . ?b :q ?a } { ?x :p ?b OPTIONAL { ?a :q ?x FILTER NOT EXISTS { ?a :p ?b } } }",
+    "SELECT * { ?v1 :q ?v2 OPTIONAL { ?v1 :p ?v3 } FILTER NOT EXISTS { ?v3 :p ?v4 . FILTER(?v4 != ?v1) } }",
+]
 ODD = [
     "SELECT * { }",
     "SELECT * { { } { } }",
@@ -124,7 +129,7 @@ def answered_or_refused(query: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("query", NOWHERE_BOUND)
+@pytest.mark.parametrize("query", NOWHERE_BOUND + BRANCHES)
 def test_a_variable_that_is_bound_nowhere(query: str) -> None:
     assert answered_or_refused(query)
 

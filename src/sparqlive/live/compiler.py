@@ -465,7 +465,9 @@ def _branches(operator: op.Operator) -> bool:
     match operator:
         case op.Union():
             return True
-        case op.Project(source, _) | op.Filter(_, source) | op.Extend(source, _, _):
+        case (
+            op.Project(source, _) | op.Filter(_, source) | op.Extend(source, _, _) | op.Template(source, _, _)
+        ):
             return _branches(source)
         case op.LeftJoin(left, _, _) | op.Semi(left, _, _, _) | op.Mark(left, _, _):
             return _branches(left)

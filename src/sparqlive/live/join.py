@@ -38,7 +38,14 @@ def loop(
 def _go_on(compiler: Compiler, search: Search, f: Function, env: Env, weight: str, then: Continue) -> None:
     """Writes the next step of a search, and all that follow inside it."""
     search.bind(env)
-    following: Continue = lambda f2, e, w: _go_on(compiler, search, f2, e, w, then)  # noqa: E731
+    written = False
+
+    def following(f2: Function, e: Env, w: str) -> None:
+        nonlocal written
+        assert not written, "what follows a part is written once: a part with branches is called"
+        written = True
+        _go_on(compiler, search, f2, e, w, then)
+
     item = search.ready_item()
     if item is not None:
         tests, env = extend.apply(compiler, f, item, env)
