@@ -6,6 +6,7 @@ import pytest
 from pyoxigraph import NamedNode, Quad
 
 import sparqlive
+from sparqlive.live.search import Search
 
 
 def node(name: str) -> NamedNode:
@@ -61,8 +62,48 @@ def test_more_parts_than_python_nests(query: str) -> None:
         assert view.weights() == full
 
 
+@pytest.mark.parametrize("patterns", ["?s :p{i} ?o{i}", "?s :p{i} {i}", "?v{i} :p{i} ?v{j}"])
+def test_some_hundred_patterns_work(patterns: str) -> None:
+    """Evaluated once: a view writes as many functions as there are patterns."""
+    body = " . ".join(patterns.format(i=i, j=i + 1) for i in range(400))
+    subject = "?v0" if "?v" in patterns else "?s"
+    with sparqlive.open() as session:
+        query = f"PREFIX : <http://x/> SELECT {subject} {{ {body} }}"
+        assert len(session.query(query)) == 0
+        assert len(session.query(query.replace(subject, "*", 1))) == 0
+
+
+def _lines(count: int) -> int:
+    """How many lines of code a view of so many patterns is."""
+    with sparqlive.open() as session:
+        body = " . ".join(f"?s <http://x/p{i}> ?o{i}" for i in range(count))
+        view = session.view("v", f"SELECT * {{ {body} }}")
+        return sum(source.count("\n") for source in view.content.sources)
+
+
+def test_code_grows_with_the_square_of_the_patterns() -> None:
+    assert _lines(80) < 5 * _lines(40) < 25 * _lines(20)
+
+
+def test_steps_grow_with_the_square_of_the_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked at while loops are written: each part of a join a few times for each of the others."""
+    rated = 0
+    rate = Search._rate
+
+    def counted(self: Search, number: int) -> None:
+        nonlocal rated
+        rated += 1
+        rate(self, number)
+
+    monkeypatch.setattr(Search, "_rate", counted)
+    for count in (20, 40):
+        rated = 0
+        _lines(count)
+        assert rated < 4 * count * count
+
+
 def test_too_many_patterns_are_refused_with_a_sentence() -> None:
-    query = f"SELECT * {{ {chain(400)} }}"
+    query = f"SELECT * {{ {chain(1500)} }}"
     with sparqlive.open() as session:
         kept = session.view("kept", "SELECT * { ?s <http://x/p0> ?o }")
         with pytest.raises(sparqlive.Unsupported, match="split it"):

@@ -106,6 +106,8 @@ def _text(plan: op.Operator) -> str:
             return f"γ[{names(keys)}]{_bracketed(source)}"
         case op.Window(source, keys):
             return f"window[{names(keys)}]{_bracketed(source)}"
+        case op.Shared(source):
+            return f"shared{_bracketed(source)}"
         case op.Stored(source, keys):
             return f"stored[{' | '.join(map(names, keys))}]{_bracketed(source)}"
         case op.LeftJoin(left, right, condition):

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.reference import Reference
+from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.spark.delta import delta
 from sparqlive.spark.evaluate import Evaluation, evaluate
@@ -78,6 +79,21 @@ def test_generated_code_gives_the_same(spark: SparkSession) -> None:
             spark.conf.set(name, value or "")
     reference = Reference(CHAIN, CHAIN - {quad("b", "q", "c")})
     assert_same(found["content"], dict(reference.content(plan, State.OLD).weights), "the content")
+    assert_same(found["delta"], dict(reference.delta(plan).weights), "the delta")
+
+
+def test_what_several_operators_read(spark: SparkSession) -> None:
+    """EXISTS that reads both sides of OPTIONAL: the two sides' join stands in the plan twice, shared."""
+    test = f"FILTER NOT EXISTS {{ ?o <{EX}q> ?n FILTER(?n != ?v || ?n = ?s) }}"
+    plan = plan_of(f"SELECT * {{ ?s <{EX}p> ?o OPTIONAL {{ ?o <{EX}q> ?v {test} }} }}")
+    assert any(isinstance(operator, op.Shared) for operator in operators_of(plan))
+    work = Work(spark)
+    after = (CHAIN | {quad("y", "q", "w"), quad("z", "p", "b")}) - {quad("b", "q", "c")}
+    work.evaluate("content", plan, after)
+    work.delta("delta", plan, CHAIN, after)
+    found = work.run()
+    reference = Reference(CHAIN, after)
+    assert_same(found["content"], dict(reference.content(plan).weights), "the content")
     assert_same(found["delta"], dict(reference.delta(plan).weights), "the delta")
 
 

@@ -17,10 +17,13 @@ from itertools import count
 from types import CodeType
 from typing import Any, TypeAlias
 
+from sparqlive.plan.checks import too_large
 from sparqlive.sparql.algebra import Var
 
 # CPython refuses more than 20 nested loops and 100 levels of indentation.
 _DEEPEST = 12
+# So many steps of writing are nested calls; what follows is written after them.
+_LONGEST = 40
 
 
 class Result(Enum):
@@ -39,6 +42,9 @@ class Local:
     name: str
     bound: bool
 
+
+UNBOUND = "0"
+"""What stands for a variable that is bound nowhere, where a local's name would."""
 
 Env: TypeAlias = Mapping[Var, Local]
 Continue: TypeAlias = "Callable[[Function, Env, str], None]"
@@ -81,7 +87,17 @@ class Program:
 
 @lru_cache(maxsize=4096)
 def _compiled(source: str) -> CodeType:
-    return compile(source, "<sparqlive plan>", "exec")
+    try:
+        return compile(source, "<sparqlive plan>", "exec")
+    except (SyntaxError, MemoryError, RecursionError) as error:
+        # Python bounds how deep a text may be nested, and says so in any of these ways.
+        if not _is_deep(source):
+            raise
+        raise too_large() from error
+
+
+def _is_deep(source: str) -> bool:
+    return max(len(line) - len(line.lstrip()) for line in source.splitlines()) > 2 * _DEEPEST
 
 
 class Function:
@@ -94,6 +110,8 @@ class Function:
         self._lines = [f"def {name}({', '.join(parameters)}):"]
         self._depth = 1
         self._floor = 1  # the depth of the body that is being written, of this function or of one inside it
+        self._steps = 0
+        self._later: list[_Later] = []
         self._locals = count()
         if result is Result.SUM:
             self.line("get = out.get")
@@ -144,28 +162,39 @@ class Function:
                 self.line("return True")
 
     def unless_too_deep(self, env: Env, weight: str, then: Continue) -> None:
-        """Goes on here, or in a function inside this one where Python would allow no more loops.
+        """Goes on here; or in a function inside this one where Python would allow no more loops.
 
         That one stands at the beginning of this one, where the text is least indented, and sees its locals.
+        It is written when this one is, so that it takes no deep recursion to write a long join.
         """
-        if self._depth - self._floor <= _DEEPEST:
+        if self._depth - self._floor <= _DEEPEST and self._steps < _LONGEST:
+            self._steps += 1
             then(self, env, weight)
+            self._steps -= 1
             return
         name = self.fresh("go")
-        lines, depth, floor = self._lines, self._depth, self._floor
-        self._lines, self._depth = [], floor
-        with self.block(f"def {name}()"):
-            self._floor = self._depth
-            if self.result is Result.COUNT:
-                self.line("nonlocal n")
-            then(self, env, weight)
-        lines[1:1] = self._lines
-        self._lines, self._depth, self._floor = lines, depth, floor
+        self._later.append(_Later(name, env, weight, then))
         if self.result is Result.EXISTS:
             with self.block(f"if {name}()"):
                 self.line("return True")
         else:
             self.line(f"{name}()")
+
+    def _with_what_follows(self, lines: list[str], depth: int) -> list[str]:
+        """A function's lines, with the functions that it goes on in at the beginning of its body."""
+        later, self._later = self._later, []
+        inside = [line for one in later for line in self._written(one, depth)]
+        return [lines[0], *inside, *lines[1:]]
+
+    def _written(self, later: _Later, depth: int) -> list[str]:
+        self._lines, self._depth, self._floor, self._steps = [], depth, depth + 1, 0
+        with self.block(f"def {later.name}()"):
+            if self.result is Result.COUNT:
+                self.line("nonlocal n")
+            later.then(self, later.env, later.weight)
+            if self.result is Result.EXISTS:
+                self.line("return False")
+        return self._with_what_follows(self._lines, depth + 1)
 
     def finish(self) -> str:
         """Compiles the function; its name is returned."""
@@ -177,8 +206,23 @@ class Function:
                 self.line("return n")
             case Result.EXISTS:
                 self.line("return False")
-        self.program.define("\n".join(self._lines) + "\n")
+        self.program.define("\n".join(self._with_what_follows(self._lines, 1)) + "\n")
         return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """A function inside another one that is called there, and still to be written."""
+
+    name: str
+    env: Env
+    weight: str
+    then: Continue
+
+
+def locals_of(env: Env) -> list[str]:
+    """The names of an environment's locals; a variable that is bound nowhere has none."""
+    return list(dict.fromkeys(local.name for local in env.values() if local.name != UNBOUND))
 
 
 def tuple_of(items: Sequence[str]) -> str:

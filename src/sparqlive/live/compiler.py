@@ -33,7 +33,9 @@ from sparqlive.live.code import Continue, Env, Function, Local, Program, Result,
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
-from sparqlive.plan.delta import Apply, Outer, Redone, Signs, State, Tested, Times, delta_rule
+from sparqlive.plan.checks import MOST_PARTS, too_large
+from sparqlive.plan.cost import estimate
+from sparqlive.plan.delta import Apply, Outer, Redone, Signs, State, Tested, Times, delta_term
 from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.keys import keys_of_flips, pushable
 from sparqlive.sparql.algebra import Var
@@ -42,21 +44,35 @@ _MOST_CHOICES = 3
 
 
 class Node:
-    """An operator at its place in the plan. `needed`: the variables that something above reads."""
+    """An operator at its place in the plan. `needed`: the variables that something above reads.
+
+    What is shared has its children at the first of its places (`shared` has these), and none at the others.
+    """
 
     __slots__ = ("children", "index", "needed", "number", "operator", "parent")
 
     def __init__(
-        self, operator: op.Operator, parent: Node | None, index: int, needed: frozenset[Var]
+        self,
+        operator: op.Operator,
+        parent: Node | None,
+        index: int,
+        needed: frozenset[Var],
+        shared: dict[op.Operator, Node],
     ) -> None:
         self.operator = operator
         self.parent = parent
         self.index = index
         self.needed = needed & frozenset(operator.variables)
         self.number = -1
+        self.children: tuple[Node, ...] = ()
+        if operator in shared:
+            return
+        if isinstance(operator, op.Shared):
+            shared[operator] = self
         wanted = _needed_of_children(operator, self.needed)
         self.children = tuple(
-            Node(child, self, number, wanted[number]) for number, child in enumerate(operator.children)
+            Node(child, self, number, wanted[number], shared)
+            for number, child in enumerate(operator.children)
         )
 
     def in_order(self) -> list[Node]:
@@ -111,11 +127,16 @@ class Compiler:
         self.quads = quads
         self.terms = terms
         self.program = Program()
-        self.root = Node(plan, None, 0, frozenset(plan.variables))
+        self._shared: dict[op.Operator, Node] = {}
+        self.root = Node(plan, None, 0, frozenset(plan.variables), self._shared)
         self.nodes = self.root.in_order()
+        self.readers: dict[int, list[int]] = {}
+        """For the number of what is shared: those of its other places."""
         self.states: dict[int, Any] = {}
         for number, node in enumerate(self.nodes):
             node.number = number
+            if isinstance(node.operator, op.Join) and len(node.children) > MOST_PARTS:
+                raise too_large()
             if isinstance(node.operator, op.Distinct):
                 self.states[number] = distinct.Counts(len(node.operator.variables))
             elif isinstance(node.operator, op.Group):
@@ -126,14 +147,28 @@ class Compiler:
                 self.states[number] = window.OrderedRows(node.operator, terms)
             elif isinstance(node.operator, op.Numbered):
                 self.states[number] = numbered.Occurrences(node.operator, terms.dictionary)
-            elif isinstance(node.operator, op.Stored | op.Parameters):
+            elif isinstance(node.operator, op.Shared) and self._shared[node.operator] is not node:
+                self.readers.setdefault(self._shared[node.operator].number, []).append(number)
+            elif isinstance(node.operator, op.Stored | op.Shared | op.Parameters):
                 self.states[number] = stored.StoredRows(node.operator)
         self._made: dict[tuple[Any, ...], str] = {}
+        self._estimates: dict[tuple[int, frozenset[Var]], float] = {}
         self.methods: dict[str, str] = {}
         self.bare_rows: dict[int, list[tuple[tuple[int, ...], int]]] = {}
 
+    def state_of(self, node: Node) -> Any:
+        """What an operator stores, also at another place of the plan."""
+        return self.states[self._shared.get(node.operator, node).number]
+
     def fan_out(self, operator: op.Scan, bound: frozenset[Var]) -> float | None:
         return scan.fan_out(self, operator, bound)
+
+    def estimate(self, node: Node, bound: frozenset[Var]) -> float:
+        """How many solutions a lookup in an operator gives, with some of its variables bound."""
+        key = (node.number, bound)
+        if key not in self._estimates:
+            self._estimates[key] = estimate(node.operator, bound, self.fan_out)
+        return self._estimates[key]
 
     # Functions
 
@@ -180,7 +215,7 @@ class Compiler:
         parent = node.parent
         assert parent is not None
         function = self.program.function("flips", ["rows", "out"], Result.SUM)
-        term = delta_rule(parent.operator).terms[1]
+        term = delta_term(parent.operator, 1)
         assert isinstance(term, Times)
         left_state = term.factors[0].state  # type: ignore[union-attr]
         if isinstance(parent.operator, op.LeftJoin):
@@ -243,14 +278,14 @@ class Compiler:
                 env = extend.with_copies(items, env)
                 join.loop(self, f, [(part, state) for part in parts], items, env, weight, needed, then)
             case op.Project(_, columns):
-                inner = {v: local for v, local in env.items() if v in columns}
+                inner = {v: env[v] for v in columns if v in env}
                 self.down(
                     f, node.children[0], state, inner, weight, needed & frozenset(columns),
                     lambda f2, e, w: then(f2, {**env, **{v: e[v] for v in columns if v in e}}, w),
                 )  # fmt: skip
             case op.Union():
                 for child in node.children:
-                    inner = {v: local for v, local in env.items() if v in child.operator.variables}
+                    inner = {v: env[v] for v in child.operator.variables if v in env}
                     self.down(
                         f, child, state, inner, weight, needed, lambda f2, e, w: then(f2, {**env, **e}, w)
                     )
@@ -276,7 +311,7 @@ class Compiler:
                 closure.loop(self, f, node, state, env, weight, then)
             case op.Keyed():
                 keyed.loop(self, f, node, state, env, weight, then)
-            case op.Stored() | op.Parameters():
+            case op.Stored() | op.Shared() | op.Parameters():
                 stored.loop(self, f, node, state, env, weight, then)
 
     def part(
@@ -290,7 +325,7 @@ class Compiler:
         then: Continue,
     ) -> None:
         """Loops over an operator under any environment: in line where that is safe, else by a call."""
-        mine = {v: local for v, local in env.items() if v in node.operator.variables}
+        mine = {v: env[v] for v in node.operator.variables if v in env}
         plain = all(local.bound for local in mine.values()) and pushable(node.operator).issuperset(mine)
         if plain and not _branches(node.operator):
             self.down(f, node, state, mine, weight, needed, lambda f2, e, w: then(f2, {**env, **e}, w))
@@ -358,7 +393,7 @@ class Compiler:
         parent = node.parent
         assert parent is not None
         go_on: Continue = lambda f2, e, w: self.up(f2, parent, e, w)  # noqa: E731
-        match delta_rule(parent.operator).terms[node.index]:
+        match delta_term(parent.operator, node.index):
             case Times(factors):
                 rest = [
                     (child, factor.state)  # type: ignore[union-attr]
@@ -375,7 +410,7 @@ class Compiler:
                     self, f, [], items, env, weight, top.needed, lambda f2, e, w: self.up(f2, top, e, w)
                 )
             case Apply(op.Project(_, columns)):
-                self.up(f, parent, {v: local for v, local in env.items() if v in columns}, weight)
+                self.up(f, parent, {v: env[v] for v in columns if v in env}, weight)
             case Apply(op.Template()):
                 template.fill(self, f, parent, env, weight, go_on)
             case Apply():
@@ -430,7 +465,9 @@ def _branches(operator: op.Operator) -> bool:
     match operator:
         case op.Union():
             return True
-        case op.Project(source, _) | op.Filter(_, source) | op.Extend(source, _, _):
+        case (
+            op.Project(source, _) | op.Filter(_, source) | op.Extend(source, _, _) | op.Template(source, _, _)
+        ):
             return _branches(source)
         case op.LeftJoin(left, _, _) | op.Semi(left, _, _, _) | op.Mark(left, _, _):
             return _branches(left)

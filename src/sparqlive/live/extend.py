@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sparqlive.live.code import Env, Function, Local
+from sparqlive.live.code import UNBOUND, Env, Function, Local
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
 from sparqlive.sparql.algebra import Expression, Var
@@ -70,7 +70,7 @@ def apply(compiler: Compiler, f: Function, item: Item, env: Env) -> tuple[list[s
     if item.variable is None:
         return [_condition(compiler, item, env)], env
     if isinstance(item.expression, Var):
-        local = env.get(item.expression, Local("0", False))
+        local = env.get(item.expression, Local(UNBOUND, False))
         if item.variable in env:  # a key on the copy: the same local if `with_copies` could make it so
             same = env[item.variable].name == local.name
             return [] if same else [f"{env[item.variable].name} == {local.name}"], env

@@ -149,20 +149,24 @@ class Product(Content):
         """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts take in their deltas.
 
         Where the product was empty it is all that there is now, and where it becomes empty it is all that
-        there was: a switch is turned without summing terms that cancel.
+        there was: a switch is turned without summing terms that cancel. Only the factors of a changed part
+        are read, so that the cost is that of the rows which change.
         """
-        if not all(any(part.items()) for part in self.parts):
-            if not all(part in changed or any(part.items()) for part in self.parts):
-                return {}
-            return dict(self._expanded([_after(part, changed) for part in self.parts]))
-        before = [list(part.items()) for part in self.parts]
-        after = [_after(part, changed) for part in self.parts]
-        if not all(after):
+        was_empty = not all(any(part.items()) for part in self.parts)
+        if was_empty and not all(part in changed or any(part.items()) for part in self.parts):
+            return {}
+        is_empty = any(_is_empty_after(part, changed) for part in self.parts)
+        if was_empty:
+            return {} if is_empty else dict(self._expanded([_after(part, changed) for part in self.parts]))
+        if is_empty:
+            before = [list(part.items()) for part in self.parts]
             return {row: -weight for row, weight in self._expanded(before)}
         total: dict[Row, int] = {}
-        for position, part in enumerate(self.parts):
-            if part in changed:
-                factors = [*after[:position], list(changed[part].items()), *before[position + 1 :]]
+        for position, changed_part in enumerate(self.parts):
+            if changed.get(changed_part):
+                factors = [_after(part, changed) for part in self.parts[:position]]
+                factors.append(list(changed[changed_part].items()))
+                factors += [list(part.items()) for part in self.parts[position + 1 :]]
                 for row, weight in self._expanded(factors):
                     total[row] = total.get(row, 0) + weight
         return without_zeros(total)
@@ -187,6 +191,13 @@ class Product(Content):
     @property
     def sources(self) -> list[str]:
         return [source for part in self.parts for source in part.sources]
+
+
+def _is_empty_after(part: Content, changed: Mapping[Content, Mapping[Row, int]]) -> bool:
+    delta = changed.get(part, {})
+    if len(delta) < part.row_count():  # some row stays as it is
+        return False
+    return not _after(part, changed)
 
 
 def _after(part: Content, changed: Mapping[Content, Mapping[Row, int]]) -> list[tuple[Row, int]]:

@@ -244,6 +244,8 @@ class Maintained:
             self._touched[parent.number] = state
             begun = perf_counter()
             inputs[parent.number] = state.carry(delta).items()
+            for reader in self._compiler.readers.get(parent.number, ()):
+                inputs[reader] = inputs[parent.number]
             self._upkeep[parent.number].add(len(delta), perf_counter() - begun)
 
     def costs(self) -> Iterator[tuple[int, int | None, Spent]]:

@@ -7,7 +7,7 @@ stand in the plan as tables. Refuses volatile functions anywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 
 from pyoxigraph import BlankNode
@@ -21,7 +21,7 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.checks import calls_in
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
-from sparqlive.plan.rewrites.walk import with_children
+from sparqlive.plan.rewrites.walk import operators_of, with_children
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.expressions import (
@@ -41,20 +41,15 @@ def snapshot_for(plan: op.Operator, quads: Quads, dictionary: Dictionary) -> Qua
     """A copy of the quads that a plan reads."""
     scopes: set[Scope] = set()
     predicates: set[int] | None = set()
-    for leaf in _leaves(plan):
+    for leaf in operators_of(plan):
+        if not isinstance(leaf, op.Scan | op.Names | op.Nodes):
+            continue
         scopes.add(scope_of(dictionary, leaf.graph))
         if not isinstance(leaf, op.Scan) or isinstance(leaf.predicate, Var):
             predicates = None
         elif predicates is not None:
             predicates.add(dictionary.id_of(leaf.predicate))
     return quads.snapshot(scopes, None if predicates is None else frozenset(predicates))
-
-
-def _leaves(plan: op.Operator) -> Iterator[op.Scan | op.Names | op.Nodes]:
-    if isinstance(plan, op.Scan | op.Names | op.Nodes):
-        yield plan
-    for child in plan.children:
-        yield from _leaves(child)
 
 
 class _Bounded(dict[Row, int]):
@@ -103,9 +98,14 @@ class _Volatile:
         self._terms = terms
         # By identity: the solutions around an EXISTS stand in its body too, and have the same values there.
         self._tables: dict[int, op.Table] = {}
+        self._shared: dict[op.Shared, op.Operator] = {}
 
     def settled(self, plan: op.Operator) -> op.Operator:
         """The plan with tables where it would call a volatile function."""
+        if isinstance(plan, op.Shared):
+            if plan not in self._shared:
+                self._shared[plan] = with_children(plan, [self.settled(plan.source)])
+            return self._shared[plan]
         chain, source = _chain(plan)
         if any(_volatile_in(step) for step in chain):
             if id(plan) not in self._tables:

@@ -117,11 +117,15 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State, on_fli
         return
     names = {v: f.fresh() for v in operator.right.variables}
     row = tuple_of(list(names.values()))
-    f.line(f"keys = {{{tuple_of([names[v] for v in keys])}: None for {row}, _ in rows}}")
+    f.line("signs = {}")
+    with f.block(f"for {row}, w in rows"):
+        f.line(f"key = {tuple_of([names[v] for v in keys])}")
+        f.line("signs[key] = signs.get(key, 0) | (1 if w < 0 else 2)")
     env = {v: Local(f.fresh(), True) for v in keys}
-    with f.block(f"for {tuple_of([env[v].name for v in keys])} in keys"):
+    with f.block(f"for {tuple_of([env[v].name for v in keys])}, sign in signs.items()"):
         was, now = testers(compiler, node, env)
-        f.line(f"was, now = {was}, {now}")
+        # What leaves was there, and what enters is: of these no test is needed.
+        f.line(f"was, now = sign != 2 or {was}, sign != 1 or {now}")
         with f.block("if was != now"):
             left = node.children[0]
             compiler.part(
@@ -155,7 +159,8 @@ def whole_row_flips(
     env = {v: Local(f.fresh(), v in left.always) for v in left.variables}
     with f.block(f"for {tuple_of([x.name for x in env.values()])}, (weight, matches) in touched.items()"):
         was, now = testers(compiler, node, env)
-        f.line(f"was, now = {was}, {now}")
+        f.line("signs = [w for _, w in matches]")
+        f.line(f"was, now = min(signs) < 0 or {was}, max(signs) > 0 or {now}")
         on_row(compiler, f, node, env)
 
 
@@ -180,13 +185,10 @@ def _gather(
                 either = f.fresh()
                 f.line(f"{either} = {own[variable]} or {local.name}")
                 together[variable] = Local(either, local.bound)
-        is_optional = isinstance(operator, op.LeftJoin)
         tests = []
         if isinstance(operator, op.LeftJoin) and operator.condition is not None:
             tests = [extend.condition(compiler, operator.condition, together)]
         with f.when(tests):
             outputs = [v for v in operator.right.variables if v not in operator.left.always]
             match = f"({tuple_of([together[v].name for v in outputs])}, w)"
-            f.line("entry = touched.setdefault(a, (wa, []))")
-            if is_optional:
-                f.line(f"entry[1].append({match})")
+            f.line(f"touched.setdefault(a, (wa, []))[1].append({match})")

@@ -27,7 +27,7 @@ class StoredRows:
     and a probe looks there too.
     """
 
-    def __init__(self, operator: op.Stored | op.Parameters) -> None:
+    def __init__(self, operator: op.Stored | op.Shared | op.Parameters) -> None:
         self._variables = operator.variables
         self._maybe = operator.maybe
         self.rows: dict[Row, int] = {}
@@ -125,7 +125,7 @@ def loop(
     compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
 ) -> None:
     bound = [v for v in node.operator.variables if v in env]
-    reader = compiler.program.name("s", compiler.states[node.number].reader(bound, state))
+    reader = compiler.program.name("s", compiler.state_of(node).reader(bound, state))
     rows = f"{reader}({', '.join(env[v].name for v in bound)})"
     loop_over(f, node.operator, rows, env, weight, then)
 

@@ -3,25 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
+from sys import getrecursionlimit, setrecursionlimit
+from threading import Lock
 from typing import Any
 
 from sparqlive.errors import Unsupported
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.expressions import check_expression, volatile_function
 
+# Calls of Python that planning may nest: enough for some hundred parts, and far below what the stack holds.
+_CALLS = 6_000
+
 
 @contextmanager
 def within_reach() -> Iterator[None]:
-    """Refuses a query whose parts are nested deeper than Python's calls: each part of a join is, too."""
+    """Refuses a query whose parts are nested deeper than Python's calls may be here."""
     try:
-        yield
+        with _DEEPER:
+            yield
     except RecursionError:
-        raise Unsupported(
-            "The query is nested too deeply, or joins more than about a hundred patterns: split it, for "
-            "example into views of CONSTRUCT queries that are read as graphs (GRAPH <view:name>)."
-        ) from None
+        raise too_large() from None
+
+
+class _Depth:
+    """Allows more nested calls than usual, in the whole process, while somebody plans."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._usual = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._usual = getrecursionlimit()
+                setrecursionlimit(max(_CALLS, self._usual))
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                with suppress(RecursionError):  # a caller that is that deep already: its limit stays
+                    setrecursionlimit(self._usual)
+
+
+_DEEPER = _Depth()
+
+
+MOST_PARTS = 600
+"""So many patterns one join may have."""
+
+
+def too_large() -> Unsupported:
+    return Unsupported(
+        f"The query is nested too deeply, or joins more than {MOST_PARTS} patterns: split it, for example "
+        f"into views of CONSTRUCT queries that are read as graphs (GRAPH <view:name>)."
+    )
 
 
 def check_functions(query: al.Query, volatile: bool) -> None:

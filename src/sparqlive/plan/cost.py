@@ -16,11 +16,12 @@ FanOut = Callable[[op.Scan, frozenset[Var]], float | None]
 
 def cheapest(parts: Sequence[op.Operator], bound: frozenset[Var], fan_out: FanOut) -> int:
     """The index of the part to look up next."""
-    estimates = [(_estimate(part, bound, fan_out), number) for number, part in enumerate(parts)]
+    estimates = [(estimate(part, bound, fan_out), number) for number, part in enumerate(parts)]
     return min(estimates)[1]
 
 
-def _estimate(part: op.Operator, bound: frozenset[Var], fan_out: FanOut) -> float:
+def estimate(part: op.Operator, bound: frozenset[Var], fan_out: FanOut) -> float:
+    """How many solutions a lookup gives."""
     if bound.issuperset(part.variables):
         return 0.0 if isinstance(part, op.Scan) else 0.5
     match part:

@@ -128,6 +128,13 @@ def delta_rule(operator: op.Operator) -> Plus:
             return Plus(tuple(Apply(operator, Of(State.DELTA, child)) for child in operator.children))
 
 
+def delta_term(operator: op.Operator, changed: int) -> Rule:
+    """One term of the rule: that of the change of one input."""
+    if isinstance(operator, op.Join):  # a join of many parts has many long terms
+        return _join_term(operator.parts, changed)
+    return delta_rule(operator).terms[changed]
+
+
 def _join_term(parts: tuple[op.Operator, ...], changed: int) -> Times:
     """Inputs before the changed one are read new, those after it old."""
     states = [State.NEW] * changed + [State.DELTA] + [State.OLD] * (len(parts) - changed - 1)

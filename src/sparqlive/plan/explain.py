@@ -225,6 +225,8 @@ class _Explanation:
                 return "how often each solution is there"
             case op.Stored() as stored:
                 return self._why_stored(stored)
+            case op.Shared() if not node.again:
+                return "what several operators read"
         return None
 
     def _kept(self, node: Node) -> Iterator[Kept]:
@@ -322,7 +324,7 @@ class _Explanation:
             node = node.parent
             if isinstance(node.operator, op.Distinct):
                 return f"the counts of {node.name}", above
-            if isinstance(node.operator, op.Stored | op.Keyed):
+            if isinstance(node.operator, op.Stored | op.Shared | op.Keyed):
                 return node.name, above
             if not isinstance(node.operator, op.Project | op.Filter | op.Extend):
                 return None, above
@@ -355,6 +357,8 @@ def _below_linear(node: Node) -> Node:
 def _is_computed(variable: Var, operator: op.Operator) -> bool:
     if isinstance(operator, op.Extend) and operator.variable == variable:
         return True
+    if isinstance(operator, op.Shared):
+        return False
     return any(_is_computed(variable, child) for child in operator.children)
 
 
@@ -445,7 +449,7 @@ class _RuleWriter:
             case op.Extend(_, variable, expression):
                 binding = f"{self._words.variable(variable)} := {self._expression(expression)}"
                 return f"extend_{{{binding}}}({argument})"
-            case op.Union() | op.Stored():
+            case op.Union() | op.Stored() | op.Shared():
                 return argument
             case _:
                 return f"{type(operator).__name__.lower()}({argument})"

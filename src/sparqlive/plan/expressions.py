@@ -46,9 +46,19 @@ def _variables_in(item: Any) -> Iterator[Var]:
 
 def all_variables(plan: op.Operator) -> dict[Var, None]:
     """The variables of a plan and of all that is below it, in order."""
-    found = dict.fromkeys(plan.variables)
-    for child in plan.children:
-        found.update(all_variables(child))
+    found: dict[Var, None] = {}
+    shared: set[op.Operator] = set()
+
+    def walk(plan: op.Operator) -> None:
+        if isinstance(plan, op.Shared):
+            if plan in shared:
+                return
+            shared.add(plan)
+        found.update(dict.fromkeys(plan.variables))
+        for child in plan.children:
+            walk(child)
+
+    walk(plan)
     return found
 
 
@@ -81,28 +91,33 @@ def rename_expression(expression: al.Expression, names: Mapping[Var, Var]) -> al
 
 
 def rename(plan: op.Operator, names: Mapping[Var, Var]) -> op.Operator:
-    """The plan with variables replaced throughout; an operator that stands in two places is still one."""
+    """The plan with variables replaced throughout; an operator that stands in two places is still one,
+    and one that has none of them stays itself."""
     if not names:
         return plan
     done: dict[int, op.Operator] = {}
 
     def renamed(operator: op.Operator) -> op.Operator:
         if id(operator) not in done:
-            changes = {field.name: new(getattr(operator, field.name)) for field in fields(operator)}  # type: ignore[arg-type]
-            done[id(operator)] = type(operator)(**changes)
+            old = {field.name: getattr(operator, field.name) for field in fields(operator)}  # type: ignore[arg-type]
+            changes = {name: new(item) for name, item in old.items()}
+            same = all(changes[name] is item for name, item in old.items())
+            done[id(operator)] = operator if same else type(operator)(**changes)
         return done[id(operator)]
 
     def new(item: Any) -> Any:
         if isinstance(item, Var):
             return names.get(item, item)
         if isinstance(item, al.Call | al.Aggregate):
-            return rename_expression(item, names)
+            made = rename_expression(item, names)
+            return item if made == item else made
         if isinstance(item, op.Operator):
             return renamed(item)
-        if isinstance(item, op.NamedGraphs):
+        if isinstance(item, op.NamedGraphs) and item.variable in names:
             return replace(item, variable=names.get(item.variable, item.variable))
         if isinstance(item, tuple):
-            return tuple(new(part) for part in item)
+            parts = tuple(new(part) for part in item)
+            return item if all(part is old for part, old in zip(parts, item, strict=True)) else parts
         return item
 
     return renamed(plan)

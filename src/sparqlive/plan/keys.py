@@ -17,7 +17,9 @@ from sparqlive.sparql.algebra import Var
 def pushable(plan: op.Operator) -> frozenset[Var]:
     everything = frozenset(plan.variables)
     match plan:
-        case op.Scan() | op.Names() | op.Nodes() | op.Table() | op.Parameters() | op.Stored() | op.Closure():
+        case op.Scan() | op.Names() | op.Nodes() | op.Table() | op.Parameters() | op.Closure():
+            return everything
+        case op.Stored() | op.Shared():
             return everything
         case op.Join(parts) | op.Union(parts):
             return everything - frozenset(

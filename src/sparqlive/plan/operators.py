@@ -8,11 +8,12 @@ GRAPH: below `GRAPH ?g` every leaf carries a hidden variable for the graph's nam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import TypeAlias
+from hashlib import blake2b
+from typing import Any, TypeAlias
 
-from pyoxigraph import NamedNode
+from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.sparql.algebra import Aggregate, Call, Constant, Expression, Term, Var, VarOrTerm
 
@@ -493,6 +494,37 @@ class Stored(Keeping):
     """The same solutions, kept in memory and indexed, because keys cannot be pushed into the source."""
 
     keys: tuple[tuple[Var, ...], ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Shared(Keeping):
+    """The same solutions, computed and kept once, however many operators of the plan read them.
+
+    So a plan is as large as its query, also where its meaning uses a part several times. Two are equal if
+    their texts are: nobody compares, prints or walks what is shared once for each of its readers.
+    """
+
+    @cached_property
+    def digest(self) -> str:
+        return blake2b(_text(self.source).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shared) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Shared({self.digest})"
+
+
+def _text(item: Any) -> str:
+    """What tells a plan from all others. Terms are written as N-Triples, in which no two are alike."""
+    if isinstance(item, tuple):
+        return f"({','.join(map(_text, item))})"
+    if isinstance(item, Shared) or not is_dataclass(item):
+        return str(item) if isinstance(item, NamedNode | BlankNode | Literal) else repr(item)
+    return f"{type(item).__name__}{_text(tuple(getattr(item, field.name) for field in fields(item)))}"
 
 
 def kept_of(plan: Operator) -> Operator:

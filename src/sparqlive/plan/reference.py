@@ -70,7 +70,7 @@ class Reference:
 
     def delta(self, plan: op.Operator) -> Solutions:
         """ΔP by the delta rules, down to the leaves."""
-        if not plan.children:
+        if not plan.children or isinstance(plan, op.Shared):
             return self.content(plan, State.NEW) - self.content(plan, State.OLD)
         return self._rule(rules.delta_rule(plan), plan)[1]
 
@@ -280,7 +280,7 @@ def _linear(operator: op.Operator, solutions: Solutions, variables: tuple[Var, .
                 for bound in [dict(zip(variables, row, strict=True))]
                 for template in rows
             )
-        case op.Project() | op.Union() | op.Stored():
+        case op.Project() | op.Union() | op.Stored() | op.Shared():
             return solutions.map(lambda row: _arranged(row, variables, operator.variables))
     raise AssertionError(type(operator).__name__)
 

@@ -101,7 +101,7 @@ def _is_node(variable: Var, plan: op.Operator, graph: op.GraphChoice) -> bool:
             return all(_is_node(variable, part, graph) for part in parts)
         case op.LeftJoin(left, _, _) | op.Semi(left, _, _, _) | op.Mark(left, _, _):
             return _is_node(variable, left, graph)
-        case op.Filter(_, source) | op.Project(source, _) | op.Distinct(source):
+        case op.Filter(_, source) | op.Project(source, _) | op.Distinct(source) | op.Shared(source):
             return _is_node(variable, source, graph)
         case op.Extend(source, other, _):
             return other != variable and _is_node(variable, source, graph)

@@ -18,6 +18,7 @@ from sparqlive.plan.expressions import (
     all_variables,
     conjuncts,
     contains_exists,
+    mentioned,
     rename,
     replace_exists,
     variables_in,
@@ -269,6 +270,7 @@ class _Translator:
         read, around = variables_in(body), frozenset(left.variables)
         lost = [v for v in left.variables if v in read and not is_join(body, v, around, v in left.always)]
         left, tags = self._tagged(left, [v for v in lost if v not in left.always])
+        left = _shared(left) if lost else left
         passed = tuple(column for v in lost for column in (v, *tags.get(v, ())))
         right = self._pattern(body, replace(scope, passed=passed, outer=left))
         return left, op.Project(right, tuple(v for v in op.shared(left, right) if v not in tags))
@@ -292,16 +294,31 @@ class _Translator:
     def _left_join(
         self, left: op.Operator, right: op.Operator, condition: al.Expression | None, scope: Scope
     ) -> op.Operator:
+        """OPTIONAL. An EXISTS that reads only what the right side decides is a filter of the right side.
+
+        Any other one is evaluated on joined solutions: J + (A ⊖ π(J)) with whole left solutions as keys, told
+        apart by tags where they may lack a variable. What stands there twice is shared.
+        """
+        parts = [] if condition is None else list(conjuncts(condition))
+        alone = [
+            part
+            for part in parts
+            if contains_exists(part)
+            and all(v in right.always or v not in left.variables for v in mentioned(part))
+        ]
+        for part in alone:
+            right = self._filter(part, right, scope)
+        rest = [part for part in parts if part not in alone]
+        condition = al.combined(lambda a, b: al.Call("&&", (a, b)), rest) if rest else None
         if condition is None or not contains_exists(condition):
             return op.LeftJoin(left, right, condition)
-        # EXISTS in a condition is evaluated on joined solutions: J + (A ⊖ π(J)) with whole left solutions
-        # as keys, told apart by tags where they may lack a variable.
         columns = op.ordered_union(left.variables, right.variables)
         left, tags = self._tagged(left, [v for v in left.variables if v not in left.always])
-        joined = self._filter(condition, op.Join((left, right)), scope)
+        left = _shared(left)
+        joined = _shared(self._filter(condition, op.Join((left, right)), scope))
         keys = tuple(v for v in left.variables if v not in tags)
-        alone = op.Semi(left, op.Project(joined, keys), keep=False)
-        return op.Union((op.Project(joined, columns), op.Project(alone, columns)))
+        without = op.Semi(left, op.Project(joined, keys), keep=False)
+        return op.Union((op.Project(joined, columns), op.Project(without, columns)))
 
     def _minus(self, left: op.Operator, right: op.Operator, scope: Scope) -> op.Operator:
         # What is passed into EXISTS is a constant there, and the graph's name is no variable of the pattern.
@@ -444,3 +461,8 @@ class _Translator:
         source, expression = self._marks(source, expression, scope)
         variable = self._fresh("order")
         return op.Extend(source, variable, expression), variable
+
+
+def _shared(plan: op.Operator) -> op.Operator:
+    """A plan that stands in several places: one pattern is read there, anything else computed once."""
+    return plan if isinstance(plan, op.Shared) or not plan.children else op.Shared(plan)

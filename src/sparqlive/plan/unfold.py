@@ -8,6 +8,7 @@ Invariant: no variable of a view's plan is seen by the reader's operators.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from itertools import count
@@ -18,10 +19,14 @@ from pyoxigraph import NamedNode
 
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import all_variables, rename
-from sparqlive.plan.rewrites.walk import bottom_up
+from sparqlive.plan.rewrites.walk import bottom_up, operators_of
 from sparqlive.rdf.reserved import VIEW_SCHEME
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
+
+_SMALL = 50
+"""A view of more operators is computed once for all that read it in a query: views of views stay as large as
+their texts together."""
 
 GraphOf = Callable[[str], op.Operator]
 """The plan of a view's graph, by the view's name: its columns are those of a triple."""
@@ -56,16 +61,44 @@ def _view_name(name: NamedNode) -> str:
 def unfold(plan: op.Operator, graph_of: GraphOf) -> op.Operator:
     """The plan with the plans of the views that it reads in place of its leaves."""
     numbers = count()
+    reads = Counter(name for operator in operators_of(plan) for name in _views_of(operator))
+    shared: dict[NamedNode, op.Operator] = {}
 
     def fresh(name: NamedNode) -> op.Operator:
         """The plan of a view, with names that nobody else has."""
+        if name in shared:
+            return _copied(shared[name], next(numbers))
         made, number = graph_of(_view_name(name)), next(numbers)
-        return rename(made, {v: Var(f".view{number}_{v.name.lstrip('.')}") for v in all_variables(made)})
+        own = rename(made, {v: Var(f".view{number}_{v.name.lstrip('.')}") for v in all_variables(made)})
+        if reads[name] == 1 or sum(1 for _ in operators_of(own)) <= _SMALL:
+            return own
+        shared[name] = op.Shared(own)
+        return _copied(shared[name], next(numbers))
 
     def rule(operator: op.Operator) -> op.Operator:
         return _leaf(operator, fresh) if isinstance(operator, op.Scan | op.Names | op.Nodes) else operator
 
     return bottom_up(rule, plan)
+
+
+def _views_of(operator: op.Operator) -> Iterator[NamedNode]:
+    """The views whose graphs a leaf reads."""
+    if isinstance(operator, op.Scan | op.Names | op.Nodes):
+        match operator.graph:
+            case op.OneGraph(name):
+                names = (name,) if name is not None else ()
+            case op.MergedGraphs(names) | op.NamedGraphs(_, names):
+                names = names or ()
+        yield from filter(_is_view, names)
+
+
+def _copied(plan: op.Operator, number: int) -> op.Operator:
+    """A plan's solutions under names that nobody else has; the plan itself stays as it is."""
+    names = {v: Var(f".view{number}_{place}") for place, v in enumerate(plan.variables)}
+    copied = plan
+    for variable, name in names.items():
+        copied = op.Extend(copied, name, variable)
+    return op.Project(copied, tuple(names.values()))
 
 
 def _leaf(leaf: op.Scan | op.Names | op.Nodes, view_of: Callable[[NamedNode], op.Operator]) -> op.Operator:

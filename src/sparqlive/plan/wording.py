@@ -111,6 +111,8 @@ class Node:
     children: tuple[Node, ...] = ()
     number: int = 0
     name: str = ""
+    again: bool = False
+    """Whether it is shared, and stands below another place already."""
 
     @property
     def is_leaf(self) -> bool:
@@ -121,6 +123,8 @@ class Node:
         """Whether nothing below reads quads, so that its change is always nothing."""
         if self.is_leaf:
             return isinstance(self.operator, op.Table | op.Parameters)
+        if isinstance(self.operator, op.Shared):
+            return False
         return all(child.constant for child in self.children)
 
     def top_down(self) -> Iterator[Node]:
@@ -134,9 +138,12 @@ class Node:
         yield self
 
 
-def _node(operator: op.Operator, parent: Node | None = None) -> Node:
-    node = Node(operator, parent, parent.depth + 1 if parent else 0)
-    node.children = tuple(_node(child, node) for child in operator.children)
+def _node(operator: op.Operator, parent: Node | None, shared: set[op.Operator]) -> Node:
+    node = Node(operator, parent, parent.depth + 1 if parent else 0, again=operator in shared)
+    if isinstance(operator, op.Shared):
+        shared.add(operator)
+    if not node.again:
+        node.children = tuple(_node(child, node, shared) for child in operator.children)
     return node
 
 
@@ -160,6 +167,8 @@ def _letter(operator: op.Operator) -> str:
             return "C"
         case op.Window():
             return "W"
+        case op.Shared():
+            return "A"
         case (
             op.Join() | op.Filter() | op.Project() | op.Union() | op.LeftJoin() | op.Distinct() | op.Stored()
         ):
@@ -173,7 +182,7 @@ def named(plan: op.Operator) -> Node:
 
     Patterns always have one: T1, T2, …
     """
-    root = _node(plan)
+    root = _node(plan, None, set())
     totals = Counter(_letter(node.operator) for node in root.top_down())
     used: Counter[str] = Counter()
     for node in root.top_down():
@@ -248,6 +257,8 @@ class Words:
                 return f"paths of steps from {self._position(start)} to {self._position(end)}{within}"
             case op.Window():
                 return self._window(operator)
+            case op.Shared():
+                return "shared, stored once for all that read it"
             case op.Stored(_, keys):
                 listed = ", ".join(self.listed(key, operator.maybe) or "nothing" for key in keys)
                 return f"stored, looked up by {listed}"

@@ -179,6 +179,6 @@ def _linear(evaluation: Evaluation, operator: op.Operator, changed: Solutions) -
             return projected(changed, columns)
         case op.Template():
             return template.filled(evaluation, operator, changed)
-        case op.Union() | op.Stored():
+        case op.Union() | op.Stored() | op.Shared():
             return changed
     raise AssertionError(type(operator).__name__)

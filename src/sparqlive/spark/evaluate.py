@@ -8,7 +8,7 @@ that agree with a key; others may be missing or incomplete, so whoever restricts
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +27,7 @@ from sparqlive.spark import (
     numbered,
     scan,
     semi,
+    shared,
     stored,
     template,
     union,
@@ -95,6 +96,8 @@ class Evaluation:
     quads: scan.Quads
     terms: Terms
     parameters: Sequence[Sequence[int]]
+    named: dict[tuple[op.Operator, State], Solutions] = field(default_factory=dict)
+    """What several operators read, by its state, where it was made already."""
 
     def content(
         self, plan: op.Operator, state: State, needed: frozenset[Var], keys: Keys | None
@@ -136,6 +139,8 @@ class Evaluation:
                 return keyed.content(self, plan, state)
             case op.Stored():
                 return stored.content(self, plan, state, needed, keys)
+            case op.Shared():
+                return shared.content(self, plan, state, keys)
         raise AssertionError(type(plan).__name__)
 
     def shared(self, solutions: Solutions) -> Solutions:

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType
 
 from sparqlive.plan import operators as op
+from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import UNDEF, term_of
 from sparqlive.spark.frame import Views
 from sparqlive.sparql.algebra import Call, Constant, Expression, Term, Var
@@ -90,14 +91,14 @@ class Terms:
 def _constants(plan: op.Operator) -> Iterator[Term]:
     """The terms that a solution can have without the data having them."""
     yield from (Literal(True), Literal(False))
-    if isinstance(plan, op.Table):
-        yield from (term for row in plan.rows for term in row if term is not None)
-    if isinstance(plan, op.Template):
-        yield from (term for row in plan.rows for term in row if not isinstance(term, Var))
-    if isinstance(plan, op.Extend):
-        yield from _constants_in(plan.expression)
-    for child in plan.children:
-        yield from _constants(child)
+    for operator in operators_of(plan):
+        match operator:
+            case op.Table(_, rows):
+                yield from (term for row in rows for term in row if term is not None)
+            case op.Template(_, _, rows):
+                yield from (term for row in rows for term in row if not isinstance(term, Var))
+            case op.Extend(_, _, expression):
+                yield from _constants_in(expression)
 
 
 def _constants_in(expression: Expression) -> Iterator[Term]:

@@ -7,6 +7,8 @@ evaluate the operator from scratch.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sparqlive.plan import operators as op
 from sparqlive.plan.keys import pushable
 from sparqlive.plan.rewrites.walk import with_children
@@ -14,6 +16,15 @@ from sparqlive.sparql.algebra import Var
 
 
 def store_unreachable(plan: op.Operator) -> op.Operator:
+    return _once(plan) if isinstance(plan, op.Shared) else _stored(plan)
+
+
+@lru_cache(maxsize=256)
+def _once(plan: op.Shared) -> op.Operator:
+    return _stored(plan)
+
+
+def _stored(plan: op.Operator) -> op.Operator:
     children = [store_unreachable(child) for child in plan.children]
     match plan:
         case op.Join(parts):
@@ -29,7 +40,7 @@ def store_unreachable(plan: op.Operator) -> op.Operator:
 
 
 def _reachable(plan: op.Operator, keys: tuple[Var, ...]) -> op.Operator:
-    if not plan.children or isinstance(plan, op.Stored) or pushable(plan) & frozenset(keys):
+    if not plan.children or isinstance(plan, op.Stored | op.Shared) or pushable(plan) & frozenset(keys):
         return plan
     if _small(plan):
         return plan

@@ -8,6 +8,7 @@ where a delta is collected: the right sides of OPTIONAL, and what DISTINCT count
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
@@ -47,9 +48,16 @@ def _narrow(plan: op.Operator, read: frozenset[Var]) -> op.Operator:
             return replace(plan, parts=tuple(_narrow(part, read) for part in parts))
         case op.Template(source, _, _):
             return replace(plan, source=_narrow(source, plan.read))
+        case op.Shared():
+            return _narrow_shared(plan)
         case op.Keeping(source):
             return replace(plan, source=_narrow(source, frozenset(source.variables)))
     return plan
+
+
+@lru_cache(maxsize=256)
+def _narrow_shared(plan: op.Shared) -> op.Operator:
+    return replace(plan, source=_narrow(plan.source, frozenset(plan.variables)))
 
 
 def _others(parts: tuple[op.Operator, ...], number: int) -> frozenset[Var]:

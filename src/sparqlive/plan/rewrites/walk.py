@@ -1,8 +1,8 @@
-"""Rebuilding a plan with other children."""
+"""Walking through a plan, and rebuilding it with other children."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from sparqlive.plan import operators as op
@@ -23,5 +23,29 @@ def with_children(plan: op.Operator, children: Sequence[op.Operator]) -> op.Oper
 
 
 def bottom_up(rule: Callable[[op.Operator], op.Operator], plan: op.Operator) -> op.Operator:
-    """Applies a rule to each operator, children first."""
-    return rule(with_children(plan, [bottom_up(rule, child) for child in plan.children]))
+    """Applies a rule to each operator, children first; to what is shared, once."""
+    done: dict[op.Shared, op.Operator] = {}
+
+    def walk(plan: op.Operator) -> op.Operator:
+        if isinstance(plan, op.Shared) and plan in done:
+            return done[plan]
+        made = rule(with_children(plan, [walk(child) for child in plan.children]))
+        if isinstance(plan, op.Shared):
+            done[plan] = made
+        return made
+
+    return walk(plan)
+
+
+def operators_of(plan: op.Operator) -> Iterator[op.Operator]:
+    """All operators of a plan; what is below a shared one once."""
+    shared: set[op.Operator] = set()
+    to_visit = [plan]
+    while to_visit:
+        plan = to_visit.pop()
+        yield plan
+        if isinstance(plan, op.Shared):
+            if plan in shared:
+                continue
+            shared.add(plan)
+        to_visit += plan.children
