@@ -398,10 +398,16 @@ def test_expression_with_given_names() -> None:
 # All fixtures
 
 
-def operators(plan: op.Operator) -> Iterator[op.Operator]:
+def operators(plan: op.Operator, known: set[op.Operator] | None = None) -> Iterator[op.Operator]:
+    """The operators of a plan, what is shared once."""
+    known = set() if known is None else known
+    if isinstance(plan, op.Shared):
+        if plan in known:
+            return
+        known.add(plan)
     yield plan
     for child in plan.children:
-        yield from operators(child)
+        yield from operators(child, known)
 
 
 @pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)
