@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyoxigraph import Quad
 
 from sparqlive.deferred import Deferred, Refresh
-from sparqlive.errors import Error, HistoryGone, Unsupported, ViewFailed
+from sparqlive.errors import Error, HistoryGone, TooLarge, Unsupported, ViewFailed
 from sparqlive.live.keeper import Content
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order as ordered
@@ -188,6 +188,10 @@ class Answer(Result):
     def weights(self) -> dict[TermRow, int]:
         return _decoded(self._dictionary, self._columns.shown(self._rows).items())
 
+    def as_delta(self) -> Delta:
+        """All of it as a change from nothing."""
+        return Delta(self.epoch, self._columns.shown(self._rows), partial(_decoded, self._dictionary), True)
+
     def solutions(self) -> list[Solution]:
         return self._columns.listed(self.variables, self._rows.items())
 
@@ -312,7 +316,9 @@ class View(Result):
         plan: Operator,
         content: Content,
         deferred: Deferred | None,
+        terms: Terms | None = None,
     ) -> None:
+        """`terms`: those of a temporary view, which is not stored and enters nothing into the session's."""
         self.name = name
         self.text = text
         self.query = query
@@ -321,14 +327,16 @@ class View(Result):
         self.plan = plan
         self.content = content
         self.deferred = deferred
-        self._columns = _Columns(plan, epochs.terms)
+        self.temporary = terms is not None
+        self._terms = terms or epochs.terms
+        self._columns = _Columns(plan, self._terms)
         self.since = epochs.epoch
         self.failure: str | None = None
         self.choice: tuple[int, Choice] | None = None
         self.follow: Following | None = None
         """How the view follows links, if it does."""
         self._epochs = epochs
-        self._decode = partial(_decoded, epochs.terms.dictionary)  # one object for all deltas
+        self._decode = partial(_decoded, self._terms.dictionary)  # one object for all deltas
         self._history: deque[Delta] = deque()
         self._history_rows = 0
         self._retained_from = self.epoch
@@ -368,6 +376,26 @@ class View(Result):
                 return self._decode(self._rows().items())
             return self._decode(self._rows_at(at).items())
 
+    def now(self, row_limit: int | None = None) -> Answer:
+        """The view as it stands, apart from it: what is read of that does not block writers.
+
+        More rows than `row_limit` are an error.
+        """
+        return self.copied(row_limit)()
+
+    def copied(self, row_limit: int | None = None) -> Callable[[], Answer]:
+        """Gives what `now` gives, later, as of the epoch of now."""
+        with self._epochs.reading():
+            self._ensure_alive()
+            count = self.content.row_count()
+            if row_limit is not None and count > row_limit:
+                raise TooLarge(
+                    f"View {self.name!r} has {count:,} rows, and {row_limit:,} can be read at once: ask "
+                    f"for a part of them by a query."
+                )
+            epoch, rows = self.epoch, self.content.copied()
+        return lambda: Answer(self.query, self.plan, dict(rows()), self._terms, epoch, self.name)
+
     def at(self, epoch: int) -> Answer:
         """The view as it stood at an earlier epoch, as far back as deltas are kept."""
         with self._epochs.reading():
@@ -377,7 +405,7 @@ class View(Result):
                     f"View {self.name!r} is ordered by what it does not show, which its deltas leave out: "
                     f"read weights(at={epoch}), or let the view show its keys."
                 )
-            return Answer(self.query, self.plan, self._rows_at(epoch), self._epochs.terms, epoch)
+            return Answer(self.query, self.plan, self._rows_at(epoch), self._terms, epoch)
 
     def _rows_at(self, epoch: int) -> dict[Row, int]:
         """The content, without the deltas that came later."""
@@ -457,14 +485,19 @@ class View(Result):
             return None
         older = (
             Delta(number, shown, self._decode)
-            for number, rows in self._epochs.history(self.content, epoch, self._retained_from)
+            for number, rows in self._stored_history(epoch)
             if (shown := self._columns.shown(rows))
         )
         return [*older, *(delta for delta in self._history if delta.epoch > epoch)]
 
+    def _stored_history(self, epoch: int) -> Iterator[tuple[int, Mapping[Row, int]]]:
+        if self.temporary:
+            return iter(())
+        return self._epochs.history(self.content, epoch, self._retained_from)
+
     def _history_start(self) -> int:
         """Deltas after this epoch are kept."""
-        start = self._epochs.history_start()
+        start = None if self.temporary else self._epochs.history_start()
         return self._retained_from if start is None else min(self._retained_from, max(self.since, start))
 
     def explain(self) -> str:

@@ -42,17 +42,16 @@ async def get(agent: Agent, request: Request) -> Response:
 
     seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
 
-    def read() -> tuple[int, str]:
+    def read() -> tuple[str, dict[str, str], str]:
         with agent.session.reading():
             epoch, quads = agent.session.epoch, agent.session.quads(graph)
             first = list(islice(quads, 1))  # from here on they are those of this epoch
         _ensure_exists(graph, bool(first))
         triples = (_placed(quad, DefaultGraph()) for quad in chain(first, quads))
-        return epoch, within(seconds, lambda: write_graph(syntax, triples))
+        headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
+        return within(seconds, lambda: write_graph(syntax, triples)), headers, media_type
 
-    epoch, content = await agent.run_long(read)
-    headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
-    return Response(content, 200, headers, media_type=media_type)
+    return await agent.answer(request, read)
 
 
 async def put(agent: Agent, request: Request) -> Response:

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sparqlive.agent.channel import Channel
@@ -31,6 +32,8 @@ class Hub:
         self.stopped = False
         self._agent = agent
         self._channels: dict[str, Channel] = {}
+        self._owners: dict[str, str] = {}
+        """Who asked for which temporary view."""
         self._inbox: deque[tuple[Channel, Delta | Ending]] = deque()
         self._waking = False
         self._told = 0
@@ -116,6 +119,7 @@ class Hub:
     def _forget(self, channel: Channel) -> None:
         if self._channels.get(channel.view.name) is channel:
             del self._channels[channel.view.name]
+            self._owners.pop(channel.view.name, None)
 
     def _drain(self) -> None:
         """Hands what was heard to the channels, and has them tell their readers of all of it together."""
@@ -150,16 +154,24 @@ class Hub:
 
     @property
     def temporary_views(self) -> int:
-        return sum(name.startswith(TEMPORARY) for name in self._channels)
+        """Those that are being made included."""
+        return len(self._owners)
 
-    async def temporary(self, query: str, base: str | None, seconds: float) -> View:
+    def temporary_views_of(self, owner: str) -> int:
+        return sum(one == owner for one in self._owners.values())
+
+    async def temporary(self, query: str, base: str | None, seconds: float, owner: str) -> View:
         """A view for a query, which goes away when nobody has read it for a while."""
-        session, rows = self._agent.session, self._agent.settings.query_rows
-        # A view is computed without a limit of time: so a query that takes too long is found out before.
-        await self._agent.run(session.query, query, base=base, timeout_seconds=seconds, row_limit=rows)
         name = TEMPORARY + secrets.token_urlsafe(12)
-        with self._agent.computes():
-            view = await self._agent.run(session.view, name, query, base=base)
+        make = partial(
+            self._agent.session.view, name, query, base=base, timeout_seconds=seconds, temporary=True
+        )
+        self._owners[name] = owner
+        try:
+            view = await self._agent.run_long(make)
+        except BaseException:
+            del self._owners[name]
+            raise
         self.channel(view)
         return view
 

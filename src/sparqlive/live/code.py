@@ -48,7 +48,9 @@ class Program:
     """The namespace that the functions of one plan share: relations, constants and each other, by name."""
 
     def __init__(self) -> None:
-        self.namespace: dict[str, Any] = {}
+        self.stop: list[Exception] = []
+        """What its loops end with, as soon as there is something here."""
+        self.namespace: dict[str, Any] = {"stop": self.stop, "halt": self._halt}
         self.sources: list[str] = []
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []
@@ -70,6 +72,9 @@ class Program:
         name = f"c{next(self._numbers)}"
         self.namespace[name] = value
         return name
+
+    def _halt(self) -> None:
+        raise self.stop[0]
 
     def function(self, prefix: str, parameters: Sequence[str], result: Result) -> Function:
         return Function(self, f"{prefix}{next(self._numbers)}", parameters, result)
@@ -115,6 +120,8 @@ class Function:
         self.line(f"{header}:")
         self._depth += 1
         mark = len(self._lines)
+        if header.startswith("for "):
+            self.line("if stop: halt()")
         yield
         if len(self._lines) == mark:
             self.line("pass")

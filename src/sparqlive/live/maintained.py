@@ -33,6 +33,11 @@ def key_of(plan: op.Operator, scope: str = "") -> str:
     return f"{hash_of(scope + repr(plan)) & (2**64 - 1):016x}"
 
 
+def state_name(key: str, number: int) -> str:
+    """The name of the relation that an operator of a plan stores, by the plan's name."""
+    return f"{key}/state/{number}"
+
+
 class Spent:
     """What a piece of work has cost so far: how often it was done, for how many rows, and the seconds."""
 
@@ -78,6 +83,8 @@ class Maintained:
         self._member: Callable[..., None] | None = None
         self.carried = "live"
         """How the last epoch that concerned the plan was carried to it."""
+        self.gathering: dict[Row, int] = {}
+        """What the step under way gathers, for whoever looks how large it gets."""
         self._elsewhere: dict[int, Elsewhere] = {}
         self._load_states(saved)
 
@@ -219,6 +226,7 @@ class Maintained:
         result: dict[Row, int] = {}
         for node, summands in self._schedule:
             out: dict[Row, int] = {}
+            self.gathering = out
             for summand in summands:
                 rows = inputs.get(summand.source)
                 if rows:
@@ -257,6 +265,15 @@ class Maintained:
             yield from ((summand.source, summand.target, summand.spent) for summand in summands)
         yield from ((number, None, spent) for number, spent in self._upkeep.items())
 
+    def halt(self, error: Exception) -> None:
+        """Has the loops that are running end with an error: called from another thread."""
+        self._compiler.program.stop.append(error)
+
+    def go_on(self) -> None:
+        """From here on loops run again."""
+        self._compiler.program.stop.clear()
+        self.gathering = {}
+
     def commit(self) -> None:
         for state in self._touched.values():
             state.commit()
@@ -268,7 +285,7 @@ class Maintained:
         self._touched.clear()
 
     def _state_name(self, number: int) -> str:
-        return f"{self.key}/state/{number}"
+        return state_name(self.key, number)
 
     def _width(self, number: int) -> int:
         return len(self._compiler.nodes[number].children[0].operator.variables)

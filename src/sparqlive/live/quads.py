@@ -343,6 +343,31 @@ class Quads:
                 self._inverse[key] = _inverted(pairs, inverse.run)
                 self._read.add(key)  # from now on both are changed together
 
+    def adopt(self, snapshot: Quads) -> None:
+        """Takes over the orders that a snapshot's reader made and that are missing here.
+
+        The quads are those of the snapshot, which is not read any more.
+        """
+        new = {scope for scope in snapshot._merged if scope not in self._merged}
+        for key, pairs in snapshot._pairs.items():
+            if key in self._cold or key[0] in new:
+                self._cold.pop(key, None)
+                self._pairs[key] = pairs
+                self._read.add(key)
+        self._merged.update({scope: snapshot._merged[scope] for scope in new})
+        for key, inverse in snapshot._inverse.items():
+            if key in self._pairs and key not in self._inverse:
+                self._inverse[key] = inverse
+                self._read.add(key)
+        for scope, indexes in snapshot._indexes.items():
+            self._indexes[scope] = {**indexes, **self._indexes.get(scope, {})}
+        for scope, counted in snapshot._counted.items():
+            self._counted[scope] = {**counted, **self._counted.get(scope, {})}
+
+    def is_merged(self, scope: Scope) -> bool:
+        """Whether a scope needs no set of its own, or has one."""
+        return scope.kind != "merged" or scope in self._merged
+
     def _merge(self, scope: Scope) -> None:
         merged = _Merged()
         found: dict[int, list[KeyedRelation]] = {}
