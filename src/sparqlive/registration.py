@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sparqlive.deferred import Deferred, Refresh, check_refresh
@@ -20,7 +21,7 @@ from sparqlive.limits import QUERY_CHARACTERS
 from sparqlive.live.keeper import Content, Keeper
 from sparqlive.live.maintained import Saved
 from sparqlive.live.once import snapshot_for
-from sparqlive.live.prepared import Prepared, prepared
+from sparqlive.live.prepared import Prepared, prepared, prepared_apart
 from sparqlive.live.quads import Quad
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
@@ -38,6 +39,8 @@ from sparqlive.sparql.deadline import within
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.strategies import Strategy
 from sparqlive.views import View
+from sparqlive.zset.relation import Row, rows_of
+from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
     from sparqlive.persistence import Persistence
@@ -144,7 +147,9 @@ class Registration:
             try:
                 planned.prepared = within(
                     seconds,
-                    lambda: prepared(planned.kept, quads, planned.terms, scope),  # type: ignore[arg-type]
+                    partial(
+                        prepared_apart if temporary else prepared, planned.kept, quads, planned.terms, scope
+                    ),
                     what,
                     began,
                     epochs.limits.temporary_rows if temporary else None,
@@ -232,8 +237,11 @@ class Registration:
         others = {number: own for number, text in dictionary.entries() if (own := enter(text)) != number}
         if not others:
             return computed
-        relations = {
-            name: {tuple([others.get(number, number) for number in row]): rows[row] for row in rows}
+        relations: dict[str, dict[Row, int] | Run] = {
+            name: {
+                tuple([others.get(number, number) for number in row]): weight
+                for row, weight in rows_of(rows).items()
+            }
             for name, rows in computed.relations.items()
         }
         return replace(computed, relations=relations)

@@ -25,6 +25,7 @@ from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.plan.spelling import Spelt, spelt
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Query, Term
+from sparqlive.sparql.deadline import flagged, give_way
 from sparqlive.sparql.results import write_answer, write_graph, write_results
 from sparqlive.strategies import Choice
 from sparqlive.zset.relation import Row
@@ -71,7 +72,11 @@ class _Columns:
             rows = ordered(rows, self._variables, self._order, self._terms)
         term = self._terms.dictionary.term
         result: list[Solution] = []
+        flag = flagged([])
         for row, weight in rows:
+            if flag:
+                flag.clear()
+                give_way()
             solution = {name: term(number) for name, number in zip(variables, row, strict=False) if number}
             result.extend(dict(solution) for _ in range(weight))  # type: ignore[arg-type]
         return result

@@ -22,6 +22,7 @@ from sparqlive.agent.metrics import Metrics
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.settings import Settings
 from sparqlive.session import Session
+from sparqlive.sparql.deadline import urgently
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,6 +59,11 @@ class Agent:
         """Calls what waits for the session's lock, beside the event loop."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(work, *args, **options))
+
+    async def run_writing(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Calls what makes an epoch: queries that take long wait meanwhile."""
+        with urgently():
+            return await self.run(work, *args, **options)
 
     async def run_long(self, work: Callable[[], T]) -> T:
         """Calls what may take as long as a query may: in threads of its own, so that others need not wait."""

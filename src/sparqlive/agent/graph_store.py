@@ -63,7 +63,7 @@ async def put(agent: Agent, request: Request) -> Response:
         with agent.session.reading():
             return _exists(agent, graph), agent.session.replace(graph, quads)
 
-    return _done(request, graph, bool(quads), *await agent.run(replace))
+    return _done(request, graph, bool(quads), *await agent.run_writing(replace))
 
 
 async def post(agent: Agent, request: Request) -> Response:
@@ -76,7 +76,7 @@ async def post(agent: Agent, request: Request) -> Response:
         with agent.session.reading():
             return _exists(agent, graph), agent.session.apply(insert=[_placed(quad, graph) for quad in quads])
 
-    return _done(request, graph, bool(quads), *await agent.run(add))
+    return _done(request, graph, bool(quads), *await agent.run_writing(add))
 
 
 async def delete(agent: Agent, request: Request) -> Response:
@@ -87,7 +87,7 @@ async def delete(agent: Agent, request: Request) -> Response:
             _ensure_exists(graph, _exists(agent, graph))
             return agent.session.replace(graph, ())
 
-    return changed(await agent.run(remove))
+    return changed(await agent.run_writing(remove))
 
 
 def _asked_for(request: Request) -> Graph:

@@ -149,7 +149,7 @@ async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
 
 async def carried_out(agent: Agent, request: Request, asked: Asked) -> Response:
     """One epoch of an update, or no change."""
-    epoch = await agent.run(
+    epoch = await agent.run_writing(
         agent.session.update,
         asked.text,
         base=base_of(request),

@@ -18,6 +18,7 @@ from types import CodeType
 from typing import Any, TypeAlias
 
 from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.deadline import Flag, flagged, give_way
 
 # CPython refuses more than 20 nested loops and 100 levels of indentation.
 _DEEPEST = 12
@@ -48,8 +49,8 @@ class Program:
     """The namespace that the functions of one plan share: relations, constants and each other, by name."""
 
     def __init__(self) -> None:
-        self.stop: list[Exception] = []
-        """What its loops end with, as soon as there is something here."""
+        self.stop: Flag = flagged([])
+        """What its loops look at: they end with an exception that is here, and give way for a None."""
         self.namespace: dict[str, Any] = {"stop": self.stop, "halt": self._halt}
         self.sources: list[str] = []
         self._names: dict[int, str] = {}
@@ -74,7 +75,11 @@ class Program:
         return name
 
     def _halt(self) -> None:
-        raise self.stop[0]
+        error = self.stop[0]
+        if error is not None:
+            raise error
+        self.stop.clear()
+        give_way()
 
     def function(self, prefix: str, parameters: Sequence[str], result: Result) -> Function:
         return Function(self, f"{prefix}{next(self._numbers)}", parameters, result)

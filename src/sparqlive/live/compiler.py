@@ -135,6 +135,18 @@ class Compiler:
     def fan_out(self, operator: op.Scan, bound: frozenset[Var]) -> float | None:
         return scan.fan_out(self, operator, bound)
 
+    def move(self, quads: Quads) -> None:
+        """From now on the functions read other quads, which have the same content. Cheap: nothing is written."""
+        places, namespace = self.quads.places(), self.program.namespace
+        for name, value in namespace.items():
+            if id(value) in places:
+                namespace[name] = places[id(value)](quads)
+            elif getattr(value, "__self__", None) is self.quads:
+                namespace[name] = getattr(quads, value.__name__)
+        if self.quads.reads_any_predicate:
+            quads.read_any_predicate()
+        self.quads = quads
+
     # Functions
 
     def content(self, node: Node, bound: Sequence[Var] = (), state: State = State.OLD) -> Callable[..., None]:

@@ -16,7 +16,7 @@ from typing import Any
 from sparqlive.errors import SparkFailed, TooLarge
 from sparqlive.live.dispatch import Dispatcher
 from sparqlive.live.limit import Limit
-from sparqlive.live.maintained import Inputs, Maintained, Saved, Spent, key_of
+from sparqlive.live.maintained import Inputs, Maintained, Saved, Spent, rows_name
 from sparqlive.live.prepared import Prepared
 from sparqlive.live.quads import Change, Quads
 from sparqlive.live.stored import StoredRows
@@ -56,7 +56,7 @@ class Content:
     @property
     def name(self) -> str:
         """The name of the relation that holds the rows."""
-        return f"{key_of(self.plan, self.scope)}/rows"
+        return rows_name(self.plan, self.scope)
 
     def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
         """Everything that is stored for this content: name, width and rows."""
@@ -289,6 +289,8 @@ class Keeper:
         self._changed: dict[Content, dict[Row, int]] = {}
         self._fresh: list[Maintained] | None = None
         """Those that are made while changes wait to be carried to them."""
+        self._ready: Mapping[op.Operator, Maintained] = {}
+        """Those that were compiled and loaded before, on a copy of the quads."""
 
     # Contents
 
@@ -319,6 +321,7 @@ class Keeper:
     ) -> Content:
         """The content of a plan that was computed beside the epochs; the changes since are carried to it."""
         fresh: list[Maintained] = []
+        self._ready = prepared.plans
         if changes:
             self._fresh = fresh
             self._quads.add([(*change[:4], -change[4]) for change in changes])
@@ -338,7 +341,7 @@ class Keeper:
                     self._quads.rollback()
             return content
         finally:
-            self._fresh = None
+            self._fresh, self._ready = None, {}
             if changes:
                 self._quads.add(changes)
 
@@ -366,7 +369,11 @@ class Keeper:
     def _new_single(
         self, plan: op.Operator, shape: tuple[op.Operator, Row] | None, saved: Saved | None, terms: Terms
     ) -> Content:
-        maintained = Maintained(store_unreachable(plan), self._quads, terms, saved, self.scope)
+        maintained = self._ready.get(plan)
+        if maintained is None:
+            maintained = Maintained(store_unreachable(plan), self._quads, terms, saved, self.scope)
+        else:
+            maintained.compiler.move(self._quads)
         content = Content(plan, maintained, None, self.scope)
         if not isinstance(maintained.plan, op.Distinct | op.Closure):
             content.rows = _rows(content, saved, maintained.compute)

@@ -17,6 +17,7 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.deadline import gathers
 from sparqlive.zset.relation import Elsewhere, Relation, Row, rows_of
 from sparqlive.zset.run import Run
 from sparqlive.zset.zset import difference, without_zeros
@@ -31,6 +32,11 @@ Inputs = dict[int, Any]
 def key_of(plan: op.Operator, scope: str = "") -> str:
     """A name for a plan that is the same in every process; another one in each scope."""
     return f"{hash_of(scope + repr(plan)) & (2**64 - 1):016x}"
+
+
+def rows_name(plan: op.Operator, scope: str) -> str:
+    """The name of the relation that holds a plan's rows."""
+    return f"{key_of(plan, scope)}/rows"
 
 
 def state_name(key: str, number: int) -> str:
@@ -104,6 +110,7 @@ class Maintained:
             if content is None:
                 self._fetch()
                 content = {}
+                gathers(content)
                 self._compiler.content(source)(content)
             if isinstance(content, Run) and not isinstance(state, Relation):
                 content = rows_of(content)
@@ -119,6 +126,7 @@ class Maintained:
         """The whole result, from the quads as they are."""
         self._fetch()
         result: dict[Row, int] = {}
+        gathers(result)
         self._compiler.content(self._compiler.root)(result)
         return result
 
@@ -267,7 +275,7 @@ class Maintained:
 
     def halt(self, error: Exception) -> None:
         """Has the loops that are running end with an error: called from another thread."""
-        self._compiler.program.stop.append(error)
+        self._compiler.program.stop.insert(0, error)
 
     def go_on(self) -> None:
         """From here on loops run again."""

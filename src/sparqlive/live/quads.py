@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
+from operator import methodcaller
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -363,6 +364,25 @@ class Quads:
             self._indexes[scope] = {**indexes, **self._indexes.get(scope, {})}
         for scope, counted in snapshot._counted.items():
             self._counted[scope] = {**counted, **self._counted.get(scope, {})}
+
+    def places(self) -> dict[int, Callable[[Quads], KeyedRelation]]:
+        """For each order that is here, by the identity of its relation: how to get the same of other quads."""
+        found: dict[int, Callable[[Quads], KeyedRelation]] = {}
+        for key, relation in self._pairs.items():
+            found[id(relation)] = methodcaller("pairs", *key)
+        for key, relation in self._inverse.items():
+            found[id(relation)] = methodcaller("inverse", *key)
+        for scope, indexes in self._indexes.items():
+            for (predicate, order, length), relation in indexes.items():
+                found[id(relation)] = methodcaller("index", scope, predicate, order, length)
+        for scope, counted in self._counted.items():
+            for kind, counts in counted.items():
+                found[id(counts.relation)] = methodcaller(kind, scope)
+        return found
+
+    @property
+    def reads_any_predicate(self) -> bool:
+        return self._read_all
 
     def is_merged(self, scope: Scope) -> bool:
         """Whether a scope needs no set of its own, or has one."""

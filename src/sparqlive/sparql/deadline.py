@@ -6,6 +6,9 @@ instructions of Python, so nobody may look at what it left. Work on shared state
 (`Work.stop` of its own). A single instruction that takes long is waited for: regular expressions, which a
 query can make as long as it likes, ask how much time there is left.
 
+Python runs one thread at a time. So work that takes long takes turns, one at a time, and waits while somebody
+is in a hurry (`urgently`): it asks where it can wait (`give_way`), when its flags (`flagged`) say so.
+
 Memory is that of the process, as the system counts it. What is under way may make it grow by a share of what
 there is; beyond that, what has gathered the most rows is stopped.
 Invariant: when `within` has returned or raised, nothing of its work is stopped any more.
@@ -17,8 +20,9 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Sized
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sized
+from contextlib import contextmanager
+from typing import TypeAlias, TypeVar
 
 from sparqlive.errors import Error, Timeout, TooLarge
 from sparqlive.sparql import memory
@@ -32,7 +36,15 @@ LOOK_SECONDS = 0.05
 # Python drops an exception that comes inside the callback of a weak reference or a finalizer.
 _AGAIN_SECONDS = 0.25
 
+# Work that takes longer than this gives way to others.
+_HEAVY_SECONDS = 0.05
+_WAIT_SECONDS = 0.01
+# How long those in a hurry can keep work from going on at a time.
+_PATIENCE_SECONDS = 0.25
+
 _current = threading.local()
+Flag: TypeAlias = list[Exception | None]
+"""None in it: whoever looks gives way. An exception in it: whoever looks ends with that."""
 
 
 class TimeIsUp(BaseException):
@@ -52,6 +64,8 @@ class Work:
         self.most_rows: int | None = None
         self.gathered: list[Sized] = []
         """What grows as the work goes on."""
+        self.flags: list[Flag] = []
+        """Raised to have the work give way."""
         self.stopped: Error | None = None
 
     def rows(self) -> int:
@@ -107,6 +121,8 @@ class _Watchdog:
         self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
         self._spared_until = 0.0
+        self._heavy: list[Work] = []
+        self._hurries: list[None] = []
 
     def add(self, work: Work) -> None:
         with self._change:
@@ -116,6 +132,38 @@ class _Watchdog:
     def remove(self, work: Work) -> None:
         with self._change:
             self._works.discard(work)
+            if work in self._heavy:
+                self._heavy.remove(work)
+
+    # Turns
+
+    def _take_turns(self, works: set[Work], now: float) -> None:
+        """The next of those that take long goes on; the others give way when they look."""
+        with self._change:
+            heavy = [work for work in self._heavy if work in works]
+            late = (work for work in works if work not in heavy and now - work.began > _HEAVY_SECONDS)
+            heavy += sorted(late, key=lambda work: work.began)
+            self._heavy = [*heavy[1:], *heavy[:1]]
+        for work in heavy:
+            self._hold(work)
+
+    def _hold(self, work: Work) -> None:
+        for flag in work.flags:
+            if not flag:
+                flag.append(None)
+
+    def hurry(self) -> None:
+        """Somebody is in a hurry; `ease` takes it back."""
+        self._hurries.append(None)
+        for work in self._heavy[:1]:
+            self._hold(work)
+
+    def ease(self) -> None:
+        self._hurries.pop()
+
+    def may_go_on(self, work: Work, patient: bool) -> bool:
+        heavy = self._heavy
+        return not (heavy and heavy[0] is not work) and not (patient and self._hurries)
 
     def attend(self, looker: Callable[[float], Work | None]) -> None:
         """From now on asks, each time, for work that comes and goes too fast to be added and removed."""
@@ -144,6 +192,7 @@ class _Watchdog:
                 if not self._works and not self._lookers:
                     self._wanted.clear()
             self._look(works, now)
+            self._take_turns(works, now)
 
     def _pause(self) -> float:
         with self._change:
@@ -204,6 +253,34 @@ def seconds_left() -> float | None:
     """How long what this thread does may still take; None without a limit."""
     work: Work | None = getattr(_current, "work", None)
     return None if work is None or work.end is None else max(0.0, work.end - time.monotonic())
+
+
+def flagged(flag: Flag) -> Flag:
+    """What this thread does looks at a flag, and calls `give_way` when there is None in it."""
+    work: Work | None = getattr(_current, "work", None)
+    if work is not None:
+        work.flags.append(flag)
+    return flag
+
+
+def give_way() -> None:
+    """Waits until it is this thread's turn among those whose work takes long, and nobody is in a hurry."""
+    work: Work | None = getattr(_current, "work", None)
+    if work is None:
+        return
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while not _watchdog.may_go_on(work, time.monotonic() < until):
+        time.sleep(_WAIT_SECONDS)
+
+
+@contextmanager
+def urgently() -> Iterator[None]:
+    """Inside, work that takes long waits, for a moment."""
+    _watchdog.hurry()
+    try:
+        yield
+    finally:
+        _watchdog.ease()
 
 
 def gathers(rows: Sized) -> None:
