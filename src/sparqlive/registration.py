@@ -218,7 +218,7 @@ class Registration:
             return view
 
     def _content(self, keeper: Keeper, planned: Planned, strategy: Strategy) -> Content:
-        """What a view keeps: what was computed without the lock, brought to the present; else computed now."""
+        """What a view keeps: as computed without the lock, brought to the present; else computed now."""
         computed, kept = planned.prepared, planned.kept
         terms = planned.terms if planned.temporary else None
         if computed is None or keeper.is_known(kept):

@@ -276,10 +276,22 @@ class Session:
         Blank nodes of theirs that are in the graph already, up to their labels, stay as they are.
         """
         given = [Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads]
-        with self._epochs.lock:
-            old = set(self.quads(graph))
-            new = set(matched(old, given))
-            return self._epochs.apply(old - new, new - old, "auto", None)
+        epochs = self._epochs
+        with epochs.lock:
+            self.ensure_open()
+            old, since = set(self.quads(graph)), epochs.gather()
+        try:
+            new = set(matched(old, given))  # without the lock: it may take a while
+        except BaseException:
+            with epochs.lock:
+                epochs.gathered(since)
+            raise
+        with epochs.lock:
+            changes, number = epochs.gathered(since), self.dictionary.find(graph)
+            if changes is None or any(change[3] == number for change in changes):
+                old = set(self.quads(graph))
+                new = set(matched(old, given))
+            return epochs.apply(old - new, new - old, "auto", None)
 
     def quads(self, graph: NamedNode | DefaultGraph | None = None) -> Iterator[Quad]:
         """The quads of the current epoch; with `graph` those of one graph."""

@@ -25,7 +25,7 @@ from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.plan.spelling import Spelt, spelt
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Query, Term
-from sparqlive.sparql.deadline import flagged, give_way
+from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.results import write_answer, write_graph, write_results
 from sparqlive.strategies import Choice
 from sparqlive.zset.relation import Row
@@ -46,7 +46,7 @@ RETAINED_ROWS = 1_000_000
 
 def _decoded(dictionary: Dictionary, items: Iterable[tuple[Row, int]]) -> dict[TermRow, int]:
     term = dictionary.term
-    return {tuple([term(number) for number in row]): weight for row, weight in items}
+    return {tuple([term(number) for number in row]): weight for row, weight in paced(items)}
 
 
 class _Columns:
@@ -72,11 +72,7 @@ class _Columns:
             rows = ordered(rows, self._variables, self._order, self._terms)
         term = self._terms.dictionary.term
         result: list[Solution] = []
-        flag = flagged([])
-        for row, weight in rows:
-            if flag:
-                flag.clear()
-                give_way()
+        for row, weight in paced(rows):
             solution = {name: term(number) for name, number in zip(variables, row, strict=False) if number}
             result.extend(dict(solution) for _ in range(weight))  # type: ignore[arg-type]
         return result
@@ -135,7 +131,7 @@ class Result:
             return write_graph(syntax, self.quads())
         if self.form == "ASK":
             return write_answer(syntax, self.answer())
-        return "".join(write_results(syntax, self.variables, self.solutions()))
+        return "".join(write_results(syntax, self.variables, paced(self.solutions())))
 
     def to_arrow(self) -> Any:
         """An Arrow table with a row for each distinct row.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sparqlive.agent import events
 from sparqlive.agent.events import Ending, Format
 from sparqlive.errors import ViewFailed
+from sparqlive.sparql.deadline import within
 from sparqlive.views import Delta, View
 
 if TYPE_CHECKING:
@@ -125,8 +126,12 @@ class Channel:
     def _content(self, format_: Format) -> Step:
         with self._reading():
             rows = self.view.copied(self._agent.settings.query_rows)
-        content = rows().as_delta()
-        return Step(events.snapshot(self.view, format_, content), content.epoch)
+
+        def written() -> Step:
+            content = rows().as_delta()
+            return Step(events.snapshot(self.view, format_, content), content.epoch)
+
+        return within(self._agent.settings.query_seconds, written, f"Reading view {self.view.name!r}")
 
     async def present(self) -> Step:
         """Not the content, but from when on changes will come."""

@@ -60,8 +60,8 @@ async def put(agent: Agent, request: Request) -> Response:
     quads = await _document(agent, request, graph)
 
     def replace() -> tuple[bool, Epoch]:
-        with agent.session.reading():
-            return _exists(agent, graph), agent.session.replace(graph, quads)
+        existed = _exists(agent, graph)
+        return existed, agent.session.replace(graph, quads)
 
     return _done(request, graph, bool(quads), *await agent.run_writing(replace))
 

@@ -78,8 +78,7 @@ class Program:
         error = self.stop[0]
         if error is not None:
             raise error
-        self.stop.clear()
-        give_way()
+        give_way(self.stop)
 
     def function(self, prefix: str, parameters: Sequence[str], result: Result) -> Function:
         return Function(self, f"{prefix}{next(self._numbers)}", parameters, result)

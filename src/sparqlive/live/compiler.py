@@ -136,7 +136,7 @@ class Compiler:
         return scan.fan_out(self, operator, bound)
 
     def move(self, quads: Quads) -> None:
-        """From now on the functions read other quads, which have the same content. Cheap: nothing is written."""
+        """From now on the functions read other quads, which have the same content; it is cheap."""
         places, namespace = self.quads.places(), self.program.namespace
         for name, value in namespace.items():
             if id(value) in places:

@@ -366,7 +366,7 @@ class Quads:
             self._counted[scope] = {**counted, **self._counted.get(scope, {})}
 
     def places(self) -> dict[int, Callable[[Quads], KeyedRelation]]:
-        """For each order that is here, by the identity of its relation: how to get the same of other quads."""
+        """For each order that is here, by its relation's identity: how to get the same of other quads."""
         found: dict[int, Callable[[Quads], KeyedRelation]] = {}
         for key, relation in self._pairs.items():
             found[id(relation)] = methodcaller("pairs", *key)

@@ -20,7 +20,7 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
@@ -263,8 +263,22 @@ def flagged(flag: Flag) -> Flag:
     return flag
 
 
-def give_way() -> None:
+def paced(items: Iterable[T]) -> Iterable[T]:
+    """The same items; between two of them, work that takes long gives way."""
+    return items if getattr(_current, "work", None) is None else _paced(items)
+
+
+def _paced(items: Iterable[T]) -> Iterator[T]:
+    flag = flagged([])
+    for item in items:
+        if flag:
+            give_way(flag)
+        yield item
+
+
+def give_way(flag: Flag) -> None:
     """Waits until it is this thread's turn among those whose work takes long, and nobody is in a hurry."""
+    flag.clear()
     work: Work | None = getattr(_current, "work", None)
     if work is None:
         return

@@ -18,6 +18,7 @@ from lark.common import LexerConf
 from lark.exceptions import UnexpectedToken
 from lark.lexer import Lexer, PatternStr
 
+from sparqlive.sparql.deadline import flagged, give_way
 from sparqlive.sparql.syntax_tree import AGGREGATES, FUNCTIONS, Node, TextError
 
 # What a reader of an error message calls the terminals.
@@ -68,7 +69,10 @@ class _SparqlLexer(Lexer):
 
     def lex(self, text: str) -> Iterator[Token]:  # type: ignore[override]  # the interface of custom lexers
         scan, types, position = self._scan.match, self._types, 0
+        flag = flagged([])
         while True:
+            if flag:
+                give_way(flag)
             match = scan(text, position)
             if match is None:
                 raise _unreadable(text, position)
