@@ -23,9 +23,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -140,91 +141,106 @@ def add(rows: Counter[str], body: dict[str, Any]) -> None:
 # The hostile
 
 
-def attack(address: str, secrets: list[str], clients: int, seconds: float, seed: int, pipe: Any) -> None:
-    """The work of one process: sends what it came to."""
-    pipe.send(asyncio.run(_attack(address, secrets, clients, seconds, seed)))
+@dataclass
+class Hostile:
+    """One client that tries all ways at random, and counts what it sees."""
+
+    client: httpx.AsyncClient
+    queries: Sequence[str]
+    rng: random.Random
+    seen: Counter[str]
+
+    async def act(self) -> None:
+        await self.rng.choice(
+            (
+                *(self._ask, self._ask, self._ask, self._subscribe, self._subscribe),
+                *(self._plan, self._read, self._stare, self._say_nothing),
+            )
+        )()
+
+    async def _send(self, path: str) -> httpx.Response:
+        query = self.rng.choice(self.queries)
+        answer = await self.client.post(path, content=query, headers={"content-type": _QUERY})
+        self.seen[f"{path} {answer.status_code}"] += 1
+        return answer
+
+    async def _ask(self) -> None:
+        await self._send("/sparql")
+
+    async def _plan(self) -> None:
+        await self._send("/plan")
+
+    async def _read(self) -> None:
+        path = self.rng.choice(
+            ("/views/values", "/views/totals/rows", "/graphs?default", "/views", "/metrics")
+        )
+        self.seen[f"{path} {(await self.client.get(path)).status_code}"] += 1
+
+    async def _subscribe(self) -> None:
+        """A subscription that is read for a while, or not at all."""
+        made = await self._send("/subscriptions")
+        if made.status_code != 201 or self.rng.random() < 0.3:
+            return
+        until = time.monotonic() + self.rng.uniform(0, 3)
+        async with self.client.stream("GET", made.json()["changes"]) as answer:
+            async for piece in answer.aiter_bytes():
+                if b"event: end" in piece:
+                    self.seen["subscription ended"] += 1
+                if time.monotonic() > until:
+                    return
+
+    async def _stare(self) -> None:
+        """An answer that is not read."""
+        query = f"SELECT * {{ ?s ?p ?o . ?a <{_X}kind> ?b }} LIMIT 200000"
+        asked = self.client.stream("POST", "/sparql", content=query, headers={"content-type": _QUERY})
+        async with asked as answer:
+            self.seen[f"unread {answer.status_code}"] += 1
+            await asyncio.sleep(self.rng.uniform(0, 5))
+
+    async def _say_nothing(self) -> None:
+        """Connections without a request, or with half of one."""
+        head = b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
+        for _ in range(20):
+            url = self.client.base_url
+            _, writer = await asyncio.open_connection(url.host, url.port)
+            writer.write(head[: self.rng.randrange(len(head))])
+            await asyncio.sleep(0.01)
+            writer.close()
+        self.seen["silent connections"] += 20
 
 
-async def _attack(address: str, secrets: list[str], clients: int, seconds: float, seed: int) -> Counter[str]:
+def attack(
+    address: str,
+    secrets: list[str],
+    clients: int,
+    seconds: float,
+    queries: Sequence[str],
+    pipe: Connection,
+) -> None:
+    """The work of one process: sends what it saw."""
+    pipe.send(asyncio.run(_attack(address, secrets, clients, seconds, queries)))
+
+
+async def _attack(
+    address: str, secrets: list[str], clients: int, seconds: float, queries: Sequence[str]
+) -> Counter[str]:
     seen: Counter[str] = Counter()
     end = time.monotonic() + seconds
 
     async def one(number: int) -> None:
-        rng = random.Random(seed * 1000 + number)
         headers = {"Authorization": f"Bearer {secrets[number % len(secrets)]}"}
         async with httpx.AsyncClient(base_url=address, headers=headers, timeout=10) as client:
+            hostile = Hostile(client, queries, random.Random(number), seen)
             while time.monotonic() < end:
                 try:
                     async with asyncio.timeout(max(0.1, min(20, end - time.monotonic()))):
-                        await rng.choice(_WAYS)(client, rng, seen)
+                        await hostile.act()
                 except (httpx.HTTPError, TimeoutError, OSError) as error:
-                    seen[type(error).__name__] += 1
+                    seen[f"gave up: {type(error).__name__}"] += 1
                     await asyncio.sleep(0.02)
 
     await asyncio.gather(*map(one, range(clients)))
     return seen
-
-
-async def _ask(client: httpx.AsyncClient, rng: random.Random, seen: Counter[str]) -> None:
-    query = rng.choice(EXPENSIVE)
-    seen[await _status(client.post("/sparql", content=query, headers={"content-type": _QUERY}))] += 1
-
-
-async def _plan(client: httpx.AsyncClient, rng: random.Random, seen: Counter[str]) -> None:
-    query = rng.choice(EXPENSIVE)
-    seen[await _status(client.post("/plan", content=query, headers={"content-type": _QUERY}))] += 1
-
-
-async def _read(client: httpx.AsyncClient, rng: random.Random, seen: Counter[str]) -> None:
-    path = rng.choice(("/views/values", "/views/totals/rows", "/graphs?default", "/views", "/metrics"))
-    seen[await _status(client.get(path))] += 1
-
-
-async def _subscribe(client: httpx.AsyncClient, rng: random.Random, seen: Counter[str]) -> None:
-    """A subscription that is read for a while, or not at all."""
-    query = rng.choice(EXPENSIVE)
-    made = await client.post("/subscriptions", content=query, headers={"content-type": _QUERY})
-    seen[f"subscribed {made.status_code}"] += 1
-    if made.status_code != 201 or rng.random() < 0.3:
-        return
-    async with client.stream("GET", made.json()["changes"]) as answer:
-        begun = time.monotonic()
-        async for piece in answer.aiter_bytes():
-            if b"event: end" in piece:
-                seen["ended"] += 1
-                return
-            if time.monotonic() - begun > rng.uniform(0, 3):
-                return
-
-
-async def _stare(client: httpx.AsyncClient, rng: random.Random, seen: Counter[str]) -> None:
-    """An answer that is not read."""
-    async with client.stream(
-        "POST", "/sparql", content=f"SELECT * {{ ?s ?p ?o . ?a <{_X}kind> ?b }} LIMIT 200000",
-        headers={"content-type": _QUERY},
-    ) as answer:  # fmt: skip
-        seen[f"stared {answer.status_code}"] += 1
-        await asyncio.sleep(rng.uniform(0, 5))
-
-
-async def _say_nothing(client: httpx.AsyncClient, rng: random.Random, seen: Counter[str]) -> None:
-    """Connections without a request, or with half of one."""
-    url = client.base_url
-    for _ in range(20):
-        _, writer = await asyncio.open_connection(url.host, url.port)
-        writer.write(
-            b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"[: rng.randrange(70)]
-        )
-        await asyncio.sleep(0.01)
-        writer.close()
-    seen["silent connections"] += 20
-
-
-async def _status(asked: Any) -> str:
-    return str((await asked).status_code)
-
-
-_WAYS = (_ask, _ask, _ask, _subscribe, _subscribe, _plan, _read, _stare, _say_nothing)
 
 
 # The agent
@@ -264,7 +280,9 @@ class Outcome:
     megabytes: float
 
 
-def soak(seconds: float, items: int, rate: float, hostile: int, seed: int = 1) -> Outcome:
+def soak(
+    seconds: float, items: int, rate: float, hostile: int, queries: Sequence[str] = EXPENSIVE
+) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         _fill(store, items)
@@ -284,7 +302,7 @@ def soak(seconds: float, items: int, rate: float, hostile: int, seed: int = 1) -
             calm = writer.write(seconds / 3)
             theirs, ours = multiprocessing.Pipe()
             attacking = multiprocessing.get_context("spawn").Process(
-                target=attack, args=(address, secrets, hostile, seconds, seed, ours), daemon=True
+                target=attack, args=(address, secrets, hostile, seconds, queries, ours), daemon=True
             )
             attacking.start()
             attacked = writer.write(seconds)

@@ -20,8 +20,8 @@ Renaming: TypeAlias = dict[BlankNode, BlankNode]
 # Steps of the search for a renaming of one part. Nodes that nothing but each other tells apart need it; few
 # documents have any, and those that are made to be hard have many.
 SEARCH_STEPS = 20_000
-# Steps for all parts of a document together, for each of its quads and beside that: what is hard in many parts
-# is not looked for any more, and comes out with new nodes.
+# Steps for all parts of a document together, beside some for each of its quads: beyond that, what is hard in
+# many parts is not looked for any more, and comes out with new nodes.
 DOCUMENT_STEPS = 200_000
 _STEPS_PER_QUAD = 10
 _ROUNDS = 64
