@@ -217,7 +217,8 @@ def attack(
     queries: Sequence[str],
     pipe: Connection,
 ) -> None:
-    """The work of one process: sends what it saw."""
+    """The work of one process: says when it begins, and sends what it saw."""
+    pipe.send("ready")
     pipe.send(asyncio.run(_attack(address, secrets, clients, seconds, queries)))
 
 
@@ -305,6 +306,8 @@ def soak(
                 target=attack, args=(address, secrets, hostile, seconds, queries, ours), daemon=True
             )
             attacking.start()
+            assert theirs.poll(300)
+            theirs.recv()
             attacked = writer.write(seconds)
             seen = theirs.recv() if theirs.poll(60) else Counter({"the attackers hang": 1})
             attacking.join(10)

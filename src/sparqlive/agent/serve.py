@@ -29,8 +29,9 @@ from sparqlive.agent.health import Opening, health
 from sparqlive.agent.problems import answer
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
-from sparqlive.errors import Error
+from sparqlive.errors import Closed, Error
 from sparqlive.session import Session
+from sparqlive.sparql.deadline import watchdog
 
 _log = logging.getLogger("sparqlive.agent")
 
@@ -241,6 +242,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._door.stopping()
         await super().shutdown(sockets)
+        watchdog().stop_all(Closed("The agent is stopping."))  # their threads would be waited for
         self._door.close()
         done, _ = await asyncio.wait([self._opened], timeout=self._door.settings.stop_seconds / 2)
         if not done:

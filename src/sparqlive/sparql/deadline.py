@@ -135,6 +135,13 @@ class _Watchdog:
             if work in self._heavy:
                 self._heavy.remove(work)
 
+    def stop_all(self, error: Error) -> None:
+        """The process ends: so does all work that is under way."""
+        with self._change:
+            works = list(self._works)
+        for work in works:
+            work.stop(error)
+
     # Turns
 
     def _take_turns(self, works: set[Work], now: float) -> None:
