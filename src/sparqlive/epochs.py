@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 Batch = tuple[str, int]
 """A batch of a stream: its source and number."""
 _NO_NOTES: Mapping[str, str] = {}
-_NO_RESULTS: Mapping[Content, dict[Row, int]] = {}
 
 
 class Epochs:
@@ -89,7 +88,7 @@ class Epochs:
     def limit_temporary(self) -> None:
         """There is a temporary view from now on. Called under the lock."""
         if self._temporary.limit is None:
-            self._temporary.limit = Limit(self.limits.temporary_seconds)
+            self._temporary.limit = Limit(self.limits.temporary_seconds, measures=True)
             self._temporary.expanded_rows = self.limits.temporary_changed_rows
 
     def _unlimit(self) -> None:
@@ -205,7 +204,8 @@ class Epochs:
                 failed.__setitem__,
                 lambda maintained, inputs: self.strategies.carry(maintained, inputs, changes, strategy),
             )
-            temporary = self._carry_temporary(changes, ended) if self._temporary.is_used else _NO_RESULTS
+            if self._temporary.is_used:
+                results = {**results, **self._carry_temporary(changes, ended)}
             self._save(number, changes, batch, notes, failed)
         except BaseException:
             self._keeper.rollback()
@@ -214,13 +214,14 @@ class Epochs:
             raise
         changed = {
             view.name: delta
-            for content, rows in (*results.items(), *temporary.items())
+            for content, rows in results.items()
             if rows
             for view in readers.get(content, ())
             if (delta := view.record(number, rows))
         }
         self._keeper.commit()
-        self._temporary.commit()
+        if self._temporary.is_used:
+            self._temporary.commit()
         self.quads.commit()
         if failed or ended:
             self._mark_failed(failed | ended, number)

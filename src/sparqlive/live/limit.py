@@ -44,10 +44,11 @@ class _Carried(Work):
 class Limit:
     """The limit of the plans of one keeper; `close` when they are carried no more."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, measures: bool = False) -> None:
         self.seconds = seconds
         self.spent: dict[Maintained, float] = {}
-        """Processor time of each plan in the epoch under way; whoever reads it empties it."""
+        """Processor time of each plan in the epoch under way, if measured; whoever reads it empties it."""
+        self._measures = measures
         self._guard = threading.Lock()
         self._now: tuple[Maintained, int] | None = None
         self._seen: tuple[tuple[Maintained, int], _Carried] | None = None
@@ -56,13 +57,15 @@ class Limit:
 
     def begin(self, maintained: Maintained) -> None:
         self._now = (maintained, threading.get_ident())
-        self._began = time.thread_time()
+        if self._measures:
+            self._began = time.thread_time()
 
     def end(self, maintained: Maintained) -> None:
         with self._guard:
             self._now = None
             maintained.go_on()
-        self.spent[maintained] = time.thread_time() - self._began
+        if self._measures:
+            self.spent[maintained] = time.thread_time() - self._began
 
     @contextmanager
     def carrying(self, maintained: Maintained) -> Iterator[None]:

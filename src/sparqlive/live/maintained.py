@@ -280,7 +280,6 @@ class Maintained:
     def go_on(self) -> None:
         """From here on loops run again."""
         self._compiler.program.stop.clear()
-        self.gathering = {}
 
     def commit(self) -> None:
         for state in self._touched.values():
