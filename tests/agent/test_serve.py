@@ -114,7 +114,7 @@ def test_streams_get_a_last_event_and_what_is_asked_is_answered(start: Start) ->
         assert answers == [200]
 
 
-def test_what_computes_for_longer_than_a_stop_may_last_is_left(start: Start, tmp_path: Path) -> None:
+def test_what_computes_for_longer_than_a_stop_may_last_is_ended(start: Start, tmp_path: Path) -> None:
     process, address = start("--stop-seconds", "2")
     values = " ".join(map(str, range(2000)))
     endless = "".join(f"VALUES ?{name} {{ {values} }} " for name in "abcd")
@@ -139,7 +139,7 @@ def test_what_computes_for_longer_than_a_stop_may_last_is_left(start: Start, tmp
         assert process.wait(20) == 0
         asking.join()
     assert process.stderr is not None
-    assert "the store is as of its last epoch" in process.stderr.read()
+    assert "the store is closed" in process.stderr.read()
     with sparqlive.open(tmp_path / "store") as session:
         assert not session.views
 

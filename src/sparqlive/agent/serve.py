@@ -2,7 +2,7 @@
 
 Owns the order of starting and stopping. While the store is opened, /healthz and /readyz answer and everything
 else waits. Stopping: streams hear of it, requests under way finish, the store is closed, all within
-`stop_seconds`; what computes longer than that is left, and the store is as of its last epoch.
+`stop_seconds`; what computes longer than that is ended, or left, and the store is as of its last epoch.
 """
 
 from __future__ import annotations
