@@ -144,6 +144,12 @@ def test_what_computes_for_longer_than_a_stop_may_last_is_ended(start: Start, tm
         assert not session.views
 
 
+def test_small_answers_are_sent_at_once() -> None:
+    """asyncio turns TCP_NODELAY on for sockets whose protocol is named."""
+    with Listening("127.0.0.1", 0).bound() as bound:
+        assert bound.proto == socket.IPPROTO_TCP
+
+
 def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         command = ["serve", "--store", str(tmp_path / "s"), "--port", str(taken.getsockname()[1])]
