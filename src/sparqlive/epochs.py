@@ -19,8 +19,10 @@ from pyoxigraph import Quad, Triple
 
 from sparqlive.assertions import Assertions
 from sparqlive.collector import Settled, collector_paused
-from sparqlive.errors import Closed
+from sparqlive.errors import Closed, Timeout
+from sparqlive.limits import Limits
 from sparqlive.live.keeper import Content, Keeper
+from sparqlive.live.limit import Limit
 from sparqlive.live.quads import Change, Quads
 from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.live.terms import Terms
@@ -31,6 +33,7 @@ from sparqlive.spark_access import SparkAccess
 from sparqlive.strategies import Choice, Strategies, Strategy
 from sparqlive.views import Delta, Deltas, Epoch, View
 from sparqlive.zset.relation import Row
+from sparqlive.zset.zset import add_into
 
 if TYPE_CHECKING:
     from sparqlive.persistence import Persistence
@@ -50,8 +53,10 @@ class Epochs:
         self.quads = Quads()
         # A reader evaluates no delta rules: its contents come from the store, and need no quads in memory.
         self.carried_quads = Quads() if read_only else self.quads
+        self.limits = Limits()
         self._keeper = Keeper(self.carried_quads, terms)
-        self.views = Views(self._keeper)
+        self._temporary = Keeper(self.carried_quads, terms, "~", families=False)
+        self.views = Views(self._keeper, self._temporary)
         self.assertions = Assertions()
         self.strategies = Strategies(self._keeper)
         self.spark = SparkAccess(spark, self.quads, terms.dictionary, self.strategies)
@@ -60,6 +65,7 @@ class Epochs:
         """Hear of each epoch, and of each view that was refreshed later, under the lock."""
         self.witnesses: list[Callable[[str | None, Mapping[Row, int]], None]] = []
         """Hear of what each source (None: `local`) asserts from now on, and no longer, under the lock."""
+        self._gathering: list[dict[QuadIds, int]] = []
         self._advanced = threading.Condition(self.lock)
         self._begun = 0.0
         self._batches: set[Batch] = set()
@@ -70,6 +76,26 @@ class Epochs:
         """From now on epochs are written into a store."""
         self.persistence = persistence
         self.spark.stored = persistence.sources
+
+    def limit(self, limits: Limits) -> None:
+        """From now on views cost no more than this."""
+        with self.lock:
+            self._unlimit()
+            self.limits = limits
+            if limits.epoch_seconds is not None:
+                self._keeper.limit = Limit(limits.epoch_seconds)
+
+    def limit_temporary(self) -> None:
+        """There is a temporary view from now on. Called under the lock."""
+        if self._temporary.limit is None:
+            self._temporary.limit = Limit(self.limits.temporary_seconds, measures=True)
+            self._temporary.expanded_rows = self.limits.temporary_changed_rows
+
+    def _unlimit(self) -> None:
+        for keeper in (self._keeper, self._temporary):
+            if keeper.limit is not None:
+                keeper.limit.close()
+                keeper.limit = None
 
     # Writing
 
@@ -170,6 +196,7 @@ class Epochs:
             self.quads.add(changes)
             return self._made(number, changes, ignored, {})
         failed: dict[Content, Exception] = {}
+        ended: dict[Content, Exception] = {}
         self.strategies.choices = {}
         self.quads.stage(changes)
         try:
@@ -177,9 +204,12 @@ class Epochs:
                 failed.__setitem__,
                 lambda maintained, inputs: self.strategies.carry(maintained, inputs, changes, strategy),
             )
+            if self._temporary.is_used:
+                results = {**results, **self._carry_temporary(changes, ended)}
             self._save(number, changes, batch, notes, failed)
         except BaseException:
             self._keeper.rollback()
+            self._temporary.rollback()
             self.quads.rollback()
             raise
         changed = {
@@ -190,9 +220,37 @@ class Epochs:
             if (delta := view.record(number, rows))
         }
         self._keeper.commit()
+        if self._temporary.is_used:
+            self._temporary.commit()
         self.quads.commit()
-        self._mark_failed(failed, number)
+        if failed or ended:
+            self._mark_failed(failed | ended, number)
         return self._made(number, changes, ignored, changed)
+
+    def _carry_temporary(
+        self, changes: Sequence[Change], ended: dict[Content, Exception]
+    ) -> Mapping[Content, dict[Row, int]]:
+        """Carries an epoch to the temporary views; if they take too long together, the slowest are ended."""
+        keeper, limits = self._temporary, self.limits
+        seconds = limits.temporary_seconds + len(changes) * limits.temporary_seconds_per_change
+        if keeper.limit is not None:
+            keeper.limit.seconds = seconds
+        results = keeper.carry(ended.__setitem__)
+        if keeper.limit is not None:
+            spent, keeper.limit.spent = keeper.limit.spent, {}
+            over = sum(spent.values()) - seconds
+            for maintained in sorted(spent, key=spent.__getitem__, reverse=True):
+                if over <= 0:
+                    break
+                over -= spent[maintained]
+                error = Timeout(
+                    f"temporary views together took more than {seconds:g} s of processor time for one epoch, "
+                    f"their limit, and this one the most"
+                )
+                for content in keeper.contents_of(maintained):
+                    for user in (content, *content.products):
+                        ended.setdefault(user, error)
+        return results
 
     def _mark_failed(self, failed: Mapping[Content, Exception], epoch: int) -> None:
         """A view that fails is marked, and does not block the epoch."""
@@ -235,6 +293,8 @@ class Epochs:
         for view, deferred in self.views.later.items():
             deferred.gather(changes, number)
             self.start_clock(view)
+        for gathered in self._gathering:
+            add_into(gathered, {(s, p, o, g): weight for s, p, o, g, weight in changes})
         inserted = sum(change[4] > 0 for change in changes)
         deltas = Deltas(number, changed, self.views)
         strategy, choices = self.strategies.summary(), dict(self._choices())
@@ -269,6 +329,7 @@ class Epochs:
             number, begun = self.epoch + 1, time.perf_counter()
             read = self.persistence.ingest(self.spark.session(), paths, graph, on_error, number, batch)
             self.persistence.load_quads()
+            self._gathering.clear()
             self.moved_to(number)
             deltas, seconds = Deltas(number, {}, self.views), time.perf_counter() - begun
             made = Epoch(number, read.quads, 0, 0, deltas, "spark", rejected=read.rejected, seconds=seconds)
@@ -326,6 +387,22 @@ class Epochs:
                 self.start_clock(view)
             raise
 
+    # Views that are computed beside the epochs
+
+    def gather(self) -> dict[QuadIds, int]:
+        """The net change of the quads from now on, until `gathered` is called. Called under the lock."""
+        made: dict[QuadIds, int] = {}
+        self._gathering.append(made)
+        return made
+
+    def gathered(self, changes: dict[QuadIds, int]) -> list[Change] | None:
+        """What was gathered; None if that is not known. Called under the lock."""
+        for number, one in enumerate(self._gathering):
+            if one is changes:
+                del self._gathering[number]
+                return [(*quad, weight) for quad, weight in changes.items()]
+        return None
+
     # Reading and closing
 
     @contextmanager
@@ -372,6 +449,7 @@ class Epochs:
             for deferred in self.views.later.values():
                 deferred.stop()
             self._settled.unsettle()
+            self._unlimit()
             was_closed, self.closed = self.closed, True
             self._advanced.notify_all()
         if not was_closed:  # without the lock, which a compaction under way may need

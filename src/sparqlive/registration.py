@@ -8,15 +8,23 @@ the epoch that it stands for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sparqlive.deferred import Deferred, Refresh, check_refresh
 from sparqlive.epochs import Epochs
-from sparqlive.errors import Error, ViewExists
-from sparqlive.live.keeper import Content
+from sparqlive.errors import Error, TooLarge, ViewExists
+from sparqlive.limits import QUERY_CHARACTERS
+from sparqlive.live.keeper import Content, Keeper
 from sparqlive.live.maintained import Saved
+from sparqlive.live.once import snapshot_for
+from sparqlive.live.prepared import Prepared, prepared, prepared_apart
+from sparqlive.live.quads import Quad
+from sparqlive.live.terms import Terms
 from sparqlive.numbers import MOST_SECONDS, shown
 from sparqlive.plan.checks import check_functions
 from sparqlive.plan.explain import Explained, explained
@@ -26,11 +34,15 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.translate import translate
 from sparqlive.plan.unfold import unfold, views_read
+from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.registry import readable
 from sparqlive.sparql.algebra import Dataset, Query
+from sparqlive.sparql.deadline import within
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.strategies import Strategy
 from sparqlive.views import View
+from sparqlive.zset.relation import Row, rows_of
+from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
     from sparqlive.persistence import Persistence
@@ -55,6 +67,20 @@ def check_view_name(name: object) -> None:
         )
 
 
+@dataclass
+class Planned:
+    """A query that is to be a view: its plan, and what was computed of it without the lock, if it was."""
+
+    query: Query
+    plan: Operator
+    kept: Operator
+    temporary: bool
+    terms: Terms | None = None
+    prepared: Prepared | None = None
+    since: int = 0
+    gathered: dict[Quad, int] = field(default_factory=dict)
+
+
 class Registration:
     """`union`: whether a query's default graph is the union of all graphs."""
 
@@ -74,6 +100,11 @@ class Registration:
         dataset: Dataset | None = None,
     ) -> tuple[Query, Operator]:
         """The plan of a query, which is to be the view `name`; a dataset stands in place of its own."""
+        if len(text) > QUERY_CHARACTERS:
+            raise TooLarge(
+                f"The query has {len(text):,} characters, and may have {QUERY_CHARACTERS:,}: put long lists "
+                f"of values into the data."
+            )
         parsed = parse_query(text, base)
         if dataset is not None:
             parsed = replace(parsed, dataset=dataset)
@@ -90,10 +121,9 @@ class Registration:
 
     def explained(self, text: str, base: str | None) -> Explained:
         """The plan that a query would be kept by; see `Session.explained`."""
-        with self._epochs.lock:
-            self._epochs.ensure_open()
-            _, plan = self.plan(text, base, volatile=False)
-            return explained(store_unreachable(rewrite(kept_of(plan))), {})
+        self._epochs.ensure_open()
+        _, plan = self.plan(text, base, volatile=False)
+        return explained(store_unreachable(rewrite(kept_of(plan))), {})
 
     # Views
 
@@ -101,6 +131,55 @@ class Registration:
         """Refuses what is neither the name of a view that is there nor one for a new view."""
         if not isinstance(name, str) or not (name in self._views.by_name or _TEMPORARY_NAME.fullmatch(name)):
             check_view_name(name)
+
+    @contextmanager
+    def computed(
+        self, name: str, text: str, base: str | None, refresh: Refresh, strategy: Strategy, temporary: bool,
+        seconds: float | None,
+    ) -> Iterator[Planned]:  # fmt: skip
+        """The plan of a view that is to be registered inside, and its content, computed without the lock.
+
+        It is computed as of the epoch of now; what changes from here on is gathered. Nothing is computed if
+        the content is there already, or if Spark is to do it.
+        """
+        self.check_name(name)
+        check_refresh(refresh)
+        epochs, began = self._epochs, time.monotonic()
+        what = f"Computing view {name!r}" if not temporary else "Computing the subscription"
+        parsed, plan = within(seconds, lambda: self.plan(text, base, volatile=False, name=name), what, began)
+        planned = Planned(parsed, plan, rewrite(kept_of(plan)), temporary)
+        with epochs.lock:
+            epochs.ensure_open()
+            known = self._views.by_name.get(name)
+            is_there = known is not None and known.query == parsed and known.failure is None
+            keeper = self._views.temporary if temporary else self._views.keeper
+            if refresh == "immediate" and keeper.is_known(planned.kept):
+                is_there = True
+            if is_there or epochs.read_only or self._first(strategy) is not None:
+                yield planned
+                return
+        with ExitStack() as files:
+            with epochs.lock:
+                epochs.ensure_open()
+                planned.terms = Terms(epochs.terms.dictionary.extended())
+                quads = snapshot_for(planned.kept, epochs.quads, planned.terms.dictionary, whole=True)
+                files.enter_context(epochs.pinned(quads))
+                planned.since, planned.gathered = epochs.epoch, epochs.gather()
+            scope = name if refresh != "immediate" else keeper.scope
+            try:
+                planned.prepared = within(
+                    seconds,
+                    partial(
+                        prepared_apart if temporary else prepared, planned.kept, quads, planned.terms, scope
+                    ),
+                    what,
+                    began,
+                    epochs.limits.temporary_rows if temporary else None,
+                )
+                yield planned
+            finally:
+                with epochs.lock:
+                    epochs.gathered(planned.gathered)
 
     def register(
         self,
@@ -111,16 +190,22 @@ class Registration:
         refresh: Refresh,
         strategy: Strategy,
         notes: Mapping[str, str],
+        planned: Planned,
     ) -> View:
         """The view of that name and query, computed if it is not there; see `Session.view`.
 
         `notes` are kept in the store with a view that is new.
         """
-        check_refresh(refresh)
         epochs = self._epochs
         with epochs.lock:
             epochs.ensure_open()
-            parsed, plan = self.plan(text, base, volatile=False, name=name)
+            parsed, plan = planned.query, planned.plan
+            self._views.check_no_cycle(name, views_read(parsed))
+            if views_read(parsed) and self.translated(parsed) != plan:
+                raise Error(
+                    f"A view that view {name!r} reads was replaced while it was being computed: register it "
+                    f"again."
+                )
             known = self._views.by_name.get(name)
             same = known is not None and known.query == parsed and known.refresh_setting == refresh
             if known is not None and same and known.failure is None:
@@ -134,10 +219,12 @@ class Registration:
                 self._views.check_not_read(name)
             deferred = self._deferred(name, refresh, epochs.epoch)
             keeper = self._views.keeper if deferred is None else deferred.keeper
-            kept = rewrite(kept_of(plan))
-            content = keeper.keep(kept, self._first(strategy))
+            if planned.temporary:
+                keeper = self._views.temporary
+                epochs.limit_temporary()
+            content = self._content(keeper, planned, strategy)
             try:
-                if epochs.persistence is not None:
+                if epochs.persistence is not None and not planned.temporary:
                     before = known if known is not None and known.failure is None else None
                     replaced = None if before is None else before.content
                     epochs.persistence.keep(name, text, base, refresh, content, epochs.epoch, replaced, notes)
@@ -146,9 +233,40 @@ class Registration:
                 raise
             if known is not None:
                 self._views.release(known)
-            view = self._add(name, text, parsed, plan, content, deferred)
-            epochs.settle()
+            terms = content.terms if planned.temporary else None
+            view = self._add(name, text, parsed, plan, content, deferred, terms)
+            if not planned.temporary:
+                epochs.settle()
             return view
+
+    def _content(self, keeper: Keeper, planned: Planned, strategy: Strategy) -> Content:
+        """What a view keeps: as computed without the lock, brought to the present; else computed now."""
+        computed, kept = planned.prepared, planned.kept
+        terms = planned.terms if planned.temporary else None
+        if computed is None or keeper.is_known(kept):
+            return keeper.keep(kept, self._first(strategy), terms)
+        changes = self._epochs.gathered(planned.gathered)
+        if changes is None:  # everything was replaced meanwhile
+            return keeper.keep(kept, self._first(strategy), terms)
+        if not planned.temporary:
+            assert planned.terms is not None
+            computed = self._entered(planned.terms.dictionary, computed)
+        return keeper.keep_prepared(kept, computed, changes, terms)
+
+    def _entered(self, dictionary: Dictionary, computed: Prepared) -> Prepared:
+        """Enters the terms that a computation made; its relations with the ids that they have here."""
+        enter = self._epochs.terms.dictionary.enter
+        others = {number: own for number, text in dictionary.entries() if (own := enter(text)) != number}
+        if not others:
+            return computed
+        relations: dict[str, dict[Row, int] | Run] = {
+            name: {
+                tuple([others.get(number, number) for number in row]): weight
+                for row, weight in rows_of(rows).items()
+            }
+            for name, rows in computed.relations.items()
+        }
+        return replace(computed, relations=relations)
 
     def _first(self, strategy: Strategy) -> Saved | None:
         """How a view is computed for the first time: on Spark, or (None) in process."""
@@ -172,9 +290,16 @@ class Registration:
         return deferred
 
     def _add(
-        self, name: str, text: str, query: Query, plan: Operator, content: Content, deferred: Deferred | None
+        self,
+        name: str,
+        text: str,
+        query: Query,
+        plan: Operator,
+        content: Content,
+        deferred: Deferred | None,
+        terms: Terms | None = None,
     ) -> View:
-        view = View(self._epochs, name, text, query, plan, content, deferred)
+        view = View(self._epochs, name, text, query, plan, content, deferred, terms)
         self._views.add(view)
         if not self._epochs.read_only:
             self._epochs.start_clock(view)
@@ -187,7 +312,7 @@ class Registration:
             epochs.ensure_open()
             view = self._views[name]
             self._views.check_not_read(name)
-            if epochs.persistence is not None:
+            if epochs.persistence is not None and not view.temporary:
                 epochs.persistence.drop(name, view.content, epochs.epoch)
             del self._views.by_name[name]
             self._views.release(view)

@@ -25,9 +25,11 @@ Entry: TypeAlias = tuple[str, str, str | None, int, str]
 class Views(Mapping[str, View]):
     """The views by name."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: Keeper, temporary: Keeper) -> None:
         self.keeper = keeper
         """Of the contents that follow every epoch."""
+        self.temporary = temporary
+        """Of those of temporary views, which share nothing with others."""
         self.by_name: dict[str, View] = {}
         self.readers: dict[Content, list[View]] = {}
         self.later: dict[View, Deferred] = {}
@@ -77,9 +79,13 @@ class Views(Mapping[str, View]):
         readers.remove(view)
         if not readers:
             del self.readers[view.content]
-        keeper = self.keeper if view.deferred is None else view.deferred.keeper
-        keeper.release(view.content)
+        self.keeper_of(view).release(view.content)
         return True
+
+    def keeper_of(self, view: View) -> Keeper:
+        if view.temporary:
+            return self.temporary
+        return self.keeper if view.deferred is None else view.deferred.keeper
 
     def standing(self, form: str, wanted: Spelt, epoch: int) -> View | None:
         """A view that has the result of a query, given by its form and plan, at an epoch."""

@@ -26,6 +26,7 @@ from sparqlive.deferred import Refresh
 from sparqlive.epochs import Epochs
 from sparqlive.errors import Error, Unsupported
 from sparqlive.feeds import Feeds, Source
+from sparqlive.limits import Limits
 from sparqlive.link_following import Follow
 from sparqlive.linked import Linked, Links
 from sparqlive.live.once import compute_once, snapshot_for
@@ -45,7 +46,7 @@ from sparqlive.sparql.deadline import within
 from sparqlive.sparql.syntax import parse_update
 from sparqlive.strategies import Strategy
 from sparqlive.traversal import Traversal
-from sparqlive.updates import documents_of, on_dataset, wanted_by
+from sparqlive.updates import check_size, documents_of, on_dataset, wanted_by
 from sparqlive.views import Answer, Epoch, View
 
 Changes = str | Iterable[Any]
@@ -253,12 +254,14 @@ class Session:
         Each operation sees what the ones before it did. `strategy` as in `apply`. LOAD fetches documents on
         the Web, by the rules of sources; with `allow_private` from addresses that are not public too.
         `dataset` is what every WHERE clause reads; the request may then have no USING and WITH of its own.
-        WHERE clauses that take longer than `timeout_seconds` are stopped, and nothing is changed.
+        Reading the request, and its WHERE clauses, are stopped if they take longer than `timeout_seconds`,
+        and nothing is changed. A request has a limited number of operations and of documents to LOAD.
         """
         self._check_strategy(strategy)
         if timeout_seconds is not None:
             seconds("timeout_seconds", timeout_seconds)
-        operations = parse_update(text, base)
+        operations = within(timeout_seconds, lambda: parse_update(text, base), "Reading the update")
+        check_size(operations)
         if dataset is not None:
             operations = on_dataset(operations, dataset)
         documents = documents_of(operations, allow_private)
@@ -284,12 +287,24 @@ class Session:
         Blank nodes of theirs that are in the graph already, up to their labels, stay as they are.
         """
         given = [Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads]
-        with self._epochs.lock:
-            old = set(self.quads(graph))
-            new = set(matched(old, given))
+        epochs = self._epochs
+        with epochs.lock:
+            self.ensure_open()
+            old, since = set(self.quads(graph)), epochs.gather()
+        try:
+            new = set(matched(old, given))  # without the lock: it may take a while
+        except BaseException:
+            with epochs.lock:
+                epochs.gathered(since)
+            raise
+        with epochs.lock:
+            changes, number = epochs.gathered(since), self.dictionary.find(graph)
+            if changes is None or any(change[3] == number for change in changes):
+                old = set(self.quads(graph))
+                new = set(matched(old, given))
             # What a source asserts as well is local from now on too, and stays when the source goes.
-            insert = new if self._epochs.assertions else new - old
-            return self._epochs.apply(old - new, insert, "auto", None)
+            insert = new if epochs.assertions else new - old
+            return epochs.apply(old - new, insert, "auto", None)
 
     def quads(self, graph: NamedNode | DefaultGraph | None = None) -> Iterator[Quad]:
         """The quads of the current epoch; with `graph` those of one graph."""
@@ -354,6 +369,15 @@ class Session:
         """The views by name."""
         return self._epochs.views
 
+    @property
+    def limits(self) -> Limits:
+        """What views may cost."""
+        return self._epochs.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._epochs.limit(limits)
+
     @within_reach()
     def view(
         self,
@@ -365,6 +389,8 @@ class Session:
         refresh: Refresh = "immediate",
         strategy: Strategy = "auto",
         follow: Follow | bool | None = None,
+        timeout_seconds: float | None = None,
+        temporary: bool = False,
     ) -> View:
         """Registers a query and computes it; from now on it is kept.
 
@@ -375,14 +401,22 @@ class Session:
         chosen for large data where Spark is running. `follow` (True, or a `Follow` with bounds) fetches the
         documents on the Web that describe what the query and its matches mention, and theirs in turn; the
         view changes as they come, and `view.follow` says how far it is.
+
+        It is computed beside the epochs, which nobody holds up, and brought to the present when it is there.
+        What takes longer than `timeout_seconds` is stopped, and no view then. A view that is `temporary` is
+        not stored, shares nothing with others, and is ended if it makes epochs slow (`Limits`).
         """
         self._registration.check_name(name)
         settings = Follow.of(follow)
-        with self._epochs.lock:
+        if temporary and (refresh != "immediate" or strategy != "auto" or settings is not None):
+            raise Error("A temporary view follows every epoch: it takes no refresh, strategy or follow.")
+        seconds = self._epochs.limits.view_seconds if timeout_seconds is None else timeout_seconds
+        computed = self._registration.computed(name, query, base, refresh, strategy, temporary, seconds)
+        with computed as planned, self._epochs.lock:
             self.ensure_open()
             self._traversal.check(name, query, base, settings, replace, self.default_graph == "union")
             notes = {} if settings is None else self._traversal.note(name, settings)
-            view = self._registration.register(name, query, base, replace, refresh, strategy, notes)
+            view = self._registration.register(name, query, base, replace, refresh, strategy, notes, planned)
             self._traversal.begin(view, settings)
             self._links.heard()
             return view
@@ -418,6 +452,7 @@ class Session:
         parsed, plan = within(
             timeout_seconds,
             lambda: self._registration.plan(query, base, volatile=True, dataset=dataset),
+            began=began,
         )
         spelling, kept = spelt(plan) if from_views else None, kept_of(plan)
         # Evaluated on copies, without the lock: nobody waits for it, and it can be stopped anywhere.
@@ -431,19 +466,23 @@ class Session:
                     return Answer(parsed, plan, dict(view.content.items()), terms, epoch, view.name)
                 quads = snapshot_for(kept, self._epochs.quads, terms.dictionary)
                 files.enter_context(self._epochs.pinned(quads))
-            left = None if timeout_seconds is None else began + timeout_seconds - time.monotonic()
-            rows = within(left, lambda: compute_once(kept, quads, terms, row_limit))
+            rows = within(timeout_seconds, lambda: compute_once(kept, quads, terms, row_limit), began=began)
         with self._epochs.lock:
             self._epochs.quads.keep_inverses(quads)
         return Answer(parsed, plan, rows, terms, epoch)
 
     @within_reach()
-    def explained(self, query: str, *, base: str | None = None) -> Explained:
+    def explained(
+        self, query: str, *, base: str | None = None, timeout_seconds: float | None = None
+    ) -> Explained:
         """The plan by which a query would be kept as a view, and its delta rules, as a tree to draw.
 
-        A query that cannot be kept is refused as `view` refuses it.
+        A query that cannot be kept is refused as `view` refuses it; what takes longer than `timeout_seconds`
+        is stopped.
         """
-        return self._registration.explained(query, base)
+        return within(
+            timeout_seconds, lambda: self._registration.explained(query, base), "Planning the query"
+        )
 
     def check(self) -> None:
         """Recomputes every view from scratch, by other code than keeps it, and compares.

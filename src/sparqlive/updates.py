@@ -22,7 +22,8 @@ from typing import TypeAlias
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 from pyoxigraph import Quad as Statement
 
-from sparqlive.errors import Error, Unsupported
+from sparqlive.errors import Error, TooLarge, Unsupported
+from sparqlive.limits import LOADED_DOCUMENTS, UPDATE_OPERATIONS
 from sparqlive.live.once import compute_once, snapshot_for
 from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
@@ -54,6 +55,20 @@ def on_dataset(
         replace(operation, dataset=dataset) if isinstance(operation, al.Modify) else operation
         for operation in given
     )
+
+
+def check_size(operations: Sequence[al.UpdateOperation]) -> None:
+    """Refuses a request of too many operations, or that loads too many documents."""
+    if len(operations) > UPDATE_OPERATIONS:
+        raise TooLarge(
+            f"The request has {len(operations):,} operations, and may have {UPDATE_OPERATIONS:,}: send it in "
+            f"parts, or put what it inserts into one INSERT DATA."
+        )
+    loaded = {operation.source for operation in operations if isinstance(operation, al.Load)}
+    if len(loaded) > LOADED_DOCUMENTS:
+        raise TooLarge(
+            f"The request loads {len(loaded):,} documents, and may load {LOADED_DOCUMENTS:,}: split it."
+        )
 
 
 def documents_of(operations: Iterable[al.UpdateOperation], allow_private: bool) -> Documents:
@@ -92,8 +107,7 @@ def wanted_by(
     what its LOADs read; `held` are quads that sources assert, which stay whatever a request wants.
     """
     draft = _Draft(quads, held)
-    end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-    request = _Request(draft, quads, terms, plan_of, documents, end)
+    request = _Request(draft, quads, terms, plan_of, documents, timeout_seconds)
     try:
         for operation in operations:
             request.carry_out(operation)
@@ -153,14 +167,15 @@ class _Request:
         terms: Terms,
         plan_of: Callable[[al.Query], Operator],
         documents: Documents,
-        end: float | None,
+        timeout_seconds: float | None,
     ) -> None:
         self._draft = draft
         self._quads = quads
         self._terms = terms
         self._plan_of = plan_of
         self._documents = documents
-        self._end = end
+        self._timeout_seconds = timeout_seconds
+        self._began = time.monotonic()
 
     def carry_out(self, operation: al.UpdateOperation) -> None:
         match operation:
@@ -252,8 +267,12 @@ class _Request:
         check_functions(query, volatile=True)
         plan, dictionary = self._plan_of(fixed(query)), self._terms.dictionary.extended()
         quads = snapshot_for(plan, self._quads, dictionary)
-        left = None if self._end is None else self._end - time.monotonic()
-        rows = within(left, lambda: compute_once(plan, quads, Terms(dictionary)))
+        rows = within(
+            self._timeout_seconds,
+            lambda: compute_once(plan, quads, Terms(dictionary)),
+            "The WHERE clauses of the update",
+            self._began,
+        )
         self._quads.keep_inverses(quads)
         return self._entered(dictionary, rows)
 

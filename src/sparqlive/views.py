@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyoxigraph import Quad
 
 from sparqlive.deferred import Deferred, Refresh
-from sparqlive.errors import Error, HistoryGone, Unsupported, ViewFailed
+from sparqlive.errors import Error, HistoryGone, TooLarge, Unsupported, ViewFailed
 from sparqlive.live.keeper import Content
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order as ordered
@@ -26,6 +26,7 @@ from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.plan.spelling import Spelt, spelt
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Query, Term
+from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.results import write_answer, write_graph, write_results
 from sparqlive.strategies import Choice
 from sparqlive.zset.relation import Row
@@ -46,7 +47,7 @@ RETAINED_ROWS = 1_000_000
 
 def _decoded(dictionary: Dictionary, items: Iterable[tuple[Row, int]]) -> dict[TermRow, int]:
     term = dictionary.term
-    return {tuple([term(number) for number in row]): weight for row, weight in items}
+    return {tuple([term(number) for number in row]): weight for row, weight in paced(items)}
 
 
 class _Columns:
@@ -72,7 +73,7 @@ class _Columns:
             rows = ordered(rows, self._variables, self._order, self._terms)
         term = self._terms.dictionary.term
         result: list[Solution] = []
-        for row, weight in rows:
+        for row, weight in paced(rows):
             solution = {name: term(number) for name, number in zip(variables, row, strict=False) if number}
             result.extend(dict(solution) for _ in range(weight))  # type: ignore[arg-type]
         return result
@@ -131,7 +132,7 @@ class Result:
             return write_graph(syntax, self.quads())
         if self.form == "ASK":
             return write_answer(syntax, self.answer())
-        return "".join(write_results(syntax, self.variables, self.solutions()))
+        return "".join(write_results(syntax, self.variables, paced(self.solutions())))
 
     def to_arrow(self) -> Any:
         """An Arrow table with a row for each distinct row.
@@ -188,6 +189,10 @@ class Answer(Result):
 
     def weights(self) -> dict[TermRow, int]:
         return _decoded(self._dictionary, self._columns.shown(self._rows).items())
+
+    def as_delta(self) -> Delta:
+        """All of it as a change from nothing."""
+        return Delta(self.epoch, self._columns.shown(self._rows), partial(_decoded, self._dictionary), True)
 
     def solutions(self) -> list[Solution]:
         return self._columns.listed(self.variables, self._rows.items())
@@ -313,7 +318,9 @@ class View(Result):
         plan: Operator,
         content: Content,
         deferred: Deferred | None,
+        terms: Terms | None = None,
     ) -> None:
+        """`terms`: those of a temporary view, which is not stored and enters nothing into the session's."""
         self.name = name
         self.text = text
         self.query = query
@@ -322,14 +329,16 @@ class View(Result):
         self.plan = plan
         self.content = content
         self.deferred = deferred
-        self._columns = _Columns(plan, epochs.terms)
+        self.temporary = terms is not None
+        self._terms = terms or epochs.terms
+        self._columns = _Columns(plan, self._terms)
         self.since = epochs.epoch
         self.failure: str | None = None
         self.choice: tuple[int, Choice] | None = None
         self.follow: Following | None = None
         """How the view follows links, if it does."""
         self._epochs = epochs
-        self._decode = partial(_decoded, epochs.terms.dictionary)  # one object for all deltas
+        self._decode = partial(_decoded, self._terms.dictionary)  # one object for all deltas
         self._history: deque[Delta] = deque()
         self._history_rows = 0
         self._retained_from = self.epoch
@@ -371,6 +380,26 @@ class View(Result):
                 return self._decode(self._rows().items())
             return self._decode(self._rows_at(at).items())
 
+    def now(self, row_limit: int | None = None) -> Answer:
+        """The view as it stands, apart from it: what is read of that does not block writers.
+
+        More rows than `row_limit` are an error.
+        """
+        return self.copied(row_limit)()
+
+    def copied(self, row_limit: int | None = None) -> Callable[[], Answer]:
+        """Gives what `now` gives, later, as of the epoch of now."""
+        with self._epochs.reading():
+            self._ensure_alive()
+            count = self.content.row_count()
+            if row_limit is not None and count > row_limit:
+                raise TooLarge(
+                    f"View {self.name!r} has {count:,} rows, and {row_limit:,} can be read at once: ask "
+                    f"for a part of them by a query."
+                )
+            epoch, rows = self.epoch, self.content.copied()
+        return lambda: Answer(self.query, self.plan, dict(rows()), self._terms, epoch, self.name)
+
     def at(self, epoch: int) -> Answer:
         """The view as it stood at an earlier epoch, as far back as deltas are kept."""
         whole("epoch", epoch)
@@ -381,7 +410,7 @@ class View(Result):
                     f"View {self.name!r} is ordered by what it does not show, which its deltas leave out: "
                     f"read weights(at={epoch}), or let the view show its keys."
                 )
-            return Answer(self.query, self.plan, self._rows_at(epoch), self._epochs.terms, epoch)
+            return Answer(self.query, self.plan, self._rows_at(epoch), self._terms, epoch)
 
     def _rows_at(self, epoch: int) -> dict[Row, int]:
         """The content, without the deltas that came later."""
@@ -463,14 +492,19 @@ class View(Result):
             return None
         older = (
             Delta(number, shown, self._decode)
-            for number, rows in self._epochs.history(self.content, epoch, self._retained_from)
+            for number, rows in self._stored_history(epoch)
             if (shown := self._columns.shown(rows))
         )
         return [*older, *(delta for delta in self._history if delta.epoch > epoch)]
 
+    def _stored_history(self, epoch: int) -> Iterator[tuple[int, Mapping[Row, int]]]:
+        if self.temporary:
+            return iter(())
+        return self._epochs.history(self.content, epoch, self._retained_from)
+
     def _history_start(self) -> int:
         """Deltas after this epoch are kept."""
-        start = self._epochs.history_start()
+        start = None if self.temporary else self._epochs.history_start()
         return self._retained_from if start is None else min(self._retained_from, max(self.since, start))
 
     def explain(self) -> str:

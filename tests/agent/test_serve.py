@@ -117,7 +117,7 @@ def test_streams_get_a_last_event_and_what_is_asked_is_answered(start: Start) ->
         assert answers == [200]
 
 
-def test_what_computes_for_longer_than_a_stop_may_last_is_left(start: Start, tmp_path: Path) -> None:
+def test_what_computes_for_longer_than_a_stop_may_last_is_ended(start: Start, tmp_path: Path) -> None:
     process, address = start("--stop-seconds", "2")
     values = " ".join(map(str, range(2000)))
     endless = "".join(f"VALUES ?{name} {{ {values} }} " for name in "abcd")
@@ -142,9 +142,15 @@ def test_what_computes_for_longer_than_a_stop_may_last_is_left(start: Start, tmp
         assert process.wait(20) == 0
         asking.join()
     assert process.stderr is not None
-    assert "the store is as of its last epoch" in process.stderr.read()
+    assert "the store is closed" in process.stderr.read()
     with sparqlive.open(tmp_path / "store") as session:
         assert not session.views
+
+
+def test_small_answers_are_sent_at_once() -> None:
+    """asyncio turns TCP_NODELAY on for sockets whose protocol is named."""
+    with Listening("127.0.0.1", 0).bound() as bound:
+        assert bound.proto == socket.IPPROTO_TCP
 
 
 def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:

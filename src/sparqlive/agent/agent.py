@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import ParamSpec, TypeVar
 
 from starlette.requests import Request
+from starlette.responses import Response
 
-from sparqlive.agent.access import Access, Right
+from sparqlive.agent.access import Access, Right, caller_of
+from sparqlive.agent.answers import Whole
 from sparqlive.agent.epoch_log import EpochLog
 from sparqlive.agent.hub import Hub
 from sparqlive.agent.metrics import Metrics
+from sparqlive.agent.problems import Refused
 from sparqlive.agent.settings import Settings
 from sparqlive.errors import Closed
 from sparqlive.session import Session
+from sparqlive.sparql.deadline import urgently
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _THREADS = 8
-_LONG_THREADS = 4
+_READING_THREADS = 2
 
 
 class Agent:
@@ -46,11 +51,20 @@ class Agent:
         self.hub = Hub(self)
         self._stopped = False
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")
-        self._long = ThreadPoolExecutor(_LONG_THREADS, thread_name_prefix="agent-query")
+        self._long = ThreadPoolExecutor(self.settings.queries, thread_name_prefix="agent-query")
+        self._reading = ThreadPoolExecutor(_READING_THREADS, thread_name_prefix="agent-events")
+        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._waiting: Counter[str] = Counter()
+        session.limits = self.settings.limits()
 
     async def run(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Calls what waits for the session's lock, beside the event loop."""
         return await self._run(self._threads, partial(work, *args, **options))
+
+    async def run_writing(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Calls what makes an epoch: queries that take long wait meanwhile."""
+        with urgently():
+            return await self.run(work, *args, **options)
 
     async def run_long(self, work: Callable[[], T]) -> T:
         """Calls what may take as long as a query may: in threads of its own, so that others need not wait."""
@@ -60,6 +74,43 @@ class Agent:
         if self._stopped:
             raise Closed("The agent has stopped.")
         return await asyncio.get_running_loop().run_in_executor(threads, work)
+
+    async def run_reading(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Calls what reads and writes out many rows for subscribers: beside those who write."""
+        return await self._run(self._reading, partial(work, *args, **options))
+
+    @asynccontextmanager
+    async def turn(self, request: Request) -> AsyncIterator[None]:
+        """Inside, the caller has one of its queries running; before, it waits for that."""
+        caller = caller_of(request)
+        settings = self.settings
+        if self._waiting[caller.name] >= settings.queries_waiting:
+            raise Refused(
+                429,
+                f"{settings.queries_waiting:,} queries of {caller.name!r} wait already: come back when they "
+                f"are answered.",
+                {"Retry-After": "5"},
+            )
+        most = settings.queries if caller.token is None else settings.queries_per_token
+        turns = self._turns.setdefault(caller.name, asyncio.Semaphore(min(most, settings.queries)))
+        self._waiting[caller.name] += 1
+        try:
+            await turns.acquire()
+        finally:
+            self._waiting[caller.name] -= 1
+        try:
+            yield
+        finally:
+            turns.release()
+
+    async def answer(
+        self, request: Request, work: Callable[[], tuple[str, Mapping[str, str], str]]
+    ) -> Response:
+        """What some work writes, with headers and a media type: in the caller's turn, until it is sent."""
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(self.turn(request))
+            content, headers, media_type = await self.run_long(lambda: _encoded(*work()))
+            return Whole(content, headers, media_type, held.pop_all(), self.settings.stall_seconds)
 
     def require(self, request: Request, right: Right) -> None:
         """Refuses whoever lacks a right that a request takes and its operation left open."""
@@ -85,3 +136,10 @@ class Agent:
         self.hub.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._long.shutdown(wait=False, cancel_futures=True)
+        self._reading.shutdown(wait=False, cancel_futures=True)
+
+
+def _encoded(
+    content: str, headers: Mapping[str, str], media_type: str
+) -> tuple[bytes, Mapping[str, str], str]:
+    return content.encode(), headers, media_type

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sparqlive.agent import events
 from sparqlive.agent.events import Ending, Format
 from sparqlive.errors import ViewFailed
+from sparqlive.sparql.deadline import within
 from sparqlive.views import Delta, View
 
 if TYPE_CHECKING:
@@ -117,15 +118,20 @@ class Channel:
         """The content, taken once for all who ask at the same time."""
         task = self._snapshots.get(format_)
         if task is None:
-            task = asyncio.ensure_future(self._agent.run(self._content, format_))
+            task = asyncio.ensure_future(self._agent.run_reading(self._content, format_))
             self._snapshots[format_] = task
             task.add_done_callback(lambda _: self._snapshots.pop(format_))
         return await asyncio.shield(task)
 
     def _content(self, format_: Format) -> Step:
         with self._reading():
-            content = self._whole()
-        return Step(events.snapshot(self.view, format_, content), content.epoch)
+            rows = self.view.copied(self._agent.settings.query_rows)
+
+        def written() -> Step:
+            content = rows().as_delta()
+            return Step(events.snapshot(self.view, format_, content), content.epoch)
+
+        return within(self._agent.settings.query_seconds, written, f"Reading view {self.view.name!r}")
 
     async def present(self) -> Step:
         """Not the content, but from when on changes will come."""
@@ -139,7 +145,7 @@ class Channel:
 
     async def missed(self, since: int, format_: Format, known: bool = True) -> Step:
         """What a reader that stands for an epoch misses; the whole content where that is not kept."""
-        return await self._agent.run(self._missed, since, format_, known)
+        return await self._agent.run_reading(self._missed, since, format_, known)
 
     def _missed(self, since: int, format_: Format, known: bool) -> Step:
         view = self.view
@@ -147,16 +153,18 @@ class Channel:
             epoch = view.epoch
             # At the epoch of its registration a view may have taken the place of another of its name.
             known = known and view.since < since <= epoch
-            deltas = list(view.changes(since)) if known else [self._whole()]
+            if known:
+                deltas = list(view.changes(since))
+            else:
+                rows = view.copied(self._agent.settings.query_rows)
+        if not known:
+            deltas = [rows().as_delta()]
         if deltas and deltas[0].reset:
             told = events.reset(epoch, f"What changed view {view.name!r} after epoch {since} is not known.")
             return Step(told + events.snapshot(view, format_, deltas[0]), epoch)
         if not deltas:
             return Step(events.progress(epoch), epoch)
         return Step(events.delta(view, format_, Delta.summed(deltas)), epoch)
-
-    def _whole(self) -> Delta:
-        return next(self.view.changes(since=-1))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -179,7 +187,7 @@ class Channel:
         encoded = self._encoded.get(key)
         if encoded is None:
             if sum(map(len, deltas)) > _MANY_ROWS:
-                encoded = asyncio.ensure_future(self._agent.run(self._event, deltas, format_))
+                encoded = asyncio.ensure_future(self._agent.run_reading(self._event, deltas, format_))
             else:
                 encoded = self._event(deltas, format_)
             self._encoded[key] = encoded

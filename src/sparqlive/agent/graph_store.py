@@ -40,17 +40,16 @@ async def get(agent: Agent, request: Request) -> Response:
 
     seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
 
-    def read() -> tuple[int, str]:
+    def read() -> tuple[str, dict[str, str], str]:
         with agent.session.reading():
             epoch, quads = agent.session.epoch, agent.session.quads(graph)
             first = list(islice(quads, 1))  # from here on they are those of this epoch
         _ensure_exists(graph, bool(first))
         triples = (_placed(quad, DefaultGraph()) for quad in chain(first, quads))
-        return epoch, within(seconds, lambda: write_graph(syntax, triples))
+        headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
+        return within(seconds, lambda: write_graph(syntax, triples)), headers, media_type
 
-    epoch, content = await agent.run_long(read)
-    headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
-    return Response(content, 200, headers, media_type=media_type)
+    return await agent.answer(request, read)
 
 
 async def put(agent: Agent, request: Request) -> Response:
@@ -59,10 +58,10 @@ async def put(agent: Agent, request: Request) -> Response:
     quads = await _document(agent, request, graph)
 
     def replace() -> tuple[bool, Epoch]:
-        with agent.session.reading():
-            return _exists(agent, graph), agent.session.replace(graph, quads)
+        existed = _exists(agent, graph)
+        return existed, agent.session.replace(graph, quads)
 
-    return _done(request, graph, bool(quads), *await agent.run(replace))
+    return _done(request, graph, bool(quads), *await agent.run_writing(replace))
 
 
 async def post(agent: Agent, request: Request) -> Response:
@@ -75,7 +74,7 @@ async def post(agent: Agent, request: Request) -> Response:
         with agent.session.reading():
             return _exists(agent, graph), agent.session.apply(insert=[_placed(quad, graph) for quad in quads])
 
-    return _done(request, graph, bool(quads), *await agent.run(add))
+    return _done(request, graph, bool(quads), *await agent.run_writing(add))
 
 
 async def delete(agent: Agent, request: Request) -> Response:
@@ -86,7 +85,7 @@ async def delete(agent: Agent, request: Request) -> Response:
             _ensure_exists(graph, _exists(agent, graph))
             return agent.session.replace(graph, ())
 
-    return changed(await agent.run(remove))
+    return changed(await agent.run_writing(remove))
 
 
 def _asked_for(request: Request) -> Graph:

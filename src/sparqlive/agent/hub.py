@@ -12,11 +12,11 @@ import secrets
 import time
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sparqlive.agent.channel import Channel
 from sparqlive.agent.events import Ending
-from sparqlive.agent.problems import Refused
 from sparqlive.errors import Error
 from sparqlive.views import Delta, Epoch, View
 
@@ -32,14 +32,14 @@ class Hub:
         self.stopped = False
         self._agent = agent
         self._channels: dict[str, Channel] = {}
+        self._owners: dict[str, str] = {}
+        """Who asked for which temporary view."""
         self._inbox: deque[tuple[Channel, Delta | Ending]] = deque()
         self._waking = False
         self._told = 0
         """Whatever changed a view up to this epoch is in the inbox, or out of it again."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._coming: set[str] = set()
-        """Temporary views that are being made."""
 
     @property
     def readers(self) -> dict[str, int]:
@@ -119,6 +119,7 @@ class Hub:
     def _forget(self, channel: Channel) -> None:
         if self._channels.get(channel.view.name) is channel:
             del self._channels[channel.view.name]
+            self._owners.pop(channel.view.name, None)
 
     def _drain(self) -> None:
         """Hands what was heard to the channels, and has them tell their readers of all of it together."""
@@ -154,26 +155,26 @@ class Hub:
 
     @property
     def temporary_views(self) -> int:
-        """Those that there are, and those that are being made."""
-        there = {name for name in self._agent.session.views if name.startswith(TEMPORARY)}
-        return len(there | self._coming)
+        """Those that are being made included."""
+        return len(self._owners)
 
-    async def temporary(self, query: str, base: str | None, seconds: float) -> View:
+    def temporary_views_of(self, owner: str) -> int:
+        return sum(one == owner for one in self._owners.values())
+
+    async def temporary(self, query: str, base: str | None, seconds: float, owner: str) -> View:
         """A view for a query, which goes away when nobody has read it for a while."""
-        if self.temporary_views >= self._agent.settings.temporary_views:
-            raise Refused(429, "There are too many temporary views.", {"Retry-After": "5"})
-        session, rows = self._agent.session, self._agent.settings.query_rows
         name = TEMPORARY + secrets.token_urlsafe(12)
-        self._coming.add(name)
+        make = partial(
+            self._agent.session.view, name, query, base=base, timeout_seconds=seconds, temporary=True
+        )
+        self._owners[name] = owner
         try:
-            # A view is computed without a limit of time: so a query that takes too long is found out before.
-            await self._agent.run(session.query, query, base=base, timeout_seconds=seconds, row_limit=rows)
-            with self._agent.computes():
-                view = await self._agent.run(session.view, name, query, base=base)
-            self.channel(view)
-            return view
-        finally:
-            self._coming.discard(name)
+            view = await self._agent.run_long(make)
+        except BaseException:
+            del self._owners[name]
+            raise
+        self.channel(view)
+        return view
 
     async def _expire(self, channel: Channel) -> None:
         unread = time.monotonic() - channel.unread_since
@@ -184,7 +185,7 @@ class Hub:
 
     async def _drop_failed(self) -> None:
         """Temporary views without a channel are those that have failed: nobody can read them any more."""
-        known = self._channels.keys() | self._coming
+        known = self._channels.keys() | self._owners.keys()
         for name in [name for name in self._agent.session.views if name.startswith(TEMPORARY)]:
             if name not in known:
                 with suppress(Error):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -27,7 +28,14 @@ async def plan_of_view(agent: Agent, request: Request) -> Response:
 
 async def plan_of_query(agent: Agent, request: Request) -> Response:
     query = await text_of(agent, request, "application/sparql-query")
-    explained = await agent.run(agent.session.explained, query, base=request.query_params.get("base"))
+    base, seconds = (
+        request.query_params.get("base"),
+        agent.access.query_seconds(request, agent.settings.query_seconds),
+    )
+    async with agent.turn(request):
+        explained = await agent.run_long(
+            partial(agent.session.explained, query, base=base, timeout_seconds=seconds)
+        )
     return JSONResponse({**asdict(explained), "costs": None})
 
 

@@ -26,7 +26,7 @@ from sparqlive.agent.url_encoded import pairs_of
 from sparqlive.sources.headers import type_and_parameters
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
-from sparqlive.views import Answer, Epoch
+from sparqlive.views import Epoch
 
 _FORM = "application/x-www-form-urlencoded"
 _QUERY = "application/sparql-query"
@@ -128,8 +128,8 @@ async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
     dataset = asked.dataset()
     formats = [value for name in PARAMETERS for value in asked.all(name)]
 
-    def evaluate() -> tuple[Answer, str, str]:
-        end = time.monotonic() + seconds
+    def evaluate() -> tuple[str, dict[str, str], str]:
+        began = time.monotonic()
         answer = agent.session.query(
             asked.text,
             base=base_of(request),
@@ -139,18 +139,17 @@ async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
             from_views=True,
         )
         syntax, media_type = result_format(request, answer.form, formats)
-        return answer, within(end - time.monotonic(), lambda: answer.serialize(syntax)), media_type
+        headers = {"Sparqlive-Epoch": str(answer.epoch), "Vary": "Accept"}
+        if answer.view is not None:
+            headers["Sparqlive-View"] = answer.view
+        return within(seconds, lambda: answer.serialize(syntax), began=began), headers, media_type
 
-    answer, content, media_type = await agent.run_long(evaluate)
-    headers = {"Sparqlive-Epoch": str(answer.epoch), "Vary": "Accept"}
-    if answer.view is not None:
-        headers["Sparqlive-View"] = answer.view
-    return Response(content, 200, headers, media_type=media_type)
+    return await agent.answer(request, evaluate)
 
 
 async def carried_out(agent: Agent, request: Request, asked: Asked) -> Response:
     """One epoch of an update, or no change."""
-    epoch = await agent.run(
+    epoch = await agent.run_writing(
         agent.session.update,
         asked.text,
         base=base_of(request),

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from sparqlive.agent import events
+from sparqlive.agent.access import Caller, caller_of
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import text_of
 from sparqlive.agent.channel import Channel, Outdated, Step
@@ -235,8 +236,25 @@ async def subscribe(agent: Agent, request: Request) -> Response:
         raise _stopping()
     query = await text_of(agent, request, "application/sparql-query")
     seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
-    view = await agent.hub.temporary(query, request.query_params.get("base"), seconds)
+    async with agent.turn(request):
+        caller = caller_of(request)
+        _check_room(agent, caller)
+        view = await agent.hub.temporary(query, request.query_params.get("base"), seconds, caller.name)
     return JSONResponse(_described(view), 201, {"Location": f"/views/{view.name}/changes"})
+
+
+def _check_room(agent: Agent, caller: Caller) -> None:
+    settings = agent.settings
+    if agent.hub.temporary_views >= settings.temporary_views:
+        raise Refused(429, "There are too many temporary views.", {"Retry-After": "5"})
+    own = settings.temporary_views_per_token
+    if caller.token is not None and agent.hub.temporary_views_of(caller.name) >= own:
+        raise Refused(
+            429,
+            f"The token {caller.name!r} may have {own:,} temporary views: stop reading one, and wait "
+            f"{settings.temporary_seconds:g} s.",
+            {"Retry-After": "5"},
+        )
 
 
 def _described(view: View) -> dict[str, object]:

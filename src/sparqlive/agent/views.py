@@ -16,6 +16,7 @@ from sparqlive.deferred import Refresh
 from sparqlive.errors import Error
 from sparqlive.numbers import shown
 from sparqlive.registration import VIEW_NAME, check_view_name
+from sparqlive.sparql.deadline import within
 from sparqlive.sparql.results import json_term
 from sparqlive.views import TermRow, View
 
@@ -77,18 +78,20 @@ async def snapshot(agent: Agent, request: Request) -> Response:
     if at is not None and not is_number(at):
         raise Refused(400, f"at is the number of an epoch, not {shown(at)}.")
 
-    def read() -> tuple[int, str | None]:
-        with agent.session.reading():
-            epoch = view.epoch if at is None else int(at)
-            if _known_to(request, epoch, syntax):
-                return epoch, None
-            return epoch, view.serialize(syntax) if at is None else view.at(epoch).serialize(syntax)
+    def headers_of(epoch: int) -> dict[str, str]:
+        return {"ETag": _etag(epoch, syntax), "Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
 
-    epoch, content = await agent.run(read)
-    headers = {"ETag": _etag(epoch, syntax), "Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
-    if content is None:
-        return Response(status_code=304, headers=headers)
-    return Response(content, 200, headers, media_type=media_type)
+    seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
+
+    def read() -> tuple[str, dict[str, str], str]:
+        answer = view.now(agent.settings.query_rows) if at is None else view.at(int(at))
+        content = within(seconds, lambda: answer.serialize(syntax), f"Reading view {view.name!r}")
+        return content, headers_of(answer.epoch), media_type
+
+    epoch = view.epoch if at is None else int(at)
+    if view.failure is None and _known_to(request, epoch, syntax):
+        return Response(status_code=304, headers=headers_of(epoch))
+    return await agent.answer(request, read)
 
 
 def _etag(epoch: int, syntax: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from sparqlive.plan.checks import too_large
 from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.deadline import Flag, flagged, give_way
 
 # CPython refuses more than 20 nested loops and 100 levels of indentation.
 _DEEPEST = 12
@@ -54,7 +55,9 @@ class Program:
     """The namespace that the functions of one plan share: relations, constants and each other, by name."""
 
     def __init__(self) -> None:
-        self.namespace: dict[str, Any] = {}
+        self.stop: Flag = flagged([])
+        """What its loops look at: they end with an exception that is here, and give way for a None."""
+        self.namespace: dict[str, Any] = {"stop": self.stop, "halt": self._halt}
         self.sources: list[str] = []
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []
@@ -76,6 +79,12 @@ class Program:
         name = f"c{next(self._numbers)}"
         self.namespace[name] = value
         return name
+
+    def _halt(self) -> None:
+        error = self.stop[0]
+        if error is not None:
+            raise error
+        give_way(self.stop)
 
     def function(self, prefix: str, parameters: Sequence[str], result: Result) -> Function:
         return Function(self, f"{prefix}{next(self._numbers)}", parameters, result)
@@ -133,6 +142,8 @@ class Function:
         self.line(f"{header}:")
         self._depth += 1
         mark = len(self._lines)
+        if header.startswith("for "):
+            self.line("if stop: halt()")
         yield
         if len(self._lines) == mark:
             self.line("pass")

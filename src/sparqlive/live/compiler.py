@@ -170,6 +170,18 @@ class Compiler:
             self._estimates[key] = estimate(node.operator, bound, self.fan_out)
         return self._estimates[key]
 
+    def move(self, quads: Quads) -> None:
+        """From now on the functions read other quads, which have the same content; it is cheap."""
+        places, namespace = self.quads.places(), self.program.namespace
+        for name, value in namespace.items():
+            if id(value) in places:
+                namespace[name] = places[id(value)](quads)
+            elif getattr(value, "__self__", None) is self.quads:
+                namespace[name] = getattr(quads, value.__name__)
+        if self.quads.reads_any_predicate:
+            quads.read_any_predicate()
+        self.quads = quads
+
     # Functions
 
     def content(self, node: Node, bound: Sequence[Var] = (), state: State = State.OLD) -> Callable[..., None]:

@@ -13,6 +13,7 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF
 from sparqlive.sparql.aggregates import Group, Grouping
+from sparqlive.sparql.deadline import paced
 from sparqlive.zset.relation import Relation, Row
 
 _BYTES_A_GROUP = 500
@@ -58,7 +59,7 @@ class Groups:
     def _grouped(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, _Known]:
         groups: dict[Row, _Known] = {}
         width, add = self._width, self._grouping.add
-        for row, weight in rows:
+        for row, weight in paced(rows):
             key = row[:width]
             known = groups.get(key)
             if known is None:

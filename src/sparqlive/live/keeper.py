@@ -7,14 +7,19 @@ product of its parts; plans of one shape become a family, carried by one set of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from contextlib import nullcontext
 from functools import cached_property
 from itertools import product
+from math import prod
+from typing import Any
 
-from sparqlive.errors import SparkFailed
+from sparqlive.errors import SparkFailed, TooLarge
 from sparqlive.live.dispatch import Dispatcher
-from sparqlive.live.maintained import Inputs, Maintained, Saved, Spent, key_of
-from sparqlive.live.quads import Quads
+from sparqlive.live.limit import Limit
+from sparqlive.live.maintained import Inputs, Maintained, Saved, Spent, rows_name
+from sparqlive.live.prepared import Prepared
+from sparqlive.live.quads import Change, Quads
 from sparqlive.live.stored import StoredRows
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
@@ -28,6 +33,8 @@ from sparqlive.zset.zset import without_zeros
 
 # Below this number views of one shape are cheaper each on its own: constants are the best keys.
 FAMILY_SIZE = 8
+# A product is not stored, but its change is listed: rows of one epoch's.
+EXPANDED_ROWS = 1_000_000
 
 
 class Content:
@@ -38,6 +45,10 @@ class Content:
     ) -> None:
         self.plan = plan
         self.scope = scope
+        self.key: Any = plan
+        """What a keeper knows it by."""
+        self.terms: Terms | None = None
+        """Where the terms of a content are that shares none with others."""
         self.maintained = maintained
         self.rows = rows
         self.users = 0
@@ -46,7 +57,7 @@ class Content:
     @cached_property
     def name(self) -> str:
         """The name of the relation that holds the rows."""
-        return f"{key_of(self.plan, self.scope)}/rows"
+        return rows_name(self.plan, self.scope)
 
     def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
         """Everything that is stored for this content: name, width and rows."""
@@ -65,6 +76,18 @@ class Content:
             return self.rows.items()
         assert self.maintained is not None
         return ((row, 1) for row in self.maintained.top_state().own_rows())
+
+    def copied(self) -> Callable[[], Iterator[tuple[Row, int]]]:
+        """The rows as they are now, to be listed later; called under the lock, and cheap where it can be."""
+        if self.rows is not None:
+            return self.rows.copy().items
+        assert self.maintained is not None
+        top = self.maintained.top_state()
+        if isinstance(top, Relation):
+            counts = top.copy()
+            return lambda: ((row, 1) for row, _ in counts.items())
+        rows = list(top.own_rows())
+        return lambda: ((row, 1) for row in rows)
 
     def add(self, delta: Mapping[Row, int]) -> None:
         if self.rows is not None:
@@ -134,6 +157,10 @@ class Product(Content):
     def items(self) -> Iterator[tuple[Row, int]]:
         return self._expanded([list(part.items()) for part in self.parts])
 
+    def copied(self) -> Callable[[], Iterator[tuple[Row, int]]]:
+        parts = [part.copied() for part in self.parts]
+        return lambda: self._expanded([list(part()) for part in parts])
+
     def _expanded(self, factors: list[list[tuple[Row, int]]]) -> Iterator[tuple[Row, int]]:
         if not all(factors):
             return
@@ -145,8 +172,8 @@ class Product(Content):
                 weight *= times
             yield tuple([0 if place is None else joined[place] for place in self._order]), weight
 
-    def expand(self, changed: Mapping[Content, Mapping[Row, int]]) -> dict[Row, int]:
-        """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts take in their deltas.
+    def expand(self, changed: Mapping[Content, Mapping[Row, int]], most: int) -> dict[Row, int]:
+        """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts take in their deltas; an error beyond `most` rows.
 
         Where the product was empty it is all that there is now, and where it becomes empty it is all that
         there was: a switch is turned without summing terms that cancel. Only the factors of a changed part
@@ -157,9 +184,14 @@ class Product(Content):
             return {}
         is_empty = any(_is_empty_after(part, changed) for part in self.parts)
         if was_empty:
-            return {} if is_empty else dict(self._expanded([_after(part, changed) for part in self.parts]))
+            if is_empty:
+                return {}
+            after = [_after(part, changed) for part in self.parts]
+            _check_size(after, most)
+            return dict(self._expanded(after))
         if is_empty:
             before = [list(part.items()) for part in self.parts]
+            _check_size(before, most)
             return {row: -weight for row, weight in self._expanded(before)}
         total: dict[Row, int] = {}
         for position, changed_part in enumerate(self.parts):
@@ -167,6 +199,7 @@ class Product(Content):
                 factors = [_after(part, changed) for part in self.parts[:position]]
                 factors.append(list(changed[changed_part].items()))
                 factors += [list(part.items()) for part in self.parts[position + 1 :]]
+                _check_size(factors, most)
                 for row, weight in self._expanded(factors):
                     total[row] = total.get(row, 0) + weight
         return without_zeros(total)
@@ -198,6 +231,11 @@ def _is_empty_after(part: Content, changed: Mapping[Content, Mapping[Row, int]])
     if len(delta) < part.row_count():  # some row stays as it is
         return False
     return not _after(part, changed)
+
+
+def _check_size(factors: Sequence[Sized], most: int) -> None:
+    if prod(map(len, factors)) > most:
+        raise TooLarge(f"the change of a product has more than {most:,} rows")
 
 
 def _after(part: Content, changed: Mapping[Content, Mapping[Row, int]]) -> list[tuple[Row, int]]:
@@ -235,35 +273,104 @@ class _Family:
 
 
 class Keeper:
-    """The contents of one scope: the same plan in another one is another content, and saved apart."""
+    """The contents of one scope: the same plan in another one is another content, and saved apart.
 
-    def __init__(self, quads: Quads, terms: Terms, scope: str = "") -> None:
-        self._scope = scope
+    `families`: plans of one shape are carried together. `limit`: what is carried can be stopped.
+    """
+
+    def __init__(
+        self,
+        quads: Quads,
+        terms: Terms,
+        scope: str = "",
+        families: bool = True,
+        limit: Limit | None = None,
+        expanded_rows: int = EXPANDED_ROWS,
+    ) -> None:
+        self.scope = scope
+        self.limit = limit
+        self._has_families = families
+        self.expanded_rows = expanded_rows
         self._quads = quads
         self._terms = terms
         self._dispatcher = Dispatcher(quads)
-        self._contents: dict[op.Operator, Content] = {}
+        self._contents: dict[Any, Content] = {}
         self._single: dict[Maintained, Content] = {}
         self._shapes: dict[op.Operator, dict[Row, Content]] = {}
         self._families: dict[op.Operator, _Family] = {}
         self._family_of: dict[Maintained, _Family] = {}
         self._ran: list[Maintained] = []
         self._changed: dict[Content, dict[Row, int]] = {}
+        self._fresh: list[Maintained] | None = None
+        """Those that are made while changes wait to be carried to them."""
+        self._ready: Mapping[op.Operator, Maintained] = {}
+        """Those that were compiled and loaded before, on a copy of the quads."""
 
     # Contents
 
-    def keep(self, plan: op.Operator, saved: Saved | None = None) -> Content:
-        """The content of a plan, saved or computed if it is new; give it back with `release`."""
-        content = self._contents.get(plan)
+    def keep(
+        self, plan: op.Operator, saved: Saved | None = None, terms: Terms | None = None, key: Any = None
+    ) -> Content:
+        """The content of a plan, saved or computed if it is new; give it back with `release`.
+
+        `terms`: those that the plan enters are entered there. `key`: what it is known by, if not by the plan.
+        """
+        key = plan if key is None else key
+        content = self._contents.get(key)
         if content is None:
-            content = self._contents[plan] = self._new(plan, saved)
+            content = self._contents[key] = self._new(plan, saved, terms)
+            content.terms, content.key = terms, key
         content.users += 1
         return content
 
-    def _new(self, plan: op.Operator, saved: Saved | None) -> Content:
+    def is_known(self, plan: op.Operator) -> bool:
+        """Whether a plan has a content, or is to be carried together with others: it costs little then."""
+        if plan in self._contents:
+            return True
+        shapes = (self._shape(part) for part in independent_parts(plan) if part not in self._contents)
+        return any(shape is not None and shape[0] in self._families for shape in shapes)
+
+    def keep_prepared(
+        self, plan: op.Operator, prepared: Prepared, changes: Sequence[Change], terms: Terms | None
+    ) -> Content:
+        """The content of a plan that was computed beside the epochs; the changes since are carried to it."""
+        fresh: list[Maintained] = []
+        self._ready = prepared.plans
+        if changes:
+            self._fresh = fresh
+            self._quads.add([(*change[:4], -change[4]) for change in changes])
+        try:
+            self._quads.adopt(prepared.quads)
+            content = self.keep(plan, prepared.saved, terms)
+            if changes:
+                self._quads.stage(changes)
+                try:
+                    for maintained, inputs in self._dispatcher.dispatch(self._quads.staged).items():
+                        if maintained in fresh:
+                            self._catch_up(maintained, inputs)
+                except BaseException:
+                    self.release(content)
+                    raise
+                finally:
+                    self._quads.rollback()
+            return content
+        finally:
+            self._fresh, self._ready = None, {}
+            if changes:
+                self._quads.add(changes)
+
+    def _catch_up(self, maintained: Maintained, inputs: Inputs) -> None:
+        with self.limit.carrying(maintained) if self.limit is not None else nullcontext():
+            delta = maintained.delta(inputs)
+        maintained.commit()
+        self._single[maintained].add(delta)
+
+    def _new(self, plan: op.Operator, saved: Saved | None, terms: Terms | None) -> Content:
         parts = independent_parts(plan)
         if len(parts) > 1:
-            kept = [self.keep(part, saved) for part in parts]
+            # With terms of its own, a product shares no part with others, whose terms are other ones.
+            keys = [None if terms is None else (plan, part) for part in parts]
+            kept = [self.keep(part, saved, terms, key) for part, key in zip(parts, keys, strict=True)]
             content = Product(plan, kept)
             for part in kept:
                 part.products.append(content)
@@ -271,26 +378,32 @@ class Keeper:
         shape = self._shape(plan)
         if shape is not None and shape[0] in self._families:
             return self._join_family(self._families[shape[0]], shape[1], plan, saved)
-        return self._new_single(plan, shape, saved)
+        return self._new_single(plan, shape, saved, terms or self._terms)
 
     def _new_single(
-        self, plan: op.Operator, shape: tuple[op.Operator, Row] | None, saved: Saved | None
+        self, plan: op.Operator, shape: tuple[op.Operator, Row] | None, saved: Saved | None, terms: Terms
     ) -> Content:
-        maintained = Maintained(store_unreachable(plan), self._quads, self._terms, saved, self._scope)
-        content = Content(plan, maintained, None, self._scope)
+        maintained = self._ready.get(plan)
+        if maintained is None:
+            maintained = Maintained(store_unreachable(plan), self._quads, terms, saved, self.scope)
+        else:
+            maintained.compiler.move(self._quads)
+        content = Content(plan, maintained, None, self.scope)
         if not isinstance(maintained.plan, op.Distinct | op.Closure):
             content.rows = _rows(content, saved, maintained.compute)
         self._single[maintained] = content
+        if self._fresh is not None:
+            self._fresh.append(maintained)
         self._dispatcher.add(maintained)
         if shape is not None:
             members = self._shapes.setdefault(shape[0], {})
             members[shape[1]] = content
-            if len(members) >= FAMILY_SIZE:
+            if len(members) >= FAMILY_SIZE and self._fresh is None:
                 self._make_family(shape[0], members)
         return content
 
     def _shape(self, plan: op.Operator) -> tuple[op.Operator, Row] | None:
-        found = shape_of(plan)
+        found = shape_of(plan) if self._has_families else None
         if found is None:
             return None
         return found[0], tuple(map(self._terms.dictionary.id_of, found[1]))
@@ -316,7 +429,7 @@ class Keeper:
     def _join_family(
         self, family: _Family, constants: Row, plan: op.Operator, saved: Saved | None
     ) -> Content:
-        content = Content(plan, family.maintained, None, self._scope)
+        content = Content(plan, family.maintained, None, self.scope)
         content.rows = _rows(content, saved, lambda: family.maintained.compute_member(constants))
         self._enter(family, constants, content)
         return content
@@ -326,7 +439,7 @@ class Keeper:
         content.users -= 1
         if content.users:
             return
-        self._contents.pop(content.plan, None)
+        self._contents.pop(content.key, None)
         if isinstance(content, Product):
             for part in content.parts:
                 part.products.remove(content)
@@ -361,15 +474,23 @@ class Keeper:
         """The deltas of the contents that the staged changes concern; a plan that fails is reported."""
         self._ran, self._changed = [], {}
         changed = self._changed
+        limit = self.limit
         for maintained, inputs in self._dispatcher.dispatch(self._quads.staged).items():
             try:
-                delta = delta_of(maintained, inputs)
+                if limit is None:
+                    delta = delta_of(maintained, inputs)
+                else:
+                    limit.begin(maintained)
+                    try:
+                        delta = delta_of(maintained, inputs)
+                    finally:
+                        limit.end(maintained)
             except SparkFailed:  # the way failed, not the plan: the epoch as a whole is given up
                 self._ran.append(maintained)
                 raise
             except Exception as error:
                 maintained.rollback()
-                for content in self._contents_of(maintained):
+                for content in self.contents_of(maintained):
                     for user in (content, *content.products):
                         on_failure(user, error)
                 continue
@@ -380,7 +501,11 @@ class Keeper:
         for content in list(changed):
             for whole in content.products:
                 if whole not in changed:
-                    changed[whole] = whole.expand(changed)
+                    try:
+                        changed[whole] = whole.expand(changed, self.expanded_rows)
+                    except TooLarge as error:
+                        changed[whole] = {}
+                        on_failure(whole, error)
         return changed
 
     def rows_of(self, maintained: Maintained) -> dict[Row, int] | Run:
@@ -394,10 +519,14 @@ class Keeper:
 
     def size_of(self, maintained: Maintained) -> tuple[int, int]:
         """About how many rows a maintained plan has, and the sum of their weights; of what is in memory."""
-        sizes = [content.size() for content in self._contents_of(maintained)]
+        sizes = [content.size() for content in self.contents_of(maintained)]
         return sum(rows for rows, _ in sizes), sum(weight for _, weight in sizes)
 
-    def _contents_of(self, maintained: Maintained) -> list[Content]:
+    @property
+    def is_used(self) -> bool:
+        return bool(self._contents)
+
+    def contents_of(self, maintained: Maintained) -> list[Content]:
         single = self._single.get(maintained)
         return [single] if single is not None else list(self._family_of[maintained].members.values())
 

@@ -17,6 +17,7 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.deadline import gathers
 from sparqlive.zset.relation import Elsewhere, Relation, Row, rows_of
 from sparqlive.zset.run import Run
 from sparqlive.zset.zset import difference, without_zeros
@@ -31,6 +32,16 @@ Inputs = dict[int, Any]
 def key_of(plan: op.Operator, scope: str = "") -> str:
     """A name for a plan that is the same in every process; another one in each scope."""
     return f"{hash_of(scope + repr(plan)) & (2**64 - 1):016x}"
+
+
+def rows_name(plan: op.Operator, scope: str) -> str:
+    """The name of the relation that holds a plan's rows."""
+    return f"{key_of(plan, scope)}/rows"
+
+
+def state_name(key: str, number: int) -> str:
+    """The name of the relation that an operator of a plan stores, by the plan's name."""
+    return f"{key}/state/{number}"
 
 
 class Spent:
@@ -78,6 +89,8 @@ class Maintained:
         self._member: Callable[..., None] | None = None
         self.carried = "live"
         """How the last epoch that concerned the plan was carried to it."""
+        self.gathering: dict[Row, int] = {}
+        """What the step under way gathers, for whoever looks how large it gets."""
         self._elsewhere: dict[int, Elsewhere] = {}
         self._load_states(saved)
 
@@ -97,6 +110,7 @@ class Maintained:
             if content is None:
                 self._fetch()
                 content = {}
+                gathers(content)
                 self._compiler.content(source)(content)
             if isinstance(content, Run) and not isinstance(state, Relation):
                 content = rows_of(content)
@@ -112,6 +126,7 @@ class Maintained:
         """The whole result, from the quads as they are."""
         self._fetch()
         result: dict[Row, int] = {}
+        gathers(result)
         self._compiler.content(self._compiler.root)(result)
         return result
 
@@ -219,6 +234,7 @@ class Maintained:
         result: dict[Row, int] = {}
         for node, summands in self._schedule:
             out: dict[Row, int] = {}
+            self.gathering = out
             for summand in summands:
                 rows = inputs.get(summand.source)
                 if rows:
@@ -259,6 +275,14 @@ class Maintained:
             yield from ((summand.source, summand.target, summand.spent) for summand in summands)
         yield from ((number, None, spent) for number, spent in self._upkeep.items())
 
+    def halt(self, error: Exception) -> None:
+        """Has the loops that are running end with an error: called from another thread."""
+        self._compiler.program.stop.insert(0, error)
+
+    def go_on(self) -> None:
+        """From here on loops run again."""
+        self._compiler.program.stop.clear()
+
     def commit(self) -> None:
         for state in self._touched.values():
             state.commit()
@@ -270,7 +294,7 @@ class Maintained:
         self._touched.clear()
 
     def _state_name(self, number: int) -> str:
-        return f"{self.key}/state/{number}"
+        return state_name(self.key, number)
 
     def _width(self, number: int) -> int:
         return len(self._compiler.nodes[number].children[0].operator.variables)

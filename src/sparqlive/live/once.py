@@ -24,6 +24,7 @@ from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.rewrites.walk import operators_of, with_children
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.deadline import gathers
 from sparqlive.sparql.expressions import (
     Evaluate,
     ExpressionError,
@@ -37,8 +38,8 @@ from sparqlive.zset.relation import Row
 _Values = list[Value | None]
 
 
-def snapshot_for(plan: op.Operator, quads: Quads, dictionary: Dictionary) -> Quads:
-    """A copy of the quads that a plan reads."""
+def snapshot_for(plan: op.Operator, quads: Quads, dictionary: Dictionary, whole: bool = False) -> Quads:
+    """A copy of the quads that a plan reads; `whole`: what is merged of it serves other plans too."""
     scopes: set[Scope] = set()
     predicates: set[int] | None = set()
     for leaf in operators_of(plan):
@@ -49,6 +50,8 @@ def snapshot_for(plan: op.Operator, quads: Quads, dictionary: Dictionary) -> Qua
             predicates = None
         elif predicates is not None:
             predicates.add(dictionary.id_of(leaf.predicate))
+    if whole and not all(map(quads.is_merged, scopes)):
+        predicates = None
     return quads.snapshot(scopes, None if predicates is None else frozenset(predicates))
 
 
@@ -84,8 +87,10 @@ def compute_once(
 
 def _compute(plan: op.Operator, quads: Quads, terms: Terms, into: dict[Row, int]) -> dict[Row, int]:
     compiler = Compiler(store_unreachable(rewrite(plan)), quads, terms)
+    gathers(into)
     for number, state in compiler.states.items():  # what operators read of others is below them
         content: dict[Row, int] = {}
+        gathers(content)
         compiler.content(compiler.nodes[number].children[0])(content)
         state.load(content)
     compiler.content(compiler.root)(into)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
+from operator import methodcaller
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -340,6 +341,50 @@ class Quads:
             if pairs.run is copied.run:
                 self._inverse[key] = _inverted(pairs, inverse.run)
                 self._read.add(key)  # from now on both are changed together
+
+    def adopt(self, snapshot: Quads) -> None:
+        """Takes over the orders that a snapshot's reader made and that are missing here.
+
+        The quads are those of the snapshot, which is not read any more.
+        """
+        new = {scope for scope in snapshot._merged if scope not in self._merged}
+        for key, pairs in snapshot._pairs.items():
+            if key in self._cold or key[0] in new:
+                self._cold.pop(key, None)
+                self._pairs[key] = pairs
+                self._read.add(key)
+        self._merged.update({scope: snapshot._merged[scope] for scope in new})
+        for key, inverse in snapshot._inverse.items():
+            if key in self._pairs and key not in self._inverse:
+                self._inverse[key] = inverse
+                self._read.add(key)
+        for scope, indexes in snapshot._indexes.items():
+            self._indexes[scope] = {**indexes, **self._indexes.get(scope, {})}
+        for scope, counted in snapshot._counted.items():
+            self._counted[scope] = {**counted, **self._counted.get(scope, {})}
+
+    def places(self) -> dict[int, Callable[[Quads], KeyedRelation]]:
+        """For each order that is here, by its relation's identity: how to get the same of other quads."""
+        found: dict[int, Callable[[Quads], KeyedRelation]] = {}
+        for key, relation in self._pairs.items():
+            found[id(relation)] = methodcaller("pairs", *key)
+        for key, relation in self._inverse.items():
+            found[id(relation)] = methodcaller("inverse", *key)
+        for scope, indexes in self._indexes.items():
+            for (predicate, order, length), relation in indexes.items():
+                found[id(relation)] = methodcaller("index", scope, predicate, order, length)
+        for scope, counted in self._counted.items():
+            for kind, counts in counted.items():
+                found[id(counts.relation)] = methodcaller(kind, scope)
+        return found
+
+    @property
+    def reads_any_predicate(self) -> bool:
+        return self._read_all
+
+    def is_merged(self, scope: Scope) -> bool:
+        """Whether a scope needs no set of its own, or has one."""
+        return scope.kind != "merged" or scope in self._merged
 
     def _merge(self, scope: Scope) -> None:
         merged = _Merged()

@@ -16,6 +16,7 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.places import Cut, Places
 from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.deadline import paced
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import without_zeros
 
@@ -43,7 +44,7 @@ class OrderedRows:
     def load(self, rows: Mapping[Row, int]) -> None:
         entry_of, most = self._places.entry, self._most
         entries = []
-        for row, weight in rows.items():
+        for row, weight in paced(rows.items()):
             entry = entry_of(row)
             entries.append(entry)
             if weight != 1:

@@ -20,6 +20,10 @@ Renaming: TypeAlias = dict[BlankNode, BlankNode]
 # Steps of the search for a renaming of one part. Nodes that nothing but each other tells apart need it; few
 # documents have any, and those that are made to be hard have many.
 SEARCH_STEPS = 20_000
+# Steps for all parts of a document together, beside some for each of its quads: beyond that, what is hard in
+# many parts is not looked for any more, and comes out with new nodes.
+DOCUMENT_STEPS = 200_000
+_STEPS_PER_QUAD = 10
 _ROUNDS = 64
 
 
@@ -30,12 +34,17 @@ def matched(old: Iterable[Quad], new: Iterable[Quad]) -> list[Quad]:
         return after.ground
     _colour(before, after)
     names: Renaming = {}
+    left = DOCUMENT_STEPS + _STEPS_PER_QUAD * (len(before.others) + len(after.others))
     candidates: dict[Hashable, list[_Part]] = defaultdict(list)
     for part in before.parts():
         candidates[before.signature(part)].append(part)
     for part in after.parts():
         alike = candidates.get(after.signature(part))
-        found = _renaming(after, part, before, alike[-1]) if alike else None
+        found = None
+        if alike and left > 0:
+            search = _search(after, part, before, alike[-1], min(left, SEARCH_STEPS + _size(part)))
+            found = search.run()
+            left -= search.steps
         if alike and found is not None:
             names.update(found)
             alike.pop()
@@ -126,7 +135,11 @@ def _colour(before: _Document, after: _Document) -> None:
         document.colours = dict.fromkeys(document.mentions, 0)
     waiting = [(document, node) for document in documents for node in document.mentions]
     classes = 0
+    left = DOCUMENT_STEPS + _STEPS_PER_QUAD * sum(len(document.others) for document in documents)
     for _ in range(_ROUNDS):
+        left -= sum(len(document.mentions[node]) for document, node in waiting)
+        if left < 0:  # a colour that is not final is right too: only less is told apart by it
+            return
         fresh = [(document, node, _next_colour(document, node)) for document, node in waiting]
         for document, node, colour in fresh:
             document.colours[node] = colour
@@ -146,14 +159,18 @@ def _next_colour(document: _Document, node: BlankNode) -> int:
     return hash((document.colours[node], frozenset(around.items())))
 
 
-def _renaming(new: _Document, part: _Part, old: _Document, other: _Part) -> Renaming | None:
-    """A renaming of a part into another one of the same signature; None if none is found in time."""
+def _size(part: _Part) -> int:
+    """What a search takes that never errs."""
+    return 2 * len(part.nodes) + len(part.quads)
+
+
+def _search(new: _Document, part: _Part, old: _Document, other: _Part, most_steps: int) -> _Search:
+    """The search for a renaming of a part into another one of the same signature."""
     by_colour: dict[int, list[BlankNode]] = defaultdict(list)
     for node in other.nodes:
         by_colour[old.colours[node]].append(node)
     order = sorted(part.nodes, key=lambda node: len(by_colour[new.colours[node]]))
-    search = _Search(new, other, order, lambda node: by_colour[new.colours[node]])
-    return search.run()
+    return _Search(new, other, order, lambda node: by_colour[new.colours[node]], most_steps)
 
 
 class _Search:
@@ -165,11 +182,14 @@ class _Search:
         target: _Part,
         order: list[BlankNode],
         choices: Callable[[BlankNode], list[BlankNode]],
+        most_steps: int,
     ) -> None:
         self._choices = choices
         self._target = target.quads
         self._order = order
-        self._steps = 0
+        self._most_steps = most_steps
+        self.steps = 0
+        """How much was tried: choices that were listed, and quads that were compared."""
         place = {node: number for number, node in enumerate(order)}
         self._tests: list[list[Quad]] = [[] for _ in order]
         for node in order:
@@ -178,17 +198,20 @@ class _Search:
                     self._tests[place[node]].append(quad)
 
     def run(self) -> Renaming | None:
-        """Depth first, without recursion: documents may have long lists."""
+        """A renaming; None if there is none, or none is found in time.
+
+        Depth first, without recursion: documents may have long lists.
+        """
         names: Renaming = {}
         used: set[BlankNode] = set()
-        open_choices = [list(self._choices(self._order[0]))]
+        open_choices = [self._listed(0)]
         while open_choices:
             depth = len(open_choices) - 1
             node = self._order[depth]
             if node in names:
                 used.discard(names.pop(node))
             choice = self._next(open_choices[-1], depth, names, used)
-            if self._steps > SEARCH_STEPS + len(self._order):
+            if self.steps > self._most_steps:
                 return None
             if choice is None:
                 open_choices.pop()
@@ -196,15 +219,20 @@ class _Search:
             used.add(choice)
             if depth + 1 == len(self._order):
                 return names
-            open_choices.append(list(self._choices(self._order[depth + 1])))
+            open_choices.append(self._listed(depth + 1))
         return None
+
+    def _listed(self, depth: int) -> list[BlankNode]:
+        choices = list(self._choices(self._order[depth]))
+        self.steps += len(choices)
+        return choices
 
     def _next(
         self, choices: list[BlankNode], depth: int, names: Renaming, used: set[BlankNode]
     ) -> BlankNode | None:
         """The next choice for a node that passes its tests; it is in `names` then."""
-        while choices:
-            self._steps += 1
+        while choices and self.steps <= self._most_steps:
+            self.steps += 1 + len(self._tests[depth])
             choice = choices.pop()
             if choice in used:
                 continue

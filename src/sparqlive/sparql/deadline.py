@@ -1,72 +1,345 @@
-"""A time limit that stops the work: the evaluation runs in Python, so an exception can reach it anywhere.
+"""Limits of time and memory that stop the work: one thread looks at all that is under way, and stops it.
 
-Anywhere is between two instructions of Python. So what is stopped must own all that it changes, and nobody
-may look at that again. A single instruction that takes long is waited for: regular expressions, which a query
-can make as long as it likes, ask how much time there is left.
+Owns what is under way (`Work`), and the thread that looks at it. There are two ways to stop. Work that owns
+all that it changes is stopped by an exception that reaches it anywhere (`within`): anywhere is between two
+instructions of Python, so nobody may look at what it left. Work on shared state is stopped where it asks
+(`Work.stop` of its own). A single instruction that takes long is waited for: regular expressions, which a
+query can make as long as it likes, ask how much time there is left.
+
+Python runs one thread at a time. So work that takes long takes turns, one at a time, and waits while somebody
+is in a hurry (`urgently`): it asks where it can wait (`give_way`), when its flags (`flagged`) say so.
+
+Memory is that of the process, as the system counts it. What is under way may make it grow by a share of what
+there is; beyond that, what has gathered the most rows is stopped.
 Invariant: when `within` has returned or raised, nothing of its work is stopped any more.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from typing import TypeAlias, TypeVar
 
-from sparqlive.errors import Timeout
+from sparqlive.errors import Error, Timeout, TooLarge
+from sparqlive.sparql import memory
 
 T = TypeVar("T")
 
-_current = threading.local()
+MEMORY_SHARE = 0.25
+"""The share of the machine's memory that what is under way may take beside what was taken before."""
+LOOK_SECONDS = 0.05
+"""How often the work under way is looked at."""
 # Python drops an exception that comes inside the callback of a weak reference or a finalizer.
 _AGAIN_SECONDS = 0.25
+
+# Work that takes longer than this gives way to others.
+_HEAVY_SECONDS = 0.05
+_WAIT_SECONDS = 0.01
+# How long those in a hurry can keep work from going on at a time.
+_PATIENCE_SECONDS = 0.25
+
+_current = threading.local()
+Flag: TypeAlias = list[Exception | None]
+"""None in it: whoever looks gives way. An exception in it: whoever looks ends with that."""
 
 
 class TimeIsUp(BaseException):
     """Raised inside the evaluating thread; not an Exception, so that no handler on the way swallows it."""
 
 
+class Work:
+    """Something under way that can be stopped, and then says so by an error."""
+
+    def __init__(self, what: str, seconds: float | None, began: float | None = None) -> None:
+        self.what = what
+        self.seconds = seconds
+        self.began = time.monotonic() if began is None else began
+        self.end = None if seconds is None else self.began + seconds
+        self.base: int | None = None
+        """The memory of the process when the work was first looked at."""
+        self.most_rows: int | None = None
+        self.gathered: list[Sized] = []
+        """What grows as the work goes on."""
+        self.flags: list[Flag] = []
+        """Raised to have the work give way."""
+        self.stopped: Error | None = None
+
+    def rows(self) -> int:
+        return sum(map(len, self.gathered))
+
+    def stop(self, error: Error) -> None:
+        """Has the work end with an error; called again while it is still there."""
+        self.stopped = self.stopped or error
+
+    def too_late(self) -> Timeout:
+        return Timeout(
+            f"{self.what} exceeded its time limit of {self.seconds:g} s and was stopped. Narrow it, or allow "
+            f"more time."
+        )
+
+
+class _Interrupted(Work):
+    """Work of one thread, stopped by an exception in it."""
+
+    def __init__(self, what: str, seconds: float | None, began: float | None) -> None:
+        super().__init__(what, seconds, began)
+        self._thread = ctypes.c_ulong(threading.get_ident())
+        self._guard = threading.Lock()
+        self._ended = False
+        self._again = 0.0
+
+    def stop(self, error: Error) -> None:
+        now = time.monotonic()
+        with self._guard:
+            if not self._ended and now >= self._again:
+                super().stop(error)
+                self._again = now + _AGAIN_SECONDS
+                _raise_there(self._thread, ctypes.py_object(TimeIsUp))
+
+    def ends(self) -> None:
+        """From here on the exception does not come, also if it was on its way."""
+        with self._guard:
+            self._ended = True
+        _raise_there(self._thread, None)
+
+
+def _raise_there(thread: ctypes.c_ulong, exception: ctypes.py_object[type[BaseException]] | None) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, exception)
+
+
+class _Watchdog:
+    """The thread that looks; it is there from the first work on, and sleeps while there is none."""
+
+    def __init__(self) -> None:
+        self._works: set[Work] = set()
+        self._lookers: set[Callable[[float], Work | None]] = set()
+        self._change = threading.Lock()
+        self._wanted = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._spared_until = 0.0
+        self._heavy: list[Work] = []
+        self._hurries: list[None] = []
+
+    def add(self, work: Work) -> None:
+        with self._change:
+            self._works.add(work)
+            self._begin()
+
+    def remove(self, work: Work) -> None:
+        with self._change:
+            self._works.discard(work)
+            if work in self._heavy:
+                self._heavy.remove(work)
+
+    def stop_all(self, error: Error) -> None:
+        """The process ends: so does all work that is under way."""
+        with self._change:
+            works = list(self._works)
+        for work in works:
+            work.stop(error)
+
+    # Turns
+
+    def _take_turns(self, works: set[Work], now: float) -> None:
+        """The next of those that take long goes on; the others give way when they look."""
+        with self._change:
+            heavy = [work for work in self._heavy if work in works]
+            late = (work for work in works if work not in heavy and now - work.began > _HEAVY_SECONDS)
+            heavy += sorted(late, key=lambda work: work.began)
+            self._heavy = [*heavy[1:], *heavy[:1]]
+        for work in heavy:
+            self._hold(work)
+
+    def _hold(self, work: Work) -> None:
+        for flag in work.flags:
+            if not flag:
+                flag.append(None)
+
+    def hurry(self) -> None:
+        """Somebody is in a hurry; `ease` takes it back."""
+        self._hurries.append(None)
+        for work in self._heavy[:1]:
+            self._hold(work)
+
+    def ease(self) -> None:
+        self._hurries.pop()
+
+    def may_go_on(self, work: Work, patient: bool) -> bool:
+        heavy = self._heavy
+        return not (heavy and heavy[0] is not work) and not (patient and self._hurries)
+
+    def attend(self, looker: Callable[[float], Work | None]) -> None:
+        """From now on asks, each time, for work that comes and goes too fast to be added and removed."""
+        with self._change:
+            self._lookers.add(looker)
+            self._begin()
+
+    def leave(self, looker: Callable[[float], Work | None]) -> None:
+        with self._change:
+            self._lookers.discard(looker)
+
+    def _begin(self) -> None:
+        self._wanted.set()
+        if self._thread is None or not self._thread.is_alive():  # a forked child has none
+            self._thread = threading.Thread(target=self._watch, name="limits", daemon=True)
+            self._thread.start()
+
+    def _watch(self) -> None:
+        while True:
+            self._wanted.wait()
+            time.sleep(self._pause())
+            now = time.monotonic()
+            with self._change:
+                works = set(self._works)
+                works.update(work for look in self._lookers if (work := look(now)) is not None)
+                if not self._works and not self._lookers:
+                    self._wanted.clear()
+            self._look(works, now)
+            self._take_turns(works, now)
+
+    def _pause(self) -> float:
+        with self._change:
+            ends = [work.end for work in self._works if work.end is not None]
+        return max(0.001, min([LOOK_SECONDS, *(end - time.monotonic() for end in ends)]))
+
+    def _look(self, works: set[Work], now: float) -> None:
+        if not works:
+            return
+        resident, room, grown = memory.taken()[1], memory.room(MEMORY_SHARE), 0
+        for work in works:
+            if work.base is None:
+                work.base = resident
+            grown = max(grown, resident - work.base)
+            if work.stopped is not None:
+                work.stop(work.stopped)
+            elif work.end is not None and now >= work.end:
+                work.stop(work.too_late())
+            elif work.most_rows is not None and work.rows() > work.most_rows:
+                work.stop(too_many_rows(work.what, work.most_rows))
+        if room is None or grown <= room or now < self._spared_until:
+            return
+        running = [work for work in works if work.stopped is None]
+        if running:
+            largest = max(running, key=lambda work: (work.rows(), work.began))
+            largest.stop(too_much_memory(largest.what, grown))
+            self._spared_until = now + 2 * _AGAIN_SECONDS  # it takes a moment until its memory is free
+
+
+def too_many_rows(what: str, most: int) -> TooLarge:
+    return TooLarge(f"{what} exceeded its limit of {most:,} rows and was stopped. Narrow it, or allow more.")
+
+
+def too_much_memory(what: str, grown: int | None = None) -> TooLarge:
+    took = "more memory than there is for it" if grown is None else f"{grown / 2**20:,.0f} MB of memory"
+    return TooLarge(
+        f"{what} took {took} and was stopped: what is under way may take {MEMORY_SHARE:.0%} of the machine's "
+        f"or half of what a limit leaves. Narrow it, or run it where there is more."
+    )
+
+
+_watchdog = _Watchdog()
+
+
+def _after_fork() -> None:
+    global _watchdog
+    _watchdog = _Watchdog()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def watchdog() -> _Watchdog:
+    return _watchdog
+
+
 def seconds_left() -> float | None:
     """How long what this thread does may still take; None without a limit."""
-    end: float | None = getattr(_current, "end", None)
-    return None if end is None else max(0.0, end - time.monotonic())
+    work: Work | None = getattr(_current, "work", None)
+    return None if work is None or work.end is None else max(0.0, work.end - time.monotonic())
 
 
-def within(seconds: float | None, work: Callable[[], T]) -> T:
-    """What some work gives; Timeout if it takes longer than `seconds`, and then it is stopped."""
-    if seconds is None:
-        return work()
-    thread = ctypes.c_ulong(threading.get_ident())
-    raise_there = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    guard, ended = threading.Lock(), threading.Event()
+def flagged(flag: Flag) -> Flag:
+    """What this thread does looks at a flag, and calls `give_way` when there is None in it."""
+    work: Work | None = getattr(_current, "work", None)
+    if work is not None:
+        work.flags.append(flag)
+    return flag
 
-    def watch() -> None:
-        pause = seconds
-        while not ended.wait(pause):
-            with guard:
-                if not ended.is_set():
-                    raise_there(thread, ctypes.py_object(TimeIsUp))
-            pause = _AGAIN_SECONDS
 
-    def end() -> None:
-        """From here on the exception does not come, also if it was on its way."""
-        with guard:
-            ended.set()
-        raise_there(thread, None)
+def paced(items: Iterable[T]) -> Iterable[T]:
+    """The same items; between two of them, work that takes long gives way."""
+    return items if getattr(_current, "work", None) is None else _paced(items)
 
-    watching = threading.Thread(target=watch, name="deadline", daemon=True)
+
+def _paced(items: Iterable[T]) -> Iterator[T]:
+    flag = flagged([])
+    for item in items:
+        if flag:
+            give_way(flag)
+        yield item
+
+
+def give_way(flag: Flag) -> None:
+    """Waits until it is this thread's turn among those whose work takes long, and nobody is in a hurry."""
+    flag.clear()
+    work: Work | None = getattr(_current, "work", None)
+    if work is None:
+        return
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while not _watchdog.may_go_on(work, time.monotonic() < until):
+        time.sleep(_WAIT_SECONDS)
+
+
+@contextmanager
+def urgently() -> Iterator[None]:
+    """Inside, work that takes long waits, for a moment."""
+    _watchdog.hurry()
+    try:
+        yield
+    finally:
+        _watchdog.ease()
+
+
+def gathers(rows: Sized) -> None:
+    """What this thread does gathers rows here: who has the most is stopped when memory runs out."""
+    work: Work | None = getattr(_current, "work", None)
+    if work is not None:
+        work.gathered.append(rows)
+
+
+def within(
+    seconds: float | None,
+    work: Callable[[], T],
+    what: str = "Query",
+    began: float | None = None,
+    most_rows: int | None = None,
+) -> T:
+    """What some work gives; Timeout if it takes longer than `seconds`, TooLarge if it takes too much memory.
+
+    It is stopped then; also if it gathers more than `most_rows`. The seconds count from `began` (by
+    `time.monotonic`), or from now.
+    """
+    before = getattr(_current, "work", None)
+    under_way = _Interrupted(what, seconds, began)
+    under_way.most_rows = most_rows
+    failure: Error
     try:
         try:
-            _current.end = time.monotonic() + seconds
-            watching.start()
+            _current.work = under_way
+            _watchdog.add(under_way)
             return work()
         finally:
-            end()
+            under_way.ends()
     except TimeIsUp:
-        end()  # it may have come while the work was being ended
-        raise Timeout(
-            "The query took longer than it may, and was stopped: ask for less, or allow more."
-        ) from None
+        under_way.ends()  # it may have come while the work was being ended
+        failure = under_way.stopped or under_way.too_late()
+    except MemoryError:
+        failure = too_much_memory(what)
     finally:
-        _current.end = None
+        _current.work = before
+        _watchdog.remove(under_way)
+    raise failure  # not inside the handler: what it was raised in would keep all that the work gathered

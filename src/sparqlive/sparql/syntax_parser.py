@@ -19,6 +19,7 @@ from lark.common import LexerConf
 from lark.exceptions import UnexpectedToken
 from lark.lexer import Lexer, PatternStr, TerminalDef
 
+from sparqlive.sparql.deadline import flagged, give_way
 from sparqlive.sparql.syntax_tree import AGGREGATES, FUNCTIONS, Node, TextError
 
 # What a reader of an error message calls the terminals.
@@ -74,7 +75,10 @@ class _SparqlLexer(Lexer):
 
     def lex(self, text: str) -> Iterator[Token]:  # type: ignore[override]  # the interface of custom lexers
         types, position, nameless_until = self._types, 0, 0
+        flag = flagged([])
         while True:
+            if flag:
+                give_way(flag)
             scan = self._scan_nameless if position < nameless_until else self._scan
             match = scan.match(text, position)
             if match is None:

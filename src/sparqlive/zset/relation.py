@@ -335,6 +335,14 @@ class Relation:
         if _merge_is_due(len(self.overlay), None):
             self.merge()
 
+    def copy(self) -> Relation:
+        """The same rows, those of no epoch under way; the run, which nobody changes, is shared."""
+        if self._elsewhere is not None:
+            self._fetch()
+        made = Relation(self.arity)
+        made.run, made.overlay = self.run, dict(self.overlay)
+        return made
+
     def _fetch(self) -> None:
         assert self._elsewhere is not None
         self.run, self.overlay = self._elsewhere.fetch()

@@ -1,0 +1,42 @@
+"""Answers that may be large: sent in pieces, so that the event loop goes on beside them.
+
+Owns the sending of what was written whole. What a reader holds, its place among the queries of its token, is
+let go of when it has read all, or takes nothing for too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+_PIECE_BYTES = 1 << 16
+
+
+class Whole(Response):
+    """A body that is there, sent piece by piece; `held` is closed at the end."""
+
+    def __init__(
+        self,
+        content: bytes,
+        headers: Mapping[str, str],
+        media_type: str,
+        held: AsyncExitStack,
+        stall_seconds: float,
+    ) -> None:
+        super().__init__(content, 200, dict(headers), media_type=media_type)
+        self._held = held
+        self._stall_seconds = stall_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._held:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            body = memoryview(self.body)
+            for start in range(0, len(body), _PIECE_BYTES):
+                piece = bytes(body[start : start + _PIECE_BYTES])
+                async with asyncio.timeout(self._stall_seconds):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})

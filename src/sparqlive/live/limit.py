@@ -1,0 +1,98 @@
+"""How long carrying an epoch to one plan may take, in processor time.
+
+Owns what is being carried right now, for the thread that looks at it. A plan works on quads and terms that
+others share, so it is stopped only where its loops ask (`Program.stop`), and between two of its steps.
+Invariant: a plan is stopped only while it is being carried.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sparqlive.errors import Error, Timeout
+from sparqlive.live.maintained import Maintained
+from sparqlive.sparql.deadline import Work, watchdog
+
+
+class _Carried(Work):
+    """One plan being carried."""
+
+    def __init__(self, limit: Limit, maintained: Maintained, thread: int) -> None:
+        super().__init__("Carrying an epoch to the view", None)
+        self.maintained = maintained
+        self._limit = limit
+        self._clock = time.pthread_getcpuclockid(thread)
+        self._spent_before = time.clock_gettime(self._clock)
+
+    def rows(self) -> int:
+        return len(self.maintained.gathering)
+
+    def stop(self, error: Error) -> None:
+        super().stop(error)
+        self._limit.stop(self, error)
+
+    def look(self, seconds: float) -> None:
+        if time.clock_gettime(self._clock) - self._spent_before >= seconds:
+            self.stop(
+                Timeout(f"carrying one epoch to it took more than {seconds:g} s of processor time, its limit")
+            )
+
+
+class Limit:
+    """The limit of the plans of one keeper; `close` when they are carried no more."""
+
+    def __init__(self, seconds: float, measures: bool = False) -> None:
+        self.seconds = seconds
+        self.spent: dict[Maintained, float] = {}
+        """Processor time of each plan in the epoch under way, if measured; whoever reads it empties it."""
+        self._measures = measures
+        self._guard = threading.Lock()
+        self._now: tuple[Maintained, int] | None = None
+        self._seen: tuple[tuple[Maintained, int], _Carried] | None = None
+        self._began = 0.0
+        watchdog().attend(self._look)
+
+    def begin(self, maintained: Maintained) -> None:
+        self._now = (maintained, threading.get_ident())
+        if self._measures:
+            self._began = time.thread_time()
+
+    def end(self, maintained: Maintained) -> None:
+        with self._guard:
+            self._now = None
+            maintained.go_on()
+        if self._measures:
+            self.spent[maintained] = time.thread_time() - self._began
+
+    @contextmanager
+    def carrying(self, maintained: Maintained) -> Iterator[None]:
+        self.begin(maintained)
+        try:
+            yield
+        finally:
+            self.end(maintained)
+            self.spent.clear()
+
+    def close(self) -> None:
+        watchdog().leave(self._look)
+
+    # In the thread that looks
+
+    def _look(self, _: float) -> Work | None:
+        now = self._now
+        if now is None:
+            self._seen = None
+            return None
+        if self._seen is None or self._seen[0] is not now:
+            self._seen = now, _Carried(self, *now)
+        carried = self._seen[1]
+        carried.look(self.seconds)
+        return carried
+
+    def stop(self, carried: _Carried, error: Error) -> None:
+        with self._guard:
+            if self._now is not None and self._seen is not None and self._now is self._seen[0]:
+                carried.maintained.halt(error)

@@ -1,0 +1,55 @@
+"""How much memory there is, and how much this process has taken of it.
+
+Reads what Linux tells under /proc and /sys; elsewhere nothing is known, and nothing is bounded by it.
+"""
+
+from __future__ import annotations
+
+import resource
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+_PAGE = resource.getpagesize()
+_STATM = "/proc/self/statm"
+_MEMORY = Path("/proc/meminfo")
+_GROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def taken() -> tuple[int, int]:
+    """Bytes of address space, and bytes that are resident; zeros where that is not told."""
+    try:
+        with open(_STATM, "rb") as told:
+            size, resident, *_ = told.read().split()
+    except OSError:
+        return 0, 0
+    return int(size) * _PAGE, int(resident) * _PAGE
+
+
+@lru_cache(maxsize=1)
+def _whole() -> int | None:
+    """The memory of the machine, or of the container where that has less."""
+    found = []
+    for path in _GROUP_LIMITS:
+        try:
+            found.append(int(path.read_text()))
+        except (OSError, ValueError):  # not there, or "max"
+            continue
+    with suppress(OSError, ValueError, IndexError):
+        found.append(int(_MEMORY.read_text().split("MemTotal:")[1].split()[0]) * 1024)
+    return min(found) if found else None
+
+
+def room(share: float) -> int | None:
+    """How many bytes something may take: a share of all memory, and half of what a limit leaves to it.
+
+    None where nothing is known.
+    """
+    whole = _whole()
+    rooms = [] if whole is None else [int(whole * share)]
+    size, resident = taken()
+    for limit, used in ((resource.RLIMIT_AS, size), (resource.RLIMIT_DATA, resident)):
+        most, _ = resource.getrlimit(limit)
+        if most != resource.RLIM_INFINITY:
+            rooms.append(max(0, most - used) // 2)
+    return min(rooms) if rooms else None
