@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -397,12 +397,6 @@ def test_expression_with_given_names() -> None:
 
 
 # All fixtures
-
-
-def operators(plan: op.Operator) -> Iterator[op.Operator]:
-    yield plan
-    for child in plan.children:
-        yield from operators(child)
 
 
 @pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)
