@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -11,6 +11,7 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.explain import explain, text_of_expression
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
+from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.plan.translate import translate
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
@@ -398,18 +399,6 @@ def test_expression_with_given_names() -> None:
 # All fixtures
 
 
-def operators(plan: op.Operator, known: set[op.Operator] | None = None) -> Iterator[op.Operator]:
-    """The operators of a plan, what is shared once."""
-    known = set() if known is None else known
-    if isinstance(plan, op.Shared):
-        if plan in known:
-            return
-        known.add(plan)
-    yield plan
-    for child in plan.children:
-        yield from operators(child, known)
-
-
 @pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)
 def test_fixtures_explain_and_rules_name_what_the_plan_has(fixture: Fixture) -> None:
     plan = plan_of(fixture.text, fixture.default_graph == "union")
@@ -419,7 +408,7 @@ def test_fixtures_explain_and_rules_name_what_the_plan_has(fixture: Fixture) -> 
     )
     blocks = dict(block.split("\n", 1) for block in text.split("\n\n"))
     shown = re.findall(r"^ *([A-Z]\d*)  ", blocks["plan"], re.MULTILINE)
-    assert len(shown) == len(set(shown)) == sum(1 for _ in operators(plan))
+    assert len(shown) == len(set(shown)) == sum(1 for _ in operators_of(plan))
     rules = [line for line in blocks["delta rules"].splitlines() if re.match(r" +(Δ\w+ =|\+) ", line)]
     without_expressions = re.sub(r"_\{.*?\}(?=\(| [A-ZΔ])", "", "\n".join(rules))
     assert rules
