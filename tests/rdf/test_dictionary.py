@@ -114,7 +114,7 @@ def test_terms_come_back_from_their_text(term: Term) -> None:
         ox.NamedNode(EX + "é?a=b#c"),
         ox.NamedNode("urn:a:b"),
         ox.BlankNode("b.1"),
-        ox.BlankNode(),
+        pytest.param(ox.BlankNode(), id="a new blank node"),
         ox.Literal(""),
         ox.Literal('"'),
         ox.Literal("\\"),
