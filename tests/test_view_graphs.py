@@ -152,3 +152,18 @@ def test_what_is_read_stays() -> None:
         assert set(session.views) == {"links", "far", "solutions"}
         session.drop("far")
         session.drop("links")
+
+
+def test_views_that_read_each_other_many_ways_stay_small() -> None:
+    """Each view reads the two before it: there are thousands of ways to the first."""
+    with sparqlive.open() as session:
+        session.apply(insert="<a:a> <a:p> <a:b> .")
+        session.view("v0", "CONSTRUCT { ?s <a:p> ?o } { ?s <a:p> ?o }")
+        session.view("v1", "CONSTRUCT { ?s <a:p> ?o } { GRAPH <view:v0> { ?s <a:p> ?o } }")
+        for number in range(2, 30):
+            before = " UNION ".join(f"{{ GRAPH <view:v{number - n}> {{ ?s <a:p> ?o }} }}" for n in (1, 2))
+            session.view(f"v{number}", f"CONSTRUCT {{ ?s <a:p> ?o }} {{ {before} }}")
+        session.apply(insert="<a:c> <a:p> <a:d> .", delete="<a:a> <a:p> <a:b> .")
+        assert [str(quad.subject) for quad in session.views["v29"].quads()] == ["<a:c>"]
+        with pytest.raises(sparqlive.Unsupported, match="would read its own graph"):
+            session.view("v0", "CONSTRUCT { ?s <a:p> ?o } { GRAPH <view:v29> { ?s <a:p> ?o } }", replace=True)

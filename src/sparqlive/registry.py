@@ -106,17 +106,22 @@ class Views(Mapping[str, View]):
             )
         return view.plan
 
-    def check_no_cycle(self, name: str, read: Sequence[str], way: tuple[str, ...] = ()) -> None:
+    def check_no_cycle(self, name: str, read: Sequence[str]) -> None:
         """Refuses a view that reads others if one of them comes to read it."""
-        for other in read:
+        ways: dict[str, tuple[str, ...]] = dict.fromkeys(read, ())
+        waiting = list(ways)
+        while waiting:
+            other = waiting.pop()
             if other == name:
-                through = f", by way of {', '.join(map(repr, way))}" if way else ""
+                through = f", by way of {', '.join(map(repr, ways[other]))}" if ways[other] else ""
                 raise Unsupported(
                     f"View {name!r} would read its own graph{through}: a view that depends on itself cannot "
                     f"be kept."
                 )
-            if other in self.by_name:
-                self.check_no_cycle(name, views_read(self[other].query), (*way, other))
+            for further in views_read(self[other].query) if other in self.by_name else ():
+                if further not in ways:  # each view is looked at once, however many ways lead to it
+                    ways[further] = (*ways[other], other)
+                    waiting.append(further)
 
     def check_not_read(self, name: str) -> None:
         """Refuses to let go of a view whose graph others read."""

@@ -114,3 +114,13 @@ def test_too_many_patterns_are_refused_with_a_sentence() -> None:
         assert len(kept) == 3
         assert list(session.views) == ["kept"]
         session.check()
+
+
+def test_more_patterns_than_are_planned_are_refused_before_planning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planned(*_: object) -> None:
+        raise AssertionError("nothing is planned")
+
+    monkeypatch.setattr("sparqlive.registration.translate", planned)
+    patterns = " . ".join(f"?s <a:p{number}> ?o{number}" for number in range(1500))
+    with sparqlive.open() as session, pytest.raises(sparqlive.Unsupported, match="more than 600 patterns"):
+        session.view("star", f"SELECT * {{ {patterns} }}")

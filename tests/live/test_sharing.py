@@ -9,6 +9,9 @@ import pytest
 
 import sparqlive
 from sparqlive.live.keeper import FAMILY_SIZE, Product
+from sparqlive.live.maintained import key_of
+from sparqlive.plan import operators as op
+from sparqlive.sparql.algebra import Var
 from tests.oracle import Oracle
 
 EX = "http://example.org/"
@@ -99,3 +102,13 @@ def test_a_product_is_never_stored() -> None:
         epoch = session.apply(delete=quads[:1])
         assert len(epoch.deltas["v"]) == 50
         session.check()
+
+
+def test_plans_have_names_that_no_text_can_imitate() -> None:
+    """Terms are written unmistakably: a literal that looks like two is another plan."""
+    variable = (Var("x"),)
+    two = op.Table(variable, ((ox.Literal("a"),), (ox.Literal("b"),)))
+    names = {key_of(two)}
+    for separator in ('"),(Literal("', '",),("', '"),("', "),(", '", "'):
+        names.add(key_of(op.Table(variable, ((ox.Literal(f"a{separator}b"),),))))
+    assert len(names) == 6

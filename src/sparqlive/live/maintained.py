@@ -15,7 +15,6 @@ from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.deadline import gathers
 from sparqlive.zset.relation import Elsewhere, Relation, Row, rows_of
@@ -31,7 +30,7 @@ Inputs = dict[int, Any]
 
 def key_of(plan: op.Operator, scope: str = "") -> str:
     """A name for a plan that is the same in every process; another one in each scope."""
-    return f"{hash_of(scope + repr(plan)) & (2**64 - 1):016x}"
+    return op.digest_of(plan, scope)
 
 
 def rows_name(plan: op.Operator, scope: str) -> str:

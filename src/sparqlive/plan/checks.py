@@ -65,7 +65,9 @@ def too_large() -> Unsupported:
 
 
 def check_functions(query: al.Query, volatile: bool) -> None:
-    """Refuses unknown functions; and volatile ones unless they are allowed."""
+    """Refuses unknown functions, volatile ones unless they are allowed, and joins too large to plan."""
+    if any(len(pattern.patterns) > MOST_PARTS for pattern in basic_patterns_in(query.pattern)):
+        raise too_large()
     for call in calls_in(query.pattern):
         check_expression(call)
         name = volatile_function(call)
@@ -74,6 +76,17 @@ def check_functions(query: al.Query, volatile: bool) -> None:
                 f"{name}() gives another value each time, so a view of it cannot be kept fresh: "
                 f"use it in a one-off query, or put its value into the data."
             )
+
+
+def basic_patterns_in(item: Any) -> Iterator[al.BasicPattern]:
+    if isinstance(item, al.BasicPattern):
+        yield item
+    elif isinstance(item, tuple):
+        for part in item:
+            yield from basic_patterns_in(part)
+    elif is_dataclass(item):
+        for field in fields(item):
+            yield from basic_patterns_in(getattr(item, field.name))
 
 
 def calls_in(item: Any) -> Iterator[al.Call]:

@@ -506,7 +506,7 @@ class Shared(Keeping):
 
     @cached_property
     def digest(self) -> str:
-        return blake2b(_text(self.source).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        return digest_of(self.source)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shared) and self.digest == other.digest
@@ -516,6 +516,11 @@ class Shared(Keeping):
 
     def __repr__(self) -> str:
         return f"Shared({self.digest})"
+
+
+def digest_of(plan: Operator, scope: str = "") -> str:
+    """A name for a plan, the same in every process, that nobody can make another plan have."""
+    return blake2b(f"{scope}\0{_text(plan)}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _text(item: Any) -> str:

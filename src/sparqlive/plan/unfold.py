@@ -8,7 +8,6 @@ Invariant: no variable of a view's plan is seen by the reader's operators.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from itertools import count
@@ -27,6 +26,8 @@ from sparqlive.sparql.algebra import Var
 _SMALL = 50
 """A view of more operators is computed once for all that read it in a query: views of views stay as large as
 their texts together."""
+_SHARED = ".graph_of_"
+"""Begins the names of variables inside it."""
 
 GraphOf = Callable[[str], op.Operator]
 """The plan of a view's graph, by the view's name: its columns are those of a triple."""
@@ -61,19 +62,14 @@ def _view_name(name: NamedNode) -> str:
 def unfold(plan: op.Operator, graph_of: GraphOf) -> op.Operator:
     """The plan with the plans of the views that it reads in place of its leaves."""
     numbers = count()
-    reads = Counter(name for operator in operators_of(plan) for name in _views_of(operator))
-    shared: dict[NamedNode, op.Operator] = {}
 
     def fresh(name: NamedNode) -> op.Operator:
         """The plan of a view, with names that nobody else has."""
-        if name in shared:
-            return _copied(shared[name], next(numbers))
-        made, number = graph_of(_view_name(name)), next(numbers)
-        own = rename(made, {v: Var(f".view{number}_{v.name.lstrip('.')}") for v in all_variables(made)})
-        if reads[name] == 1 or sum(1 for _ in operators_of(own)) <= _SMALL:
-            return own
-        shared[name] = op.Shared(own)
-        return _copied(shared[name], next(numbers))
+        made = graph_of(_view_name(name))
+        if sum(1 for _ in operators_of(made)) <= _SMALL:
+            return _renamed(made, f".view{next(numbers)}_")
+        # Under the same names wherever it is read, also by views that this one reads: it is one part then.
+        return _copied(op.Shared(_renamed(made, f"{_SHARED}{_view_name(name)}_")), next(numbers))
 
     def rule(operator: op.Operator) -> op.Operator:
         return _leaf(operator, fresh) if isinstance(operator, op.Scan | op.Names | op.Nodes) else operator
@@ -81,15 +77,10 @@ def unfold(plan: op.Operator, graph_of: GraphOf) -> op.Operator:
     return bottom_up(rule, plan)
 
 
-def _views_of(operator: op.Operator) -> Iterator[NamedNode]:
-    """The views whose graphs a leaf reads."""
-    if isinstance(operator, op.Scan | op.Names | op.Nodes):
-        match operator.graph:
-            case op.OneGraph(name):
-                names = (name,) if name is not None else ()
-            case op.MergedGraphs(names) | op.NamedGraphs(_, names):
-                names = names or ()
-        yield from filter(_is_view, names)
+def _renamed(plan: op.Operator, prefix: str) -> op.Operator:
+    """A plan with other names, but for those inside what is shared between views."""
+    own = (v for v in all_variables(plan) if not v.name.startswith(_SHARED))
+    return rename(plan, {v: Var(f"{prefix}{v.name.lstrip('.')}") for v in own})
 
 
 def _copied(plan: op.Operator, number: int) -> op.Operator:
