@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 # Spark computes views of graphs from this size on if it is running.
 SPARK_QUADS = 2_000_000
-# Stands in URLs, in rights of tokens and on command lines without quoting.
-VIEW_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
+VIEW_NAME = r"[^\s/~.-](?:[^/]{0,126}[^\s/])?"
+"""What a name looks like; beside that its characters are printable."""
 # An agent's own, of ad-hoc subscriptions: it drops all such views when it starts, so nobody else has them.
 _TEMPORARY_NAME = re.compile(r"~[A-Za-z0-9_-]{16}")
 
@@ -60,10 +60,10 @@ def check_view_name(name: object) -> None:
 
     Views of stores that were made before the rule keep their names.
     """
-    if not isinstance(name, str) or not re.fullmatch(VIEW_NAME, name):
+    if not isinstance(name, str) or not name.isprintable() or not re.fullmatch(VIEW_NAME, name):
         raise Error(
-            f"A view cannot be named {shown(name)}: a name has up to 128 letters (A to Z), digits and the "
-            f"characters '.', '_', '~' and '-', and begins with a letter or a digit."
+            f"A view cannot be named {shown(name)}: a name has up to 128 printable characters, none of them "
+            f"'/', begins with none of '~', '.' and '-', and has no space at its ends."
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import httpx
 import pytest
@@ -109,7 +109,7 @@ def test_bodies_of_other_types_and_names_that_are_none_are_refused(client: httpx
     assert client.post("/views/v").status_code == 405
 
 
-@pytest.mark.parametrize("name", [name for name in BAD if name not in ("", ".", "..", "a/b")], ids=ascii)
+@pytest.mark.parametrize("name", [name for name in BAD if name not in ("", ".", "..", "a/b", "/")], ids=ascii)
 def test_names_are_refused_that_python_refuses(client: httpx.Client, name: str) -> None:
     refused = put(client, quote(name, safe=""))
     assert refused.status_code == 400
@@ -119,7 +119,12 @@ def test_names_are_refused_that_python_refuses(client: httpx.Client, name: str) 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_names_are_taken_that_python_takes(client: httpx.Client, name: str) -> None:
-    assert put(client, name).status_code == 201
+    made = put(client, quote(name, safe=""))
+    assert made.status_code == 201
+    assert client.get(made.headers["Location"]).status_code == 200
+    assert [view["name"] for view in client.get("/views").json()["views"]] == [name]
+    answered = client.get("/sparql", params={"query": QUERY})
+    assert unquote(answered.headers["Sparqlive-View"]) == name
 
 
 def test_the_first_rows_are_given_once_each(client: httpx.Client, session: sparqlive.Session) -> None:

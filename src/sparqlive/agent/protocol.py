@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import quote
 
 from pyoxigraph import NamedNode
 from starlette.requests import Request
@@ -31,6 +32,8 @@ from sparqlive.views import Epoch
 _FORM = "application/x-www-form-urlencoded"
 _QUERY = "application/sparql-query"
 _UPDATE = "application/sparql-update"
+# In a header, names of views are percent-encoded where they are not plain ASCII.
+_PLAIN = " !\"#$&'()*+,:;<=>?@[\\]^`{|}"
 _GRAPHS = {
     "query": ("default-graph-uri", "named-graph-uri"),
     "update": ("using-graph-uri", "using-named-graph-uri"),
@@ -141,7 +144,7 @@ async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
         syntax, media_type = result_format(request, answer.form, formats)
         headers = {"Sparqlive-Epoch": str(answer.epoch), "Vary": "Accept"}
         if answer.view is not None:
-            headers["Sparqlive-View"] = answer.view
+            headers["Sparqlive-View"] = quote(answer.view, safe=_PLAIN)
         return within(seconds, lambda: answer.serialize(syntax), began=began), headers, media_type
 
     return await agent.answer(request, evaluate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, cast
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -59,7 +60,7 @@ async def register(agent: Agent, request: Request) -> Response:
 
     with agent.access.registering(request, name, agent.session.views), agent.computes():
         body = await agent.run(make)
-    return JSONResponse(body, 200 if known else 201, {"Location": f"/views/{name}"})
+    return JSONResponse(body, 200 if known else 201, {"Location": f"/views/{quote(name)}"})
 
 
 def _refresh(given: str) -> Refresh:
