@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 SPARK_QUADS = 2_000_000
 VIEW_NAME = r"[^\s/~.-](?:[^/]{0,126}[^\s/])?"
 """What a name looks like; beside that its characters are printable."""
-# An agent's own, of ad-hoc subscriptions: it drops all such views when it starts, so nobody else has them.
-_TEMPORARY_NAME = re.compile(r"~[A-Za-z0-9_-]{16}")
 
 
 def check_view_name(name: object) -> None:
@@ -127,9 +125,12 @@ class Registration:
 
     # Views
 
-    def check_name(self, name: object) -> None:
-        """Refuses what is neither the name of a view that is there nor one for a new view."""
-        if not isinstance(name, str) or not (name in self._views.by_name or _TEMPORARY_NAME.fullmatch(name)):
+    def check_name(self, name: object, temporary: bool) -> None:
+        """Refuses what is neither the name of a view that is there nor one for a new view.
+
+        Names of temporary views, and no others, begin with `~`.
+        """
+        if not isinstance(name, str) or not (name in self._views.by_name or (temporary and name[:1] == "~")):
             check_view_name(name)
 
     @contextmanager
@@ -142,7 +143,7 @@ class Registration:
         It is computed as of the epoch of now; what changes from here on is gathered. Nothing is computed if
         the content is there already, or if Spark is to do it.
         """
-        self.check_name(name)
+        self.check_name(name, temporary)
         check_refresh(refresh)
         epochs, began = self._epochs, time.monotonic()
         what = f"Computing view {name!r}" if not temporary else "Computing the subscription"

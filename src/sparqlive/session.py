@@ -406,12 +406,14 @@ class Session:
         What takes longer than `timeout_seconds` is stopped, and no view then. A view that is `temporary` is
         not stored, shares nothing with others, and is ended if it makes epochs slow (`Limits`).
         """
-        self._registration.check_name(name)
+        self._registration.check_name(name, temporary)
         settings = Follow.of(follow)
         if temporary and (refresh != "immediate" or strategy != "auto" or settings is not None):
             raise Error("A temporary view follows every epoch: it takes no refresh, strategy or follow.")
-        seconds = self._epochs.limits.view_seconds if timeout_seconds is None else timeout_seconds
-        computed = self._registration.computed(name, query, base, refresh, strategy, temporary, seconds)
+        if timeout_seconds is not None:
+            seconds("timeout_seconds", timeout_seconds)
+        limit = self._epochs.limits.view_seconds if timeout_seconds is None else timeout_seconds
+        computed = self._registration.computed(name, query, base, refresh, strategy, temporary, limit)
         with computed as planned, self._epochs.lock:
             self.ensure_open()
             self._traversal.check(name, query, base, settings, replace, self.default_graph == "union")
@@ -480,6 +482,8 @@ class Session:
         A query that cannot be kept is refused as `view` refuses it; what takes longer than `timeout_seconds`
         is stopped.
         """
+        if timeout_seconds is not None:
+            seconds("timeout_seconds", timeout_seconds)
         return within(
             timeout_seconds, lambda: self._registration.explained(query, base), "Planning the query"
         )

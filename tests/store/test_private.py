@@ -328,7 +328,7 @@ def test_sources_of_any_name_are_compacted(tmp_path: Path, monkeypatch: pytest.M
     with sparqlive.open(tmp_path / "store") as session:
         for number, name in enumerate(given):
             session.source("file", str(document), name=name).refresh()
-            session.view(f"view {name}", f"SELECT ?s {{ ?s ?p ?o FILTER(?o != <urn:{number}>) }}")
+            session.view(f"view {number}", f"SELECT ?s {{ ?s ?p ?o FILTER(?o != <urn:{number}>) }}")
         session.compact()
         session.check()
         session.apply(insert=[ox.Quad(ox.NamedNode("urn:a"), ox.NamedNode("urn:b"), ox.NamedNode("urn:c"))])

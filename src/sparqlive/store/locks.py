@@ -35,7 +35,7 @@ class WriterLock:
         except OSError as error:
             raise StoreFailed(
                 f"The store {directory} cannot be opened for writing: {error}. "
-                f"Where it may only be read, open it read-only."
+                f"Where it may only be read, open it with read_only=True."
             ) from error
         try:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
