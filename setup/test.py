@@ -15,14 +15,14 @@ PARTS = {
     "on Spark": ["-m", "spark"],
     "the agent": ["-m", "not spark", "tests/agent"],
     "sources": ["-m", "not spark", "tests/sources"],
-    "all others": ["-m", "not spark", *(f"--ignore={folder}" for folder in APART)],
+    "all others": ["-n", "2", "-m", "not spark", *(f"--ignore={folder}" for folder in APART)],
 }
 
 
 def main() -> int:
     start = time.monotonic()
     print(
-        f"pytest, in {len(PARTS)} parts at once: {'; '.join(PARTS)}. This takes about ten minutes.",
+        f"pytest, in {len(PARTS)} parts at once: {'; '.join(PARTS)}. This takes about twenty minutes.",
         flush=True,
     )
     with tempfile.TemporaryDirectory(prefix="sparqlive-tests-") as folder:
