@@ -172,7 +172,7 @@ FAILURES: dict[str, Command] = {
     "a query that is none": ["view", "v", "SELECT {"],
     "a query that cannot be kept": ["view", "v", "SELECT (RAND() AS ?r) {}"],
     "a query that is not there": ["view", "v", "nowhere.rq"],
-    "a name that is none": ["view", "a b", QUERY],
+    "a name that is none": ["view", "a/b", QUERY],
     "a refresh that is none": ["view", "v", QUERY, "--refresh", "nan"],
     "a kind of source that is none": ["source", "add", "pigeon", "x"],
     "an option that is none": ["source", "add", "file", "data.nt", "--option", "x=1"],
