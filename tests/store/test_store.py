@@ -196,3 +196,14 @@ def test_a_failed_view_is_computed_anew(tmp_path: Path, monkeypatch: pytest.Monk
         assert set(session.quads()) == {one, two}
         session.check()
         assert session.views["all"].weights()
+
+
+@pytest.mark.parametrize("number", [0, 1, 2**31, 2**32 + 7, 2**62, 2**63 - 1])
+def test_numbers_of_batches_may_be_as_large_as_the_catalog_holds(tmp_path: Path, number: int) -> None:
+    with sparqlive.open(tmp_path / "store") as session:
+        session.apply(insert="<a:a> <a:p> <a:b> .", batch=("stream", number))
+        session.check()
+    with sparqlive.open(tmp_path / "store") as session:
+        session.apply(insert="<a:c> <a:p> <a:b> .", batch=("stream", number))
+        assert len(session) == 1, "the batch was committed before"
+        session.check()

@@ -66,7 +66,7 @@ def too_large() -> Unsupported:
 
 def check_functions(query: al.Query, volatile: bool) -> None:
     """Refuses unknown functions, volatile ones unless they are allowed, and joins too large to plan."""
-    if any(len(pattern.patterns) > MOST_PARTS for pattern in basic_patterns_in(query.pattern)):
+    if any(_parts(pattern) > MOST_PARTS for pattern in basic_patterns_in(query.pattern)):
         raise too_large()
     for call in calls_in(query.pattern):
         check_expression(call)
@@ -76,6 +76,22 @@ def check_functions(query: al.Query, volatile: bool) -> None:
                 f"{name}() gives another value each time, so a view of it cannot be kept fresh: "
                 f"use it in a one-off query, or put its value into the data."
             )
+
+
+def _parts(pattern: al.BasicPattern) -> int:
+    """How many patterns are joined; a path counts its steps, wherever in it they follow each other."""
+    waiting: list[Any] = [p.path for p in pattern.patterns if isinstance(p, al.PathPattern)]
+    parts = len(pattern.patterns)
+    while waiting:
+        match waiting.pop():
+            case al.Sequence(first, second):
+                parts += 1
+                waiting += (first, second)
+            case al.Alternative(first, second):
+                waiting += (first, second)
+            case al.Inverse(path) | al.ZeroOrOne(path) | al.ZeroOrMore(path) | al.OneOrMore(path):
+                waiting.append(path)
+    return parts
 
 
 def basic_patterns_in(item: Any) -> Iterator[al.BasicPattern]:

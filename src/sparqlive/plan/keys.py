@@ -6,15 +6,23 @@ the compatible solutions? A variable that the operator may leave unbound, and re
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
 from sparqlive.sparql.algebra import Var
 
 
-@lru_cache(maxsize=4096)
 def pushable(plan: op.Operator) -> frozenset[Var]:
+    """The variables whose keys can be pushed into an operator.
+
+    Remembered by the operator itself: to look it up by its hash would cost as much as the whole plan below.
+    """
+    known: frozenset[Var] | None = plan.__dict__.get("_pushable")
+    if known is None:
+        known = plan.__dict__["_pushable"] = _pushable(plan)
+    return known
+
+
+def _pushable(plan: op.Operator) -> frozenset[Var]:
     everything = frozenset(plan.variables)
     match plan:
         case op.Scan() | op.Names() | op.Nodes() | op.Table() | op.Parameters() | op.Closure():

@@ -63,8 +63,9 @@ class Table:
     @property
     def value(self) -> str:
         """What a row adds to the total of its table."""
-        moved = f" + {self.number} * {_STEP}" if self.number is not None else ""
-        return f"(({self.seal}{moved}) & {_HALF})"
+        # In halves, so that no sum of SQLite leaves 64 bits, where it would become a float.
+        moved = f" + ({self.number} & {_HALF}) * {_STEP}" if self.number is not None else ""
+        return f"((({self.seal} & {_HALF}){moved}) & {_HALF})"
 
     @property
     def definition(self) -> str:
@@ -192,7 +193,7 @@ class Sealed:
             self._uncount(table, where, row[: about.keys])
             self.database.execute(_REPLACE[table], values)
         number = 0 if about.number is None else row[about.keys - 1]
-        self._change(_group(table, row), 1, (seal + number * _STEP) & _HALF)
+        self._change(_group(table, row), 1, ((seal & _HALF) + (number & _HALF) * _STEP) & _HALF)
 
     def add_terms(self, terms: Sequence[tuple[int, str]]) -> None:
         self.database.executemany("INSERT INTO terms (id, text) VALUES (?, ?)", terms)
