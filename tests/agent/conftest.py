@@ -64,5 +64,5 @@ def agent(session: sparqlive.Session) -> Agent:
 
 @pytest.fixture
 def client(agent: Agent) -> Iterator[httpx.Client]:
-    with serving(agent) as address, httpx.Client(base_url=address, timeout=20) as made:
+    with serving(agent) as address, httpx.Client(base_url=address, timeout=120) as made:
         yield made
