@@ -21,8 +21,8 @@ import sparqlive
 from bench import path3
 from bench.large import VIEWS, Graph
 from bench.measure import Report, Sizes, duration, middle, number, run_alone, same, timed
-from sparqlive.spark.spark_session import start_session
-from sparqlive.strategies import Strategy
+from sparqlive.bulk.backends.spark.start import start_session
+from sparqlive.engine.carry import Strategy
 
 SIZES = {
     "triples": (10_000_000, 60_000),

@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.choice import loaded, seconds, session_of_spark
 from bench.large import VIEWS, Graph
 from bench.measure import Report, Sizes, duration, middle, number, run_alone
-from sparqlive.strategies import Strategy
+from sparqlive.engine.carry import Strategy
 
 SIZES = {"smallest": (1_000_000, 30_000), "sizes": (4, 2), "changes": (100, 100), "rounds": (3, 1)}
 PLOT = Path(__file__).parent / "results" / "growth.svg"

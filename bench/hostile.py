@@ -35,7 +35,7 @@ import httpx
 import sparqlive
 from bench.measure import Report, Sizes, duration, number, percentile, run_alone
 from sparqlive.agent.tokens import Tokens
-from sparqlive.sources.event_stream import Parser
+from sparqlive.web.event_stream import Parser
 
 SIZES = {"seconds": (60, 10), "items": (2_000, 300), "changes_a_second": (20, 10), "hostile": (12, 6)}
 WANTED_SECONDS = 0.25

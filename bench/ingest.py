@@ -21,8 +21,8 @@ from pyoxigraph import RdfFormat, Store
 from pyspark.sql import SparkSession
 
 from bench.measure import Report, Sizes, duration, number, run_alone, same, timed, watched
-from sparqlive.spark.ingest import Ingested, ingest
-from sparqlive.spark.spark_session import start_session
+from sparqlive.bulk.backends.spark.ingest import Ingested, ingest
+from sparqlive.bulk.backends.spark.start import start_session
 
 SIZES = {"triples": (10_000_000, 200_000)}
 WANTED = 2.0

@@ -23,7 +23,7 @@ import pyarrow as pa
 import sparqlive
 from bench.measure import Report, Sizes, duration, middle, run_alone, same, span, timed, watched
 from bench.path3 import QUERY, graph
-from sparqlive.spark.spark_session import start_session
+from sparqlive.bulk.backends.spark.start import start_session
 
 SIZES = {"nodes": (1000, 100), "one_in": (25, 10), "rounds": (3, 1)}
 WANTED = 3.0

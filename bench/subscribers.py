@@ -31,7 +31,7 @@ from bench.measure import Report, Sizes, duration, number, percentile, run_alone
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import make_app
 from sparqlive.agent.serve import Listening, configured
-from sparqlive.sources.event_stream import Event, Parser
+from sparqlive.web.event_stream import Event, Parser
 
 SIZES = {
     "subscribers": (1_000, 100),

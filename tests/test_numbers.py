@@ -14,13 +14,13 @@ import pytest
 import typer
 
 import sparqlive
-from sparqlive import cli
 from sparqlive.agent.serve import Listening
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Limits, Tokens
+from sparqlive.cli import main as cli
 from sparqlive.numbers import MOST, MOST_SECONDS, number, seconds, shown, whole
-from sparqlive.pipeline_file import read_pipeline
-from sparqlive.sources import KINDS, watcher
+from sparqlive.pipeline.file import read_pipeline
+from sparqlive.sources.watcher import KINDS, watcher
 
 QUERY = "SELECT ?s { ?s <x:p> ?o }"
 HUGE = 10**30
@@ -369,7 +369,7 @@ def test_a_pipeline_that_python_cannot_read(text: str, tmp_path: Path) -> None:
 def test_numbers_that_older_stores_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They were taken once, so the store still opens."""
     with monkeypatch.context() as older, sparqlive.open(tmp_path / "s", watch=False) as session:
-        older.setattr("sparqlive.registration.check_refresh", lambda refresh: None)
+        older.setattr("sparqlive.engine.register.check_refresh", lambda refresh: None)
         session.view("later", QUERY, refresh=math.inf)
         older.setattr("sparqlive.session.watcher", lambda *given: None)
         session.source("web", "http://127.0.0.1:1/", name="page", timeout_seconds=math.inf)

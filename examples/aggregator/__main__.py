@@ -25,7 +25,7 @@ import sparqlive
 from examples.aggregator.agents import Agent, agent
 from examples.aggregator.pods import ENERGY, Home, Pod, document_pods, solid_pods
 from examples.watch_party.server import SolidServer, solid_command, solid_server
-from sparqlive.progress import Progress, duration
+from sparqlive.pipeline.progress import Progress, duration
 
 SHARED = f"""
 PREFIX : <{ENERGY}>

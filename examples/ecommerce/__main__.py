@@ -13,9 +13,9 @@ from pathlib import Path
 import sparqlive
 from examples.ecommerce.generate import generate
 from examples.ecommerce.stream import write_stream
-from sparqlive.pipeline import Job, start_spark
-from sparqlive.pipeline_file import read_pipeline
-from sparqlive.progress import Progress
+from sparqlive.pipeline.file import read_pipeline
+from sparqlive.pipeline.job import Job, start_spark
+from sparqlive.pipeline.progress import Progress
 
 _HERE = Path(__file__).parent
 

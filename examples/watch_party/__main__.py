@@ -24,7 +24,7 @@ from rich.text import Text
 import sparqlive
 from examples.watch_party.party import BOXES, MESSAGES, Party
 from examples.watch_party.server import Person, SolidServer, solid_command, solid_server
-from sparqlive.progress import Progress, duration
+from sparqlive.pipeline.progress import Progress, duration
 
 NAMES = ("hanna", "gita", "otto", "zoe")
 COLOURS = dict(zip(NAMES, ("magenta", "cyan", "green", "yellow"), strict=True))

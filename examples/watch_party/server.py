@@ -18,8 +18,8 @@ from typing import Any
 import httpx
 
 import sparqlive
-from sparqlive.sources.network import Network, Reach, Response
-from sparqlive.sources.solid_login import SolidLogin
+from sparqlive.sources.kinds.solid_login import SolidLogin
+from sparqlive.web.network import Network, Reach, Response
 
 _START_SECONDS = 300.0
 _PROGRAM = Path(__file__).parents[2] / ".peers" / "node_modules" / ".bin" / "community-solid-server"

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from sparqlive.engine.view import Answer, Delta, Epoch, View
 from sparqlive.errors import (
     CheckFailed,
     Closed,
@@ -19,12 +20,11 @@ from sparqlive.errors import (
     ViewExists,
     ViewFailed,
 )
-from sparqlive.link_following import Follow
 from sparqlive.session import Session, open  # noqa: A004 - always used as sparqlive.open
-from sparqlive.views import Answer, Delta, Epoch, View
+from sparqlive.sources.links.follow import Follow
 
 if TYPE_CHECKING:
-    from sparqlive.sources.event_stream import follow
+    from sparqlive.web.event_stream import follow
 
 __all__ = [
     "Answer",
@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
     if name != "follow":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from sparqlive.sources.event_stream import follow
+        from sparqlive.web.event_stream import follow
     except ModuleNotFoundError as error:
         raise Error(
             f"sparqlive.follow needs {error.name}, which is not installed: pip install 'sparqlive[sources]'."

@@ -1,5 +1,5 @@
 """`python -m sparqlive` is the command line."""
 
-from sparqlive.cli import main
+from sparqlive.cli.main import main
 
 main()

@@ -20,15 +20,16 @@ from uuid import uuid4
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from sparqlive.checking import check
-from sparqlive.collector import collector_paused
-from sparqlive.deferred import Refresh
-from sparqlive.epochs import Epochs
+from sparqlive.engine.carry import Strategy
+from sparqlive.engine.check import check
+from sparqlive.engine.collector import collector_paused
+from sparqlive.engine.deferred import Refresh
+from sparqlive.engine.limits import Limits
+from sparqlive.engine.register import Registration
+from sparqlive.engine.updates import check_size, documents_of, on_dataset, wanted_by
+from sparqlive.engine.view import Answer, Epoch, View
+from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, Unsupported
-from sparqlive.feeds import Feeds, Source
-from sparqlive.limits import Limits
-from sparqlive.link_following import Follow
-from sparqlive.linked import Linked, Links
 from sparqlive.live.once import compute_once, snapshot_for
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, shown, whole
@@ -39,15 +40,14 @@ from sparqlive.plan.spelling import spelt
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
-from sparqlive.registration import Registration
-from sparqlive.sources import address_of, stored_watcher, watcher
+from sparqlive.sources.from_views import Linked, Links
+from sparqlive.sources.links.follow import Follow
+from sparqlive.sources.links.traversal import Traversal
+from sparqlive.sources.watcher import address_of, stored_watcher, watcher
+from sparqlive.sources.watching import Feeds, Source
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
 from sparqlive.sparql.syntax import parse_update
-from sparqlive.strategies import Strategy
-from sparqlive.traversal import Traversal
-from sparqlive.updates import check_size, documents_of, on_dataset, wanted_by
-from sparqlive.views import Answer, Epoch, View
 
 Changes = str | Iterable[Any]
 DefaultGraphs = Literal["strict", "union"]
@@ -59,7 +59,7 @@ HISTORY_SECONDS = 7 * 86_400.0
 _MOST_SYNC_MILLISECONDS = 3_600_000
 
 if TYPE_CHECKING:
-    from sparqlive.persistence import Persistence
+    from sparqlive.engine.persistence import Persistence
 
 
 class Session:
@@ -124,7 +124,7 @@ class Session:
             self._registration = Registration(self._epochs, self.default_graph == "union")
             return
         # Not imported before it is needed: it takes a while.
-        from sparqlive.persistence import Persistence, Retention
+        from sparqlive.engine.persistence import Persistence, Retention
 
         retention = Retention(history_epochs, history_seconds)
         store = Persistence(

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, sync_playwright
 import sparqlive
 from sparqlive.agent.agent import Agent
 from tests.agent.conftest import serving
-from tests.agent.test_page import OPTIONS
+from tests.agent.routes.test_page import OPTIONS
 from tests.peers import chromium
 
 DOCS = Path(__file__).parent.parent.parent / "docs"

@@ -15,13 +15,13 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import sparqlive
-from sparqlive import cli
 from sparqlive.agent.access import Access
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import OPERATIONS
 from sparqlive.agent.operations import Operation
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Limits, Tokens
+from sparqlive.cli import main as cli
 from tests.agent.conftest import serving
 
 QUERY = "SELECT ?s ?o { ?s <http://x/p> ?o }"

@@ -14,7 +14,7 @@ import pytest
 
 from sparqlive.agent.app import OPERATIONS
 from sparqlive.agent.settings import Settings
-from sparqlive.cli import reference
+from sparqlive.cli.main import reference
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "AGENT.md").read_text(encoding="utf-8")

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 import sparqlive
-from sparqlive.agent import graph_store
 from sparqlive.agent.agent import Agent
+from sparqlive.agent.routes import graph_store
 from sparqlive.agent.settings import Settings
-from sparqlive.sources import document
+from sparqlive.web import document
 from tests.agent.conftest import serving
 from tests.agent.test_robustness import asked
 

@@ -22,8 +22,8 @@ from sparqlive.agent.access import Access
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
-from sparqlive.sources.event_stream import Following, Parser
-from sparqlive.views import TermRow
+from sparqlive.engine.view import TermRow
+from sparqlive.web.event_stream import Following, Parser
 from tests.agent.conftest import serving
 
 QUERY = "SELECT ?s ?o { ?s <http://x/p> ?o }"

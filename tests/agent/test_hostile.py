@@ -11,7 +11,7 @@ import sparqlive
 from bench.hostile import EXPENSIVE, soak
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.settings import Settings
-from sparqlive.sources.event_stream import Parser
+from sparqlive.web.event_stream import Parser
 from tests.agent.conftest import serving
 
 # What stops a query may come inside a finalizer, where Python drops it with a word; then it comes again.

@@ -22,7 +22,7 @@ import pytest
 import sparqlive
 from sparqlive.agent.access import Access
 from sparqlive.agent.agent import Agent
-from sparqlive.agent.health import Opening
+from sparqlive.agent.routes.health import Opening
 from sparqlive.agent.serve import Door, Listening, Server, configured
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens

@@ -14,7 +14,7 @@ import pytest
 
 import sparqlive
 from sparqlive.agent.url_encoded import pairs_of
-from sparqlive.sources.headers import parts_of, type_and_parameters
+from sparqlive.web.headers import parts_of, type_and_parameters
 
 HEAD = b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-update\r\n"
 INSERT = b"INSERT DATA { <http://x/a> <http://x/p> 1 }"

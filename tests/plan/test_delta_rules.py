@@ -31,8 +31,8 @@ from sparqlive.plan.translate import translate
 from sparqlive.sparql.algebra import Call, Var
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.zset.zset import ZSet
+from tests.plan.test_theorems import Given, KSet, k_sets
 from tests.random_queries import RandomQuery, queries
-from tests.test_theorems import Given, KSet, k_sets
 
 X, Y, Z = (Var(name) for name in "xyz")
 A, B, C = KSet("A", (X, Y)), KSet("B", (Y, Z)), KSet("C", (X, Z))

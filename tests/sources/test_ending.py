@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 import sparqlive
-from sparqlive.sources import KINDS, Report, Version
 from sparqlive.sources.polling import first_of, wait
+from sparqlive.sources.watcher import KINDS, Report, Version
 
 
 @pytest.mark.parametrize("waiting", [wait, lambda event, seconds: first_of(event, seconds=seconds)])
@@ -49,7 +49,7 @@ class Stubborn:
 
 
 def test_a_source_that_goes_on_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparqlive.feeds._CANCEL_SECONDS", 0.1)
+    monkeypatch.setattr("sparqlive.sources.watching._CANCEL_SECONDS", 0.1)
     monkeypatch.setitem(KINDS, "stubborn", "tests.sources.test_ending:Stubborn")
     with sparqlive.open() as session:
         session.source("stubborn", "urn:x")

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 import sparqlive
-from sparqlive.sources import Content, Failed, Unchanged
-from sparqlive.sources import file as file_module
 from sparqlive.sources import listing as listing_module
-from sparqlive.sources.file import File
 from sparqlive.sources.hints import Hints, folders_to_watch
+from sparqlive.sources.kinds import file as file_module
+from sparqlive.sources.kinds.file import File
 from sparqlive.sources.listing import listing_of
-from tests.sources.test_file import wait_until
+from sparqlive.sources.watcher import Content, Failed, Unchanged
+from tests.sources.kinds.test_file import wait_until
 
 
 def write(path: Path, *values: int) -> Path:

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import sparqlive
-from sparqlive import cli
-from sparqlive.pipeline import Job
-from sparqlive.pipeline_file import read_pipeline
-from sparqlive.progress import Progress
+from sparqlive.cli import main as cli
+from sparqlive.pipeline.file import read_pipeline
+from sparqlive.pipeline.job import Job
+from sparqlive.pipeline.progress import Progress
+from tests.sources.kinds.test_file import wait_until
 from tests.sources.server import Page, Site
-from tests.sources.test_file import wait_until
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:

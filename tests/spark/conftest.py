@@ -12,11 +12,11 @@ import pyoxigraph as ox
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from sparqlive.bulk.backends.spark.start import QUIET, start_session
+from sparqlive.bulk.delta import delta
+from sparqlive.bulk.evaluate import Result, evaluate
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import Dictionary, hash_of, term_of
-from sparqlive.spark.delta import delta
-from sparqlive.spark.evaluate import Result, evaluate
-from sparqlive.spark.spark_session import QUIET, start_session
 from tests.oracle import Term, Weights
 
 FULL = os.environ.get("SPARQLIVE_CONFORMANCE") == "full"

@@ -11,9 +11,9 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.pipeline import Job
-from sparqlive.pipeline_file import read_pipeline
-from sparqlive.progress import Progress
+from sparqlive.pipeline.file import read_pipeline
+from sparqlive.pipeline.job import Job
+from sparqlive.pipeline.progress import Progress
 from sparqlive.store import compaction, place
 from sparqlive.store import store as store_module
 from tests.oracle import Oracle

@@ -124,7 +124,7 @@ import sparqlive
 with sparqlive.open() as session:
     session.view("v", "SELECT * { ?s ?p ?o }")  # whatever is imported on the way may be out of reach
     session.check()
-import sparqlive.persistence, sparqlive.sources, pyarrow.parquet
+import sparqlive.engine.persistence, sparqlive.sources, pyarrow.parquet
 os.setgid(65534); os.setuid(65534)
 with sparqlive.open(sys.argv[1]) as session:
     session.view("all", "SELECT ?s ?o { ?s ?p ?o }")

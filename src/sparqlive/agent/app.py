@@ -14,13 +14,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sparqlive.agent import epochs, graph_store, health, page, plans, protocol, sources, subscriptions, views
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.logs import Requests
 from sparqlive.agent.openapi import document
 from sparqlive.agent.operations import Operation
 from sparqlive.agent.origins import CrossOrigin, checked_origin
 from sparqlive.agent.problems import answer, problem
+from sparqlive.agent.routes import (
+    epochs,
+    graph_store,
+    health,
+    page,
+    plans,
+    protocol,
+    sources,
+    subscriptions,
+    views,
+)
 from sparqlive.errors import Error
 
 

@@ -12,8 +12,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.problems import Refused
-from sparqlive.sources.headers import parts_of
-from sparqlive.sources.network import ENCODINGS, Inflater
+from sparqlive.web.headers import parts_of
+from sparqlive.web.network import ENCODINGS, Inflater
 
 
 def type_of(request: Request) -> str:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from sparqlive.agent import events
 from sparqlive.agent.events import Ending, Format
+from sparqlive.engine.view import Delta, View
 from sparqlive.errors import ViewFailed
 from sparqlive.sparql.deadline import within
-from sparqlive.views import Delta, View
 
 if TYPE_CHECKING:
     from sparqlive.agent.agent import Agent

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from typing import Any
 
-from sparqlive.views import Epoch
+from sparqlive.engine.view import Epoch
 
 EPOCHS = 500
 _COUNTS = 50_000  # changed views, of all epochs that are held together

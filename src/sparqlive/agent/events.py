@@ -13,9 +13,9 @@ from typing import Literal, TypeAlias
 
 from pyoxigraph import Quad
 
+from sparqlive.engine.view import Delta, TermRow, View
 from sparqlive.rdf.changes import Batch, write_patch
 from sparqlive.sparql.results import json_weighted
-from sparqlive.views import Delta, TermRow, View
 
 Format: TypeAlias = Literal["json", "patch"]
 Ending: TypeAlias = Literal["dropped", "replaced", "failed", "stopping", "behind", "revoked"]

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from sparqlive.agent.channel import Channel
 from sparqlive.agent.events import Ending
+from sparqlive.engine.view import Delta, Epoch, View
 from sparqlive.errors import Error
-from sparqlive.views import Delta, Epoch, View
 
 if TYPE_CHECKING:
     from sparqlive.agent.agent import Agent

@@ -10,9 +10,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from sparqlive.agent.hub import TEMPORARY
-from sparqlive.feeds import Source
+from sparqlive.engine.view import Epoch
 from sparqlive.session import Session
-from sparqlive.views import Epoch
+from sparqlive.sources.watching import Source
 
 if TYPE_CHECKING:
     from sparqlive.agent.agent import Agent

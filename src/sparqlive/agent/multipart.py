@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 
 from sparqlive.agent.problems import Refused
-from sparqlive.sources.headers import type_and_parameters
+from sparqlive.web.headers import type_and_parameters
 
 FORM = "multipart/form-data"
 _MOST_PARTS = 1_000

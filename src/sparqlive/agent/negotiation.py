@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from starlette.requests import Request
 
 from sparqlive.agent.operations import Parameter
-from sparqlive.sources.headers import parts_of, type_and_parameters
-from sparqlive.views import GRAPH_FORMS
+from sparqlive.engine.view import GRAPH_FORMS
+from sparqlive.web.headers import parts_of, type_and_parameters
 
 RESULT_TYPES = {
     "json": "application/sparql-results+json",

@@ -24,9 +24,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sparqlive.agent.access import Access, is_this_machine
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import make_app
-from sparqlive.agent.health import Opening, health
 from sparqlive.agent.origins import ANY
 from sparqlive.agent.problems import answer
+from sparqlive.agent.routes.health import Opening, health
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
 from sparqlive.agent.wire import protocol

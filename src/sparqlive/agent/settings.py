@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from sparqlive.limits import Limits
+from sparqlive.engine.limits import Limits
 from sparqlive.numbers import seconds, whole
 
 _LEAST_SECONDS = 0.001

@@ -30,7 +30,7 @@ from sparqlive.plan.substitution import is_join, may_have_no_steps
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
-from sparqlive.sparql.syntax_patterns import visible
+from sparqlive.sparql.syntax.patterns import visible
 
 TRIPLE = (Var("subject"), Var("predicate"), Var("object"))
 """The columns of a graph."""

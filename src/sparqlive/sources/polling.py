@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from sparqlive.errors import Error
 from sparqlive.numbers import seconds
-from sparqlive.sources import Content, Failed, Outcome, Report, Unchanged, Version
+from sparqlive.sources.watcher import Content, Failed, Outcome, Report, Unchanged, Version
 
 # A source that fails is tried again after so many seconds, and after twice as long each time it fails again.
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 300.0

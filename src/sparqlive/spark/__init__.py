@@ -1,1 +1,1 @@
-"""Evaluates plans and their delta rules on Spark: bulk loads, large batches, large graphs."""
+"""Spark's own interfaces on top of a session: streams of files to follow."""

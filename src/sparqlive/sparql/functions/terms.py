@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyoxigraph import Literal, NamedNode
 
 from sparqlive.sparql.functions.strings import simple_text_of
-from sparqlive.sparql.syntax_terms import resolve
+from sparqlive.sparql.syntax.terms import resolve
 from sparqlive.sparql.values import (
     BLANK,
     ILL_TYPED,

@@ -32,7 +32,7 @@ from sparqlive.sparql.reference.aggregates import aggregate_of
 from sparqlive.sparql.reference.bags import NOTHING, Bag, Row, Test, join, left_join, minus, union
 from sparqlive.sparql.reference.graphs import Graph
 from sparqlive.sparql.reference.substitution import mentioned, substituted
-from sparqlive.sparql.syntax_patterns import visible
+from sparqlive.sparql.syntax.patterns import visible
 from sparqlive.sparql.values import Value, value_of
 
 QueryOf: TypeAlias = Callable[[str], al.Query]

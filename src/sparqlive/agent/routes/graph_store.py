@@ -1,0 +1,183 @@
+"""The SPARQL 1.1 Graph Store Protocol at /graphs: whole graphs read, replaced, added to and deleted.
+
+Owns which graph a request means: `?graph=IRI`, `?default`, or the address itself below /graphs/. Documents
+are read under the guards of documents from the Web. A named graph exists while it has a quad; the default
+graph of this protocol is the unnamed one, and always exists. Invariant: a request is one epoch, or changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from uuid import uuid4
+
+from pyoxigraph import DefaultGraph, NamedNode, Quad
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sparqlive.agent.agent import Agent
+from sparqlive.agent.bodies import body_of, shown_type, type_of
+from sparqlive.agent.multipart import FORM, files_of
+from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, chosen
+from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.problems import Refused
+from sparqlive.agent.routes.protocol import changed, iri_of
+from sparqlive.engine.view import Epoch
+from sparqlive.sparql.deadline import within
+from sparqlive.sparql.results import write_graph
+from sparqlive.web.document import SYNTAXES, Room, read_body
+from sparqlive.web.network import Response as Document
+
+Graph = NamedNode | DefaultGraph
+
+# Quads of one graph are triples: the syntaxes that name graphs would not say more.
+_TYPES = {syntax: name for syntax, name in GRAPH_TYPES.items() if syntax not in ("nquads", "trig")}
+
+
+async def get(agent: Agent, request: Request) -> Response:
+    graph = _asked_for(request)
+    syntax, media_type = chosen(request, _TYPES)
+
+    seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
+
+    def read() -> tuple[str, dict[str, str], str]:
+        with agent.session.reading():
+            epoch, quads = agent.session.epoch, agent.session.quads(graph)
+            first = list(islice(quads, 1))  # from here on they are those of this epoch
+        _ensure_exists(graph, bool(first))
+        triples = (_placed(quad, DefaultGraph()) for quad in chain(first, quads))
+        headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
+        return within(seconds, lambda: write_graph(syntax, triples)), headers, media_type
+
+    return await agent.answer(request, read)
+
+
+async def put(agent: Agent, request: Request) -> Response:
+    """The graph is what the document says."""
+    graph = _asked_for(request)
+    quads = await _document(agent, request, graph)
+
+    def replace() -> tuple[bool, Epoch]:
+        existed = _exists(agent, graph)
+        return existed, agent.session.replace(graph, quads)
+
+    return _done(request, graph, bool(quads), *await agent.run_writing(replace))
+
+
+async def post(agent: Agent, request: Request) -> Response:
+    """The graph has what the document says, too; without the name of a graph, it is a new one."""
+    new = request.url.path == "/graphs" and not request.url.query
+    graph = iri_of("address", f"{request.base_url}graphs/{uuid4()}") if new else _asked_for(request)
+    quads = await _document(agent, request, graph)
+
+    def add() -> tuple[bool, Epoch]:
+        with agent.session.reading():
+            return _exists(agent, graph), agent.session.apply(insert=[_placed(quad, graph) for quad in quads])
+
+    return _done(request, graph, bool(quads), *await agent.run_writing(add))
+
+
+async def delete(agent: Agent, request: Request) -> Response:
+    graph = _asked_for(request)
+
+    def remove() -> Epoch:
+        with agent.session.reading():
+            _ensure_exists(graph, _exists(agent, graph))
+            return agent.session.replace(graph, ())
+
+    return changed(await agent.run_writing(remove))
+
+
+def _asked_for(request: Request) -> Graph:
+    """The graph that a request means (§4)."""
+    named, default = request.query_params.getlist("graph"), request.query_params.getlist("default")
+    if request.url.path != "/graphs":
+        if named or default:
+            raise Refused(400, "The address is that of a graph, and its parameters name another one.")
+        path = request.scope["raw_path"].decode("latin-1").partition("?")[0]
+        if not path.isascii():
+            raise Refused(400, "The address has characters that must be percent-encoded.")
+        return iri_of("address", str(request.base_url).rstrip("/") + path)
+    if len(named) + len(default) != 1:
+        raise Refused(400, "Which graph? Give ?default, or ?graph= and one IRI.")
+    return iri_of("graph", named[0]) if named else DefaultGraph()
+
+
+def _exists(agent: Agent, graph: Graph) -> bool:
+    return graph in agent.session.graphs()
+
+
+def _ensure_exists(graph: Graph, exists: bool) -> None:
+    if not exists and isinstance(graph, NamedNode):
+        raise Refused(404, f"There is no graph {graph}.")
+
+
+async def _document(agent: Agent, request: Request, graph: Graph) -> list[Quad]:
+    """The triples of the body; relative IRIs are meant from the graph's name."""
+    url = graph.value if isinstance(graph, NamedNode) else str(request.url.replace(query=""))
+    body = await body_of(agent, request)
+    header = request.headers.get("content-type", "")
+    if type_of(request) == FORM and request.method == "POST":
+        parts = await agent.run(files_of, header, body)
+    else:
+        parts = [(header, body)]
+    quads: list[Quad] = []
+    room = Room.of(agent.settings.body_bytes)  # of all parts together
+    for media_type, content in parts:
+        document = Document(url, 200, {"content-type": _rdf_type(media_type)}, content)
+        quads += await read_body(document, room)
+    if any(not isinstance(quad.graph_name, DefaultGraph) for quad in quads):
+        raise Refused(400, "The document has named graphs, and is to be one graph: send triples.")
+    return quads
+
+
+def _rdf_type(header: str) -> str:
+    media_type = header.partition(";")[0].strip().lower()
+    if media_type not in SYNTAXES:
+        raise Refused(415, f"A graph is sent as {', '.join(SYNTAXES)}, not {shown_type(media_type)}.")
+    return header
+
+
+def _placed(quad: Quad, graph: Graph) -> Quad:
+    return Quad(quad.subject, quad.predicate, quad.object, graph)
+
+
+def _done(request: Request, graph: Graph, exists: bool, existed: bool, epoch: Epoch) -> Response:
+    """201 where a graph was made (§5.3, §5.5)."""
+    if existed or not exists or isinstance(graph, DefaultGraph):
+        return changed(epoch)
+    answer = changed(epoch, 201)
+    is_address = graph.value.startswith(f"{request.base_url}graphs/")
+    answer.headers["Location"] = graph.value if is_address else str(request.url)
+    return answer
+
+
+_WHICH = (
+    Parameter("graph", "The IRI of the graph.", "iri"),
+    Parameter("default", "The unnamed graph; its value means nothing."),
+)
+_BELOW = (Parameter("path", "The graph is named by the whole address.", place="path", required=True),)
+_GIVEN = tuple(name.partition(";")[0] for name in _TYPES.values())
+
+
+def _operations(path: str, which: tuple[Parameter, ...]) -> tuple[Operation, ...]:
+    done: dict[int, tuple[str, ...]] = {200: ("application/json",), 201: ("application/json",)}
+    taken = tuple(SYNTAXES)
+    return (
+        Operation("GET", path, get, "read", "A graph.", (*which, FORMAT), gives={200: _GIVEN}),
+        Operation("PUT", path, put, "write", "Replaces a graph by a document.", which, taken, done),
+        Operation(
+            "POST",
+            path,
+            post,
+            "write",
+            "Adds a document to a graph, or to a new one if none is named.",
+            which,
+            (*taken, FORM),
+            done,
+        ),
+        Operation("DELETE", path, delete, "write", "Deletes a graph.", which),
+    )
+
+
+OPERATIONS = (*_operations("/graphs", _WHICH), *_operations("/graphs/{path:path}", _BELOW))

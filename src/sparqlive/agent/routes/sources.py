@@ -1,0 +1,160 @@
+"""Sources: list, add, remove, and look now; each with its state.
+
+Owns what may be added over HTTP: nothing that reads this machine's files, environment, or addresses that are
+not public, unless the agent's settings allow it. Invariant: options that could hold a secret are never shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sparqlive.agent.agent import Agent
+from sparqlive.agent.bodies import text_of
+from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.problems import Refused
+from sparqlive.errors import Error
+from sparqlive.numbers import MOST, shown
+from sparqlive.sources.watching import Source
+
+_JSON = "application/json"
+_MOST_BYTES = 1 << 20  # of a description: it is read while others wait
+_ON_THE_WEB = ("http://", "https://")
+_MEMBERS = {"kind": str, "address": str, "name": str, "options": dict}
+# Texts under other names may be secrets: they are not shown.
+_SHOWN = frozenset(
+    {"query", "versions", "tombstone", "view", "issuer", "when_deleted", "when_gone", "when_missing"}
+    | {"when_replaced", "topic"}
+)
+_HIDDEN = "(not shown)"
+
+
+def described(source: Source) -> dict[str, Any]:
+    """A source in a list."""
+    options = {name: _shown(name, value) for name, value in source.options.items()}
+    return {**source.status(), "graph": source.graph.value, "options": options}
+
+
+def _shown(name: str, value: Any) -> Any:
+    return value if name in _SHOWN or value is None or isinstance(value, bool | int | float) else _HIDDEN
+
+
+async def list_sources(agent: Agent, request: Request) -> Response:
+    found = await agent.run(lambda: [described(source) for source in agent.session.sources.values()])
+    return JSONResponse({"sources": found})
+
+
+async def add(agent: Agent, request: Request) -> Response:
+    asked = _asked(await text_of(agent, request, _JSON, _MOST_BYTES))
+    kind, address, options = asked["kind"], asked["address"], asked.get("options", {})
+    _check_allowed(agent.settings.allow_private, address, options)
+    name = asked.get("name") or address
+    known = agent.session.sources.get(name)
+    if known is not None and known.settings() != (kind, address, options):
+        raise Refused(409, f"A source named {name!r} is there with other settings: remove it first.")
+    source = await agent.run(agent.session.source, kind, address, name=asked.get("name"), **options)
+    where = {"Location": f"/sources/{quote(source.name, safe='')}"}
+    return JSONResponse(described(source), 200 if known is not None else 201, where)
+
+
+def _asked(text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_number)
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, f"The body is not JSON: {error}.") from None
+    if not isinstance(given, dict) or not {"kind", "address"} <= given.keys() <= _MEMBERS.keys():
+        raise Refused(400, "A source has the members kind and address, and may have name and options.")
+    for member, value in given.items():
+        if not isinstance(value, _MEMBERS[member]):
+            is_text = _MEMBERS[member] is str
+            raise Refused(400, f"The member {member} must be {'a text' if is_text else 'an object'}.")
+    return given
+
+
+def _number(text: str) -> float:
+    """A number of JSON, unless it is more than any option can mean."""
+    number = float(text)
+    if not abs(number) <= MOST:
+        raise Refused(400, f"The body has a number that is too large, or none: {shown(text)}.")
+    return int(text) if text.lstrip("-").isdecimal() else number
+
+
+def _check_allowed(allow_private: bool, address: str, options: Mapping[str, Any]) -> None:
+    if allow_private:
+        return
+    if not address.startswith(_ON_THE_WEB):
+        raise Refused(403, f"{address!r} is not an address on the Web, and this agent adds no others.")
+    if options.get("allow_private"):
+        raise Refused(
+            403, "This agent does not reach addresses that are not public: leave out allow_private."
+        )
+    variable = next((name for name in options if name.endswith("_variable")), None)
+    if variable is not None:
+        raise Refused(403, f"This agent does not read its environment for others: leave out {variable}.")
+
+
+def _named(agent: Agent, request: Request) -> Source:
+    name = request.path_params["name"]
+    source = agent.session.sources.get(name)
+    if source is None:
+        raise Refused(404, f"There is no source named {name!r}.")
+    return source
+
+
+async def show(agent: Agent, request: Request) -> Response:
+    return JSONResponse(await agent.run(described, _named(agent, request)))
+
+
+async def remove(agent: Agent, request: Request) -> Response:
+    await agent.run(_named(agent, request).remove)
+    return Response(status_code=204)
+
+
+async def refresh(agent: Agent, request: Request) -> Response:
+    """Looks at a source now, and waits until what was seen is committed."""
+    source = _named(agent, request)
+    try:
+        await agent.run_long(partial(source.refresh, agent.settings.query_seconds))
+    except Error as error:
+        raise Refused(502, str(error)) from error
+    return JSONResponse(await agent.run(described, source))
+
+
+_NAMED = (Parameter("name", "The source's name.", place="path", required=True),)
+
+OPERATIONS = (
+    Operation("GET", "/sources", list_sources, "read", "The sources, each with its state."),
+    Operation(
+        "POST",
+        "/sources",
+        add,
+        "admin",
+        "Adds a source: a JSON object with kind and address, and maybe name and options.",
+        takes=(_JSON,),
+        gives={200: (_JSON,), 201: (_JSON,)},
+    ),
+    Operation(
+        "POST",
+        "/sources/{name:path}/refresh",
+        refresh,
+        "write",
+        "Looks at a source now, and waits until what was seen is committed.",
+        _NAMED,
+    ),
+    Operation("GET", "/sources/{name:path}", show, "read", "A source and its state.", _NAMED),
+    Operation(
+        "DELETE",
+        "/sources/{name:path}",
+        remove,
+        "admin",
+        "Removes a source; what no other source asserts leaves in one epoch.",
+        _NAMED,
+        gives={204: ()},
+    ),
+)

@@ -1,0 +1,296 @@
+"""Subscriptions: a view's content and then its changes, as server-sent events, for as long as it is read.
+
+Owns one stream: where it begins, what it sends next, and when it is cut off. A reader that keeps up gets an
+event an epoch; one that is behind gets what it missed summed up. What is sent waits nowhere but in the
+connection's own buffer, and in pieces, so that whoever reads slowly holds no more than that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import cast
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from sparqlive.agent import events
+from sparqlive.agent.access import Caller, caller_of
+from sparqlive.agent.agent import Agent
+from sparqlive.agent.bodies import text_of
+from sparqlive.agent.channel import Channel, Outdated, Step
+from sparqlive.agent.events import Ending, Format
+from sparqlive.agent.operations import Operation, Parameter, is_number
+from sparqlive.agent.problems import Refused
+from sparqlive.agent.settings import Settings
+from sparqlive.engine.view import GRAPH_FORMS, View
+from sparqlive.errors import Closed, UnknownView, ViewFailed
+from sparqlive.numbers import shown
+
+LINEAGE = "Sparqlive-Lineage"
+_EVENTS = "text/event-stream"
+_PIECE_BYTES = 1 << 16
+# Why a view cannot be read any more, where its reader finds out before it hears of it.
+_ENDINGS: Mapping[type[Exception], Ending] = {
+    Outdated: "replaced",
+    ViewFailed: "failed",
+    UnknownView: "dropped",
+    Closed: "stopping",
+}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a subscriber asks for."""
+
+    format: Format
+    snapshot: bool
+    since: int | None
+    known: bool
+    """Whether epochs mean the same to it as they do here."""
+
+
+async def changes(agent: Agent, request: Request) -> Response:
+    """The stream of a view."""
+    if agent.hub.stopped:
+        raise _stopping()
+    view = agent.session.views[request.path_params["name"]]
+    asked = _asked(request, view.form, agent.session.lineage)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", LINEAGE: agent.session.lineage}
+    if request.method == "HEAD":
+        return Response(headers=headers, media_type=_EVENTS)
+    with ExitStack() as held:
+        held.enter_context(agent.access.subscription(request))
+        channel, first = await _begun(agent, view.name, asked)
+        held.callback(agent.hub.left, channel)
+        still = agent.access.still(request, "read:view")
+        return Stream(agent.settings, channel, asked.format, first, headers, still, held.pop_all())
+
+
+def _stopping() -> Refused:
+    return Refused(503, "The agent is stopping.", {"Retry-After": "1", "Connection": "close"})
+
+
+def _asked(request: Request, form: str, lineage: str) -> _Asked:
+    options = request.query_params
+    format_ = options.get("format", "json")
+    if format_ not in ("json", "patch"):
+        raise Refused(400, f"Changes are given as json or patch, not as {format_!r}.")
+    if format_ == "patch" and form not in GRAPH_FORMS:
+        raise Refused(400, f"An RDF Patch changes a graph, which a view of {form} is not: ask for json.")
+    snapshot = options.get("snapshot", "true")
+    if snapshot not in ("true", "false"):
+        raise Refused(400, f"snapshot is true or false, not {snapshot!r}.")
+    since = options.get("since")
+    if since is not None and not is_number(since):
+        raise Refused(400, f"since is the number of an epoch, not {shown(since)}.")
+    # Where both are given, the header is the younger one: browsers add it when they come back.
+    last = request.headers.get("last-event-id", "")
+    since = last if is_number(last) else since
+    known = options.get("lineage", lineage) == lineage
+    return _Asked(cast("Format", format_), snapshot == "true", None if since is None else int(since), known)
+
+
+async def _begun(agent: Agent, name: str, asked: _Asked) -> tuple[Channel, Step]:
+    """The channel of a view, with one more reader, and what that is sent first."""
+    while True:
+        channel = agent.hub.channel(agent.session.views[name])
+        channel.readers += 1
+        try:
+            if asked.since is not None:
+                return channel, await channel.missed(asked.since, asked.format, asked.known)
+            return channel, await (channel.snapshot(asked.format) if asked.snapshot else channel.present())
+        except Outdated:
+            agent.hub.left(channel)
+        except BaseException:
+            agent.hub.left(channel)
+            raise
+
+
+class Stream(Response):
+    """The events of one reader; what it holds is let go of at the end."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        channel: Channel,
+        format_: Format,
+        first: Step,
+        headers: Mapping[str, str],
+        still: Callable[[], bool],
+        held: ExitStack,
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self.media_type = f"{_EVENTS}; charset=utf-8"
+        self.body = b""
+        self.init_headers(headers)
+        del self.headers["content-length"]
+        self._settings = settings
+        self._still = still
+        self._held = held
+        self._channel = channel
+        self._format = format_
+        self._position = first.epoch
+        self._first = first.data
+        self._sent = 0.0
+        self._sending: float | None = None
+        self._given_up = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._send = send
+        self._task = asyncio.current_task()
+        self._look_for_stall()
+        watching = asyncio.create_task(self._watch(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            ending = await self._write()
+            watching.cancel()
+            await self._last(ending)
+        except asyncio.CancelledError:
+            if not self._given_up:
+                raise
+            assert self._task is not None
+            self._task.uncancel()
+        finally:
+            watching.cancel()
+            self._looking.cancel()
+            self._held.close()
+
+    async def _watch(self, receive: Receive) -> None:
+        """Nobody else says that the other side has gone while there is nothing to send."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._give_up()
+
+    def _look_for_stall(self) -> None:
+        """A reader that takes nothing, not even a last event, is given up."""
+        seconds = self._settings.stall_seconds
+        if self._sending is not None and time.monotonic() - self._sending >= seconds:
+            self._give_up()
+        self._looking = asyncio.get_running_loop().call_later(seconds / 2, self._look_for_stall)
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        assert self._task is not None
+        self._task.cancel()
+
+    async def _write(self) -> Ending:
+        """Sends what there is until there will be no more."""
+        channel = self._channel
+        interval = self._settings.progress_seconds / 2
+        data, self._first = events.RETRY + self._first, b""
+        while True:
+            before = channel.bytes
+            await self._put(data)
+            data = b""  # it is not held while there is nothing to send
+            if channel.bytes - before > self._settings.history_bytes:
+                return "behind"
+            while True:
+                moved = channel.moved
+                if self._position < channel.head:
+                    try:
+                        step = await channel.next(self._position, self._format)
+                    except (Outdated, ViewFailed, UnknownView, Closed) as error:
+                        return channel.ending or _ENDINGS[type(error)]
+                    data, self._position = step.data, step.epoch
+                    break
+                if channel.ending is not None:
+                    return channel.ending
+                if not self._still():
+                    return "revoked"
+                if time.monotonic() - self._sent >= interval:
+                    self._position = max(self._position, channel.quiet_until)
+                    data = events.progress(self._position)
+                    break
+                await moved.wait()
+
+    async def _put(self, data: bytes, more: bool = True) -> None:
+        """Sends bytes, and returns when more may be sent."""
+        for start in range(0, len(data), _PIECE_BYTES):
+            self._sending = time.monotonic()
+            piece = data if len(data) <= _PIECE_BYTES else data[start : start + _PIECE_BYTES]
+            await self._send({"type": "http.response.body", "body": piece, "more_body": more})
+        self._sent, self._sending = time.monotonic(), None
+
+    async def _last(self, ending: Ending) -> None:
+        view = self._channel.view
+        sentence = {
+            "dropped": f"View {view.name!r} was dropped.",
+            "replaced": f"View {view.name!r} was replaced by another query: subscribe again.",
+            "failed": view.failure or "",
+            "stopping": "The agent is stopping: come back later, and go on from the last id.",
+            "revoked": "The right to read this view was taken back.",
+            "behind": "This reader is too far behind: come back, and go on from the last id.",
+        }[ending]
+        await self._put(events.end(ending, sentence), more=False)
+
+
+async def subscribe(agent: Agent, request: Request) -> Response:
+    """A view of its own for a query."""
+    if agent.hub.stopped:
+        raise _stopping()
+    query = await text_of(agent, request, "application/sparql-query")
+    seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
+    async with agent.turn(request):
+        caller = caller_of(request)
+        _check_room(agent, caller)
+        view = await agent.hub.temporary(query, request.query_params.get("base"), seconds, caller.name)
+    return JSONResponse(_described(view), 201, {"Location": f"/views/{view.name}/changes"})
+
+
+def _check_room(agent: Agent, caller: Caller) -> None:
+    settings = agent.settings
+    if agent.hub.temporary_views >= settings.temporary_views:
+        raise Refused(429, "There are too many temporary views.", {"Retry-After": "5"})
+    own = settings.temporary_views_per_token
+    if caller.token is not None and agent.hub.temporary_views_of(caller.name) >= own:
+        raise Refused(
+            429,
+            f"The token {caller.name!r} may have {own:,} temporary views: stop reading one, and wait "
+            f"{settings.temporary_seconds:g} s.",
+            {"Retry-After": "5"},
+        )
+
+
+def _described(view: View) -> dict[str, object]:
+    return {
+        "name": view.name,
+        "form": view.form,
+        "variables": list(view.variables),
+        "changes": f"/views/{view.name}/changes",
+    }
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/views/{name}/changes",
+        changes,
+        "read:view",
+        "The content of a view and then its changes, as server-sent events whose ids are epochs.",
+        (
+            Parameter("name", "The view's name.", place="path", required=True),
+            Parameter("snapshot", "false: the content is left out.", "boolean"),
+            Parameter("since", "The epoch to go on from.", "integer"),
+            Parameter("Last-Event-ID", "The same, as browsers send it.", place="header"),
+            Parameter("lineage", "The header Sparqlive-Lineage of the answer that the epoch came by."),
+            Parameter("format", "json, or patch for a graph as RDF Patch.", one_of=("json", "patch")),
+        ),
+        gives={200: (_EVENTS,)},
+    ),
+    Operation(
+        "POST",
+        "/subscriptions",
+        subscribe,
+        "read",
+        "Makes a temporary view of a query, which goes away when nobody reads its changes any more.",
+        (Parameter("base", "The IRI that relative IRIs are meant from."),),
+        takes=("application/sparql-query",),
+        gives={201: ("application/json",)},
+    ),
+)

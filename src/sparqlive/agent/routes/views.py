@@ -1,0 +1,222 @@
+"""Views: list, register, drop; a view's content in every format, its plan and its numbers."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sparqlive.agent.agent import Agent
+from sparqlive.agent.bodies import text_of
+from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, RESULT_TYPES, result_format
+from sparqlive.agent.operations import Operation, Parameter, is_number, seconds_of
+from sparqlive.agent.problems import Refused
+from sparqlive.engine.deferred import Refresh
+from sparqlive.engine.register import VIEW_NAME, check_view_name
+from sparqlive.engine.view import TermRow, View
+from sparqlive.errors import Error
+from sparqlive.numbers import shown
+from sparqlive.sparql.deadline import within
+from sparqlive.sparql.results import json_term
+
+_MOST_ROWS = 10_000
+_MOST_SORTED = 5_000  # rows of a view that are sorted to show the first of them, while the session waits
+
+
+def described(view: View) -> dict[str, Any]:
+    """A view in a list."""
+    return {
+        "name": view.name,
+        "form": view.form,
+        "variables": list(view.variables),
+        "query": view.text,
+        "ordered": view.ordered,
+        **view.stats(),
+    }
+
+
+async def list_views(agent: Agent, request: Request) -> Response:
+    views = await agent.run(lambda: [described(view) for view in agent.session.views.values()])
+    return JSONResponse({"epoch": agent.session.epoch, "views": views})
+
+
+async def register(agent: Agent, request: Request) -> Response:
+    name = request.path_params["name"]
+    check_view_name(name)
+    query = await text_of(agent, request, "application/sparql-query")
+    options = request.query_params
+    known = name in agent.session.views
+    refresh = _refresh(options.get("refresh", "immediate"))
+
+    def make() -> dict[str, Any]:
+        replace = options.get("replace") == "true"
+        view = agent.session.view(name, query, base=options.get("base"), replace=replace, refresh=refresh)
+        try:
+            return described(view)
+        except Error:  # it is registered, whatever became of it since
+            return {"name": name}
+
+    with agent.access.registering(request, name, agent.session.views), agent.computes():
+        body = await agent.run(make)
+    return JSONResponse(body, 200 if known else 201, {"Location": f"/views/{quote(name)}"})
+
+
+def _refresh(given: str) -> Refresh:
+    if given in ("immediate", "manual"):
+        return cast("Refresh", given)
+    if not given[:1].isdecimal():
+        raise Refused(400, f'refresh is "immediate", "manual" or a number of seconds, not {shown(given)}.')
+    return seconds_of("refresh", given)
+
+
+async def snapshot(agent: Agent, request: Request) -> Response:
+    """The content of a view, and the epoch that it stands for as its ETag."""
+    view = agent.session.views[request.path_params["name"]]
+    syntax, media_type = result_format(request, view.form)
+    at = request.query_params.get("at")
+    if at is not None and not is_number(at):
+        raise Refused(400, f"at is the number of an epoch, not {shown(at)}.")
+
+    def headers_of(epoch: int) -> dict[str, str]:
+        return {"ETag": _etag(epoch, syntax), "Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
+
+    seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
+
+    def read() -> tuple[str, dict[str, str], str]:
+        answer = view.now(agent.settings.query_rows) if at is None else view.at(int(at))
+        content = within(seconds, lambda: answer.serialize(syntax), f"Reading view {view.name!r}")
+        return content, headers_of(answer.epoch), media_type
+
+    epoch = view.epoch if at is None else int(at)
+    if view.failure is None and _known_to(request, epoch, syntax):
+        return Response(status_code=304, headers=headers_of(epoch))
+    return await agent.answer(request, read)
+
+
+def _etag(epoch: int, syntax: str) -> str:
+    return f'"{epoch}-{syntax}"'
+
+
+def _known_to(request: Request, epoch: int, syntax: str) -> bool:
+    given = ",".join(request.headers.getlist("if-none-match"))
+    return any(tag.strip().removeprefix("W/") in (_etag(epoch, syntax), "*") for tag in given.split(","))
+
+
+async def rows(agent: Agent, request: Request) -> Response:
+    """The first rows of a view, each once and with its weight: what is shown of a view of any size."""
+    view = agent.session.views[request.path_params["name"]]
+    limit = request.query_params.get("limit", "500")
+    if not is_number(limit) or int(limit) > _MOST_ROWS:
+        raise Refused(400, f"limit is a number of rows up to {_MOST_ROWS:,}, not {shown(limit)}.")
+
+    def read() -> dict[str, Any]:
+        with agent.session.reading():
+            count = view.content.row_count()
+            in_order = view.ordered and count <= _MOST_SORTED
+            first = view.first(int(limit), in_order)
+            return {
+                "epoch": view.epoch,
+                "rows": count,
+                "ordered": in_order,
+                "head": {"vars": list(view.variables)},
+                "results": {"bindings": [_binding(view, row) for row, _ in first]},
+                "weights": [weight for _, weight in first],
+            }
+
+    return JSONResponse(await agent.run(read))
+
+
+def _binding(view: View, row: TermRow) -> dict[str, Any]:
+    return {name: json_term(term) for name, term in zip(view.variables, row, strict=True) if term is not None}
+
+
+async def drop(agent: Agent, request: Request) -> Response:
+    await agent.run(agent.session.drop, request.path_params["name"])
+    return Response(status_code=204)
+
+
+async def refresh(agent: Agent, request: Request) -> Response:
+    view = agent.session.views[request.path_params["name"]]
+    delta = await agent.run(view.refresh)
+    return JSONResponse({"epoch": delta.epoch, "rows": len(delta)})
+
+
+async def explain(agent: Agent, request: Request) -> Response:
+    view = agent.session.views[request.path_params["name"]]
+    return Response(await agent.run(view.explain), media_type="text/plain; charset=utf-8")
+
+
+async def statistics(agent: Agent, request: Request) -> Response:
+    return JSONResponse(await agent.run(described, agent.session.views[request.path_params["name"]]))
+
+
+_NAMED = (Parameter("name", "The view's name.", place="path", required=True, pattern=VIEW_NAME),)
+_RESULTS = tuple(name.partition(";")[0] for name in (*RESULT_TYPES.values(), *GRAPH_TYPES.values()))
+
+OPERATIONS = (
+    Operation("GET", "/views", list_views, "read", "The views, with their queries and numbers."),
+    Operation(
+        "PUT",
+        "/views/{name}",
+        register,
+        "admin",
+        "Registers a query as a view and computes it; the same query again changes nothing.",
+        (
+            *_NAMED,
+            Parameter("base", "The IRI that relative IRIs are meant from.", "iri"),
+            Parameter("replace", "Whether a view of that name with another query is replaced.", "boolean"),
+            Parameter("refresh", '"immediate", "manual", or seconds within which changes are gathered.'),
+        ),
+        takes=("application/sparql-query",),
+        gives={200: ("application/json",), 201: ("application/json",)},
+    ),
+    Operation(
+        "GET",
+        "/views/{name}",
+        snapshot,
+        "read:view",
+        "The content of a view; its ETag is the epoch.",
+        (
+            *_NAMED,
+            Parameter("at", "An earlier epoch, as far back as deltas are kept.", "integer"),
+            FORMAT,
+        ),
+        gives={200: _RESULTS, 304: ()},
+    ),
+    Operation(
+        "GET",
+        "/views/{name}/rows",
+        rows,
+        "read:view",
+        "The first rows of a view, each once with its weight; of a large one, not in its order.",
+        (*_NAMED, Parameter("limit", "How many rows at most; 500 if it is not said.", "integer")),
+    ),
+    Operation("DELETE", "/views/{name}", drop, "admin", "Forgets a view.", _NAMED, gives={204: ()}),
+    Operation(
+        "POST",
+        "/views/{name}/refresh",
+        refresh,
+        "write",
+        "Brings a view that is refreshed later to the current epoch.",
+        _NAMED,
+    ),
+    Operation(
+        "GET",
+        "/views/{name}/explain",
+        explain,
+        "read:view",
+        "The plan, its delta rules, what is stored and how large it is.",
+        _NAMED,
+        gives={200: ("text/plain",)},
+    ),
+    Operation(
+        "GET",
+        "/views/{name}/statistics",
+        statistics,
+        "read:view",
+        "Rows, bytes of state, the last epoch and how it was carried.",
+        _NAMED,
+    ),
+)

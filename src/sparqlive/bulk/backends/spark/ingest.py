@@ -1,0 +1,455 @@
+"""Ingest: RDF documents in, sorted files of quads and a dictionary out, on all cores that Spark has.
+
+Owns what is under `target`: `quads/` and `terms/`, sorted Parquet files, and the list of them. Two Spark
+jobs, with an exchange through files beside the result (on a cluster a path that all workers reach):
+
+1. *parse*: a piece of a document becomes ids and terms (`ntriples.py`);
+2. *merge*: each file of the result is gathered from all parts, sorted and freed of duplicates
+   (`ingest_parts.py`).
+
+Rows never pass through the JVM: cutting, comparing and sorting whole columns in its Python workers is several
+times faster than splitting lines and shuffling strings there. Spark places, repeats and counts the tasks.
+
+Refuses malformed documents (or keeps what it left out in a file of rejects), and a target that holds
+something. Invariants: a quad is there once; an id stands for one term, and the terms are those of the quads;
+after a failure nothing of it is left under `target`.
+
+Layout. A file of `quads/` has the columns s, p, o, g (64-bit integers, never null), sorted by (p, g, s, o). A
+predicate and graph with many rows has files of its own, one for each value of the top `bucket_bits` bits of
+s + 2⁶³: in the order of their buckets they are one array sorted by (s, o), and a key tells its bucket. Small
+ones lie together in a file, whole. A file of `terms/` has id (64-bit integer) and term (canonical N-Triples
+text), sorted by id; the files' ranges of ids do not overlap.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
+
+from pyarrow import fs
+from pyoxigraph import NamedNode, Quad
+
+from sparqlive.bulk.backends.spark.documents import Document, Piece, absolute, find_documents, tasks_of
+from sparqlive.bulk.backends.spark.ingest_parts import (
+    Part,
+    PartWriter,
+    QuadFile,
+    QuadTask,
+    TermFile,
+    TermTask,
+    holds_ids,
+    merge_quads,
+    merge_terms,
+    plan_quads,
+    plan_terms,
+)
+from sparqlive.bulk.backends.spark.ntriples import (
+    TRIPLE_TERM,
+    Encoder,
+    Fault,
+    batches,
+    is_plain,
+    numbered_labels,
+    reason_of,
+)
+from sparqlive.errors import Error, InvalidChange
+from sparqlive.errors import SyntaxError as RdfSyntaxError
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id
+from sparqlive.rdf.guard import parse_guarded
+from sparqlive.store.place import file_system
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OnError = Literal["fail", "skip"]
+Given = TypeVar("Given")
+Result = TypeVar("Result")
+
+_REJECTS = "rejects.jsonl"
+_PARTS = "parts"
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What an ingest made. Paths of files are below `target`."""
+
+    target: str
+    quad_files: tuple[QuadFile, ...]
+    term_files: tuple[TermFile, ...]
+    quads: int
+    terms: int
+    rejected: int
+    """Malformed lines, and malformed documents in syntaxes without lines, that were left out."""
+    rejects_path: str | None
+    """JSON lines with file, line, text and reason."""
+    exceptions: Mapping[str, int]
+    """Terms that did not get the hash of their text as id because of a collision, each with its id."""
+    seconds: Mapping[str, float]
+    """By phase: find, parse, merge, and total."""
+
+    @property
+    def collisions(self) -> int:
+        return len(self.exceptions)
+
+
+def ingest(
+    spark: SparkSession,
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    graph: str | None,
+    target: str | os.PathLike[str],
+    *,
+    on_error: OnError = "fail",
+    exceptions: Mapping[str, int] | None = None,
+    hash_function: Callable[[str], int] = hash_of,
+) -> Ingested:
+    """Reads files, folders and globs into `target`, a folder that is empty or not there.
+
+    Quads of the unnamed graph go into `graph` (an IRI) if it is given. `exceptions` are terms that already
+    have another id than the hash of their text. Tests that force collisions replace `hash_function`.
+    """
+    started = time.perf_counter()
+    folder = absolute(os.fspath(target)).rstrip("/")
+    documents = find_documents([paths] if isinstance(paths, str | os.PathLike) else paths)
+    seconds = {"find": time.perf_counter() - started, "parse": 0.0, "merge": 0.0}
+    known = dict(exceptions or {})
+    name = None if graph is None else _graph_text(graph)
+    with _folder(folder):
+        while True:
+            encoder = Encoder(name, hash_function, known)
+            job = _Job(spark, folder, encoder, on_error, seconds)
+            made = job.run(documents)
+            clashes = _clashes(made)
+            if not clashes:
+                break
+            # About once in many billions of terms: the terms that gave way get another id, and all is encoded
+            # again, so that no quad keeps the old one.
+            files = [file for file, _ in made.terms]
+            known |= _other_ids(clashes, known, partial(holds_ids, folder, files))
+            _clear(folder)
+        _drop(f"{folder}/{_PARTS}")
+        _drop_unlisted(folder, made)
+    seconds["total"] = time.perf_counter() - started
+    new = {text: number for text, number in known.items() if text not in (exceptions or {})}
+    return _ingested(folder, made, new, seconds)
+
+
+def _graph_text(graph: str) -> str:
+    try:
+        return str(NamedNode(graph))
+    except ValueError as error:
+        raise Error(f"{graph!r} is not the name of a graph: {error}.") from error
+
+
+# The folder
+
+
+@contextmanager
+def _folder(target: str) -> Iterator[None]:
+    """An empty folder, that is as it was before if anything fails."""
+    files, place = file_system(target)
+    info = files.get_file_info(place)
+    was_there = info.type == fs.FileType.Directory
+    if info.type == fs.FileType.File or (was_there and files.get_file_info(fs.FileSelector(place))):
+        raise Error(f"{target} is not an empty folder: ingest writes only where nothing is.")
+    try:
+        _clear(target)
+        yield
+    except BaseException:
+        if was_there:
+            files.delete_dir_contents(place, missing_dir_ok=True)
+        else:
+            _drop(target)
+        raise
+
+
+def _clear(target: str) -> None:
+    files, place = file_system(target)
+    files.create_dir(place, recursive=True)
+    files.delete_dir_contents(place)
+    for below in ("quads", "terms", _PARTS):
+        files.create_dir(f"{place}/{below}")
+
+
+def _drop(path: str) -> None:
+    files, place = file_system(path)
+    if files.get_file_info(place).type == fs.FileType.Directory:
+        files.delete_dir(place)
+
+
+def _drop_unlisted(target: str, made: _Made) -> None:
+    """Files of tasks that were run again."""
+    listed = {file.path for file in made.quads} | {file.path for file, _ in made.terms}
+    files, place = file_system(target)
+    for below in ("quads", "terms"):
+        for info in files.get_file_info(fs.FileSelector(f"{place}/{below}")):
+            if f"{below}/{info.base_name}" not in listed:
+                files.delete_file(info.path)
+
+
+# The two jobs
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    """What a parse task says: its parts, and by piece the number of lines and the first faults."""
+
+    parts: list[Part] = field(default_factory=list)
+    lines: list[tuple[int, int, int]] = field(default_factory=list)
+    """Document, first byte of the piece, lines in it."""
+    faults: list[tuple[int, int, Fault]] = field(default_factory=list)
+    rejects_path: str | None = None
+
+
+@dataclass(frozen=True)
+class _Made:
+    quads: list[QuadFile]
+    terms: list[tuple[TermFile, dict[int, list[str]]]]
+    rejected: int
+
+
+@dataclass(frozen=True)
+class _Job:
+    spark: SparkSession
+    target: str
+    encoder: Encoder
+    on_error: OnError
+    seconds: dict[str, float]
+
+    def run(self, documents: Sequence[Document]) -> _Made:
+        cores = self.spark.sparkContext.defaultParallelism
+        started = time.perf_counter()
+        task = _ParseTask(f"{self.target}/{_PARTS}", self.encoder, self.on_error)
+        parsed = self._each(tasks_of(list(documents), cores), task, "parse")
+        lines_before = _lines_before(parsed)
+        _raise_first(documents, parsed, lines_before)
+        rejected = _write_rejects(f"{self.target}/{_REJECTS}", documents, parsed, lines_before)
+        parsed_at = time.perf_counter()
+        parts = [part for result in parsed for part in result.parts]
+        files: list[QuadFile | tuple[TermFile, dict[int, list[str]]]] = []
+        if parts:
+            tasks: list[QuadTask | TermTask] = [*plan_terms(parts), *plan_quads(parts)]
+            files = self._each(list(enumerate(tasks)), _MergeTask(self.target), "merge")
+        self.seconds["parse"] += parsed_at - started
+        self.seconds["merge"] += time.perf_counter() - parsed_at
+        quads = [file for file in files if isinstance(file, QuadFile)]
+        return _Made(quads, [file for file in files if not isinstance(file, QuadFile)], rejected)
+
+    def _each(self, tasks: list[Given], work: Callable[[Given], Result], name: str) -> list[Result]:
+        context = self.spark.sparkContext
+        context.setJobDescription(f"sparqlive ingest: {name}")
+        try:
+            return context.parallelize(tasks, len(tasks)).map(work).collect()
+        finally:
+            context.setJobDescription(None)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _MergeTask:
+    target: str
+
+    def __call__(
+        self, numbered: tuple[int, QuadTask | TermTask]
+    ) -> QuadFile | tuple[TermFile, dict[int, list[str]]]:
+        number, task = numbered
+        # A task that is run twice writes two files, of which one is listed.
+        name = f"{number:06d}-{os.urandom(4).hex()}"
+        if isinstance(task, QuadTask):
+            return merge_quads(task, self.target, name)
+        return merge_terms(task, self.target, name)
+
+
+@dataclass(frozen=True)
+class _ParseTask:
+    """Encodes pieces of documents and puts them down as parts."""
+
+    folder: str
+    encoder: Encoder
+    on_error: OnError
+
+    def __call__(self, pieces: list[Piece]) -> _Parsed:
+        writer = PartWriter(self.folder)
+        result = _Parsed(writer.parts)
+        for piece in pieces:
+            parse_piece = self._lines if piece.document.has_lines else self._document
+            try:
+                faults, lines = parse_piece(piece, writer)
+            except OSError as error:
+                faults, lines = [Fault(0, "", f"cannot be read: {error}", "unreadable")], 0
+            result.lines.append((piece.number, piece.start, lines))
+            result.faults.extend((piece.number, piece.start, fault) for fault in faults)
+            if faults and self.on_error == "fail":
+                return result
+            if any(fault.kind == "unreadable" for fault in faults):  # no fault of a line, so never skipped
+                return _Parsed(lines=result.lines, faults=[(piece.number, piece.start, faults[-1])])
+        writer.flush()
+        return self._with_rejects(result) if result.faults else result
+
+    def _lines(self, piece: Piece, writer: PartWriter) -> tuple[list[Fault], int]:
+        faults: list[Fault] = []
+        before = 0
+        document = piece.document
+        for block in piece.blocks():
+            encoded = self.encoder.lines(block, document.format, document.scope)
+            faults += [Fault(before + f.line, f.text, f.reason, f.kind) for f in encoded.faults]
+            before += encoded.lines
+            if faults and self.on_error == "fail":
+                break
+            writer.add(encoded)
+        return faults, before
+
+    def _document(self, piece: Piece, writer: PartWriter) -> tuple[list[Fault], int]:
+        """All of a document or, if it has a fault, nothing of it."""
+        own = PartWriter(self.folder)
+        document = piece.document
+        label = numbered_labels(document.scope)
+        try:
+            with document.open() as stream:
+                quads = parse_guarded(stream, document.format, document.base)
+                for batch in batches(map(_plain, quads)):
+                    own.add(self.encoder.quads(batch, label))
+        except SyntaxError as error:
+            return [Fault(error.lineno or 1, "", reason_of(error))], 0
+        except InvalidChange as error:
+            return [Fault(0, "", str(error), "unsupported")], 0
+        writer.take_over(own)
+        return [], 0
+
+    def _with_rejects(self, result: _Parsed) -> _Parsed:
+        """Rejects may be many: they are put down too."""
+        path = f"{self.folder}/{os.urandom(16).hex()}.rejects"
+        files, place = file_system(path)
+        with files.open_output_stream(place) as stream:
+            for number, start, fault in result.faults:
+                record = [number, start, fault.line, fault.text, fault.reason]
+                stream.write(json.dumps(record).encode() + b"\n")
+        return _Parsed(result.parts, result.lines, [], path)
+
+
+def _plain(quad: Quad) -> Quad:
+    if not is_plain(quad):
+        raise InvalidChange(f"{quad} has a triple term or a literal as subject: {TRIPLE_TERM}")
+    return quad
+
+
+# Faults
+
+
+def _lines_before(parsed: Sequence[_Parsed]) -> dict[tuple[int, int], int]:
+    """By document and first byte of a piece: the lines before it."""
+    before: dict[tuple[int, int], int] = {}
+    document, lines = -1, 0
+    for number, start, count in sorted(piece for result in parsed for piece in result.lines):
+        lines = lines if number == document else 0
+        before[number, start] = lines
+        document, lines = number, lines + count
+    return before
+
+
+def _raise_first(
+    documents: Sequence[Document], parsed: Sequence[_Parsed], before: Mapping[tuple[int, int], int]
+) -> None:
+    faults = [found for result in parsed for found in result.faults]
+    if not faults:
+        return
+    number, start, fault = min(faults, key=lambda found: (found[0], found[1], found[2].line))
+    _raise(documents[number].name, before[number, start] + fault.line, fault)
+
+
+def _raise(name: str, line: int, fault: Fault) -> NoReturn:
+    match fault.kind:
+        case "unreadable":
+            raise Error(f"{name}: {fault.reason}.")
+        case "unsupported":
+            raise InvalidChange(f"{name}{f', line {line}' if line else ''}: {fault.reason}.")
+        case "syntax":
+            raise RdfSyntaxError(f"{name}, line {line}: {fault.reason}")
+
+
+def _write_rejects(
+    path: str,
+    documents: Sequence[Document],
+    parsed: Sequence[_Parsed],
+    before: Mapping[tuple[int, int], int],
+) -> int:
+    """One file of what the tasks rejected, with line numbers of the whole documents; how many."""
+    found = [result.rejects_path for result in parsed if result.rejects_path is not None]
+    if not found:
+        return 0
+    count = 0
+    files, place = file_system(path)
+    with files.open_output_stream(place) as out:
+        for rejects in found:
+            system, source = file_system(rejects)
+            with system.open_input_stream(source) as stream:
+                for record in stream.read().splitlines():
+                    number, start, line, text, reason = json.loads(record)
+                    reject = {
+                        "file": documents[number].name,
+                        "line": before[number, start] + line,
+                        "text": text,
+                        "reason": reason,
+                    }
+                    out.write(json.dumps(reject, ensure_ascii=False).encode() + b"\n")
+                    count += 1
+    return count
+
+
+# Collisions
+
+
+def _clashes(made: _Made) -> dict[int, list[str]]:
+    return {number: texts for _, clashes in made.terms for number, texts in clashes.items()}
+
+
+def _other_ids(
+    clashes: Mapping[int, Sequence[str]],
+    known: Mapping[str, int],
+    taken: Callable[[Sequence[int]], set[int]],
+) -> dict[str, int]:
+    """New ids for all but the first term of each id (or for all, if the id is reserved), by text order.
+
+    The rule is the dictionary's (`rdf/dictionary.py`); whether ids are taken is asked for all terms at once.
+    A term that is an exception already keeps its id.
+    """
+    left = []
+    for number, texts in clashes.items():
+        stays = next((text for text in texts if text in known), texts[0])
+        left += [text for text in texts if text != stays or number in (UNDEF, DEFAULT_GRAPH)]
+    given: dict[str, int] = {}
+    used = {UNDEF, DEFAULT_GRAPH, *known.values()}
+    attempt = 0
+    while left:
+        attempt += 1
+        wanted = {text: other_id(text, attempt) for text in sorted(left)}
+        used |= taken(list(wanted.values()))
+        left = []
+        for text, number in wanted.items():
+            if number in used:
+                left.append(text)
+            else:
+                given[text] = number
+                used.add(number)
+    return given
+
+
+def _ingested(
+    target: str, made: _Made, exceptions: Mapping[str, int], seconds: Mapping[str, float]
+) -> Ingested:
+    terms = [file for file, _ in made.terms]
+    return Ingested(
+        target,
+        tuple(made.quads),
+        tuple(terms),
+        sum(file.rows for file in made.quads),
+        sum(file.rows for file in terms),
+        made.rejected,
+        f"{target}/{_REJECTS}" if made.rejected else None,
+        exceptions,
+        seconds,
+    )

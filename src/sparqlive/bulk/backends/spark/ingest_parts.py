@@ -1,0 +1,416 @@
+"""The exchange between an ingest's two jobs: parts that parsing puts down, files that merging makes of them.
+
+Owns both layouts. A part is two plain files of columns: quads, by predicate, graph and the top bits of the
+subject's id; terms, by the top bits of their id. It comes with the list of its cells, from which a plan tells
+for each file of the result where its rows are. Refuses nothing. Invariants: all rows of one cell come into
+the same file; a file is sorted and holds a row once; of two terms with one id none is lost unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparqlive.bulk.backends.spark.documents import PIECE_BYTES
+from sparqlive.bulk.backends.spark.ntriples import Encoded, Ids, together
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
+from sparqlive.store.place import file_system
+
+ROWS_A_FILE = 1 << 20
+_SMALL_GROUP_ROWS = ROWS_A_FILE // 8
+"""Below this a graph and predicate shares its file with others."""
+_TERM_BYTES_A_FILE = 128 << 20
+_ROWS_A_ROW_GROUP = 1 << 17
+_BITS = 8
+_CELLS = 1 << _BITS
+_ID_BYTES = 8
+
+_ORDER = ("p", "g", "s", "o")
+_QUAD_SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in "spog"])
+_TERM_SCHEMA = pa.schema(
+    [pa.field("id", pa.int64(), nullable=False), pa.field("term", pa.large_string(), nullable=False)]
+)
+
+
+@dataclass(frozen=True)
+class QuadFile:
+    """A file of quads. `predicate` and `graph` are None where it holds several."""
+
+    path: str
+    """Below the target."""
+    rows: int
+    predicate: int | None
+    graph: int | None
+    bucket: int
+    bucket_bits: int
+    """The file has the subjects whose top bits, of id + 2⁶³, are `bucket`."""
+    min_subject: int
+    max_subject: int
+    min_predicate: int
+    max_predicate: int
+
+
+@dataclass(frozen=True)
+class TermFile:
+    """A file of the dictionary."""
+
+    path: str
+    rows: int
+    min_id: int
+    max_id: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a task put down. The columns of `cells`: predicate, graph, bucket, first row, number of rows."""
+
+    quads_path: str
+    quads: int
+    cells: tuple[Ids, Ids, Ids, Ids, Ids]
+    terms_path: str
+    terms: int
+    term_starts: Ids
+    """Of each bucket and the end: the first row."""
+    text_starts: Ids
+    """The same in bytes of text."""
+
+
+def buckets_of(ids: Ids) -> npt.NDArray[np.uint8]:
+    """The top bits, so that buckets have the order of ids."""
+    return ((ids.view(np.uint64) >> np.uint64(64 - _BITS)) ^ np.uint64(_CELLS >> 1)).astype(np.uint8)
+
+
+# Putting down
+
+
+class PartWriter:
+    """Gathers what is encoded and puts it down, a part when there is enough."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._pending: list[Encoded] = []
+        self._bytes = 0
+        self.parts: list[Part] = []
+
+    def add(self, encoded: Encoded) -> None:
+        self._pending.append(encoded)
+        self._bytes += encoded.texts.nbytes + 40 * len(encoded.quads[0])
+        if self._bytes >= PIECE_BYTES:
+            self.flush()
+
+    def take_over(self, other: PartWriter) -> None:
+        """What another writer has put down or gathered."""
+        self.parts += other.parts
+        for encoded in other._pending:
+            self.add(encoded)
+
+    def flush(self) -> None:
+        if any(len(encoded.quads[0]) for encoded in self._pending):
+            encoded = together(self._pending)
+            self.parts.append(_put_down(encoded, f"{self._folder}/{uuid4().hex}"))
+        self._pending, self._bytes = [], 0
+
+
+def _put_down(encoded: Encoded, path: str) -> Part:
+    quads_path, terms_path = f"{path}.quads", f"{path}.terms"
+    cells = _put_down_quads(encoded.quads, quads_path)
+    order = np.argsort(buckets_of(encoded.ids), kind="stable")
+    ids = encoded.ids[order]
+    texts = encoded.texts.cast(pa.large_string()).take(pa.array(order))
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[: len(ids) + 1]
+    starts = np.searchsorted(buckets_of(ids), np.arange(_CELLS + 1)).astype(np.int64)
+    files, place = file_system(terms_path)
+    with files.open_output_stream(place) as stream:
+        stream.write(ids)
+        stream.write(ends)
+        stream.write(data.slice(0, int(ends[-1])))
+    return Part(quads_path, len(encoded.quads[0]), cells, terms_path, len(ids), starts, ends[starts])
+
+
+def _put_down_quads(quads: tuple[Ids, Ids, Ids, Ids], path: str) -> tuple[Ids, Ids, Ids, Ids, Ids]:
+    subject, predicate, _, graph = quads
+    groups, predicates, graphs = _groups(predicate, graph)
+    key = groups * _CELLS + buckets_of(subject)
+    if len(predicates) * _CELLS <= 1 << 16:
+        key = key.astype(np.uint16)  # sorted by radix
+    order = np.argsort(key, kind="stable")
+    files, place = file_system(path)
+    with files.open_output_stream(place) as stream:
+        for column in quads:
+            stream.write(column[order])
+    key = key[order].astype(np.int64)
+    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    found = key[starts] // _CELLS
+    counts = np.diff(np.append(starts, len(key)))
+    return predicates[found], graphs[found], key[starts] % _CELLS, starts, counts
+
+
+def _groups(predicate: Ids, graph: Ids) -> tuple[Ids, Ids, Ids]:
+    """The number of each row's predicate and graph, and these by number."""
+    predicates, graphs = pa.array(predicate).dictionary_encode(), pa.array(graph).dictionary_encode()
+    first = predicates.indices.to_numpy().astype(np.int64)
+    both = first * len(graphs.dictionary) + graphs.indices.to_numpy()
+    pairs = pa.array(both).dictionary_encode()
+    numbers = pairs.dictionary.to_numpy()
+    return (
+        pairs.indices.to_numpy().astype(np.int64),
+        predicates.dictionary.to_numpy()[numbers // len(graphs.dictionary)],
+        graphs.dictionary.to_numpy()[numbers % len(graphs.dictionary)],
+    )
+
+
+# Planning
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Rows of parts: which part, from which row, how many."""
+
+    paths: tuple[str, ...]
+    sizes: tuple[int, ...]
+    starts: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    def read(self, columns: Sequence[int]) -> list[Ids]:
+        """The columns with these numbers, as long as all ranges together."""
+        wanted = [np.empty(sum(self.counts), dtype=np.int64) for _ in columns]
+        done = 0
+        for path, size, start, count in zip(self.paths, self.sizes, self.starts, self.counts, strict=True):
+            files, place = file_system(path)
+            with files.open_input_file(place) as stream:
+                for column, array in zip(columns, wanted, strict=True):
+                    found = stream.read_at(count * _ID_BYTES, (column * size + start) * _ID_BYTES)
+                    array[done : done + count] = np.frombuffer(found, np.int64)
+            done += count
+        return wanted
+
+
+@dataclass(frozen=True)
+class QuadTask:
+    """A file of quads to be made."""
+
+    rows: Ranges
+    predicate: int | None
+    graph: int | None
+    bucket: int
+    bucket_bits: int
+
+
+@dataclass(frozen=True)
+class TermTask:
+    """A file of terms to be made: the buckets from `first` to before `last` of all parts."""
+
+    parts: tuple[tuple[str, int, int, int, int, int], ...]
+    """Path, number of terms, first row and number of rows, first byte and number of bytes."""
+
+    @property
+    def size(self) -> int:
+        return sum(part[3] for part in self.parts)
+
+
+def plan_terms(parts: Sequence[Part]) -> Iterator[TermTask]:
+    """Neighbouring buckets together, up to the size of a file."""
+    rows = sum((np.diff(part.term_starts) for part in parts), np.zeros(_CELLS, np.int64))
+    texts = sum((np.diff(part.text_starts) for part in parts), np.zeros(_CELLS, np.int64))
+    first = 0
+    for last in range(1, _CELLS + 1):
+        chosen = slice(first, last + 1)
+        is_full = rows[chosen].sum() > ROWS_A_FILE or texts[chosen].sum() > _TERM_BYTES_A_FILE
+        if is_full or last == _CELLS:
+            task = TermTask(tuple(found for part in parts if (found := _terms_of(part, first, last))[3]))
+            if task.size:
+                yield task
+            first = last
+
+
+def _terms_of(part: Part, first: int, last: int) -> tuple[str, int, int, int, int, int]:
+    row, text = int(part.term_starts[first]), int(part.text_starts[first])
+    rows, texts = int(part.term_starts[last]) - row, int(part.text_starts[last]) - text
+    return part.terms_path, part.terms, row, rows, text, texts
+
+
+def plan_quads(parts: Sequence[Part]) -> Iterator[QuadTask]:
+    """Each cell to a file: its own predicate's and graph's if that has many rows, else a shared one."""
+    number = np.repeat(np.arange(len(parts)), [len(part.cells[0]) for part in parts])
+    columns = [np.concatenate([part.cells[place] for part in parts]) for place in range(5)]
+    order = np.lexsort((number, columns[2], columns[1], columns[0]))
+    number = number[order]
+    predicate, graph, bucket, start, count = (column[order] for column in columns)
+    is_first = np.append(True, (predicate[1:] != predicate[:-1]) | (graph[1:] != graph[:-1]))
+    group = np.cumsum(is_first) - 1
+    totals = np.add.reduceat(count, np.flatnonzero(is_first))
+    bits = np.clip(np.ceil(np.log2(np.maximum(totals / ROWS_A_FILE, 1))), 0, _BITS).astype(np.int64)
+    is_small = totals < _SMALL_GROUP_ROWS
+    before = np.cumsum(np.where(is_small, totals, 0)) - np.where(is_small, totals, 0)
+    # Small groups are numbered by the file they share, the others from there on.
+    shared = before // ROWS_A_FILE
+    own = shared[-1] + 1 + np.arange(len(totals))
+    file = np.where(is_small, shared, own)[group] * _CELLS
+    file += np.where(is_small[group], 0, bucket >> (_BITS - bits[group]))
+    order = np.argsort(file, kind="stable")
+    edges = np.flatnonzero(np.append(True, np.diff(file[order]) != 0))
+    for begin, end in zip(edges, [*edges[1:], len(order)], strict=True):
+        cells = order[begin:end]
+        cell = cells[0]
+        is_one = group[cells[-1]] == group[cell]
+        depth = 0 if is_small[group[cell]] else int(bits[group[cell]])
+        yield QuadTask(
+            _ranges(parts, number[cells], start[cells], count[cells]),
+            int(predicate[cell]) if is_one or (predicate[cells] == predicate[cell]).all() else None,
+            int(graph[cell]) if is_one or (graph[cells] == graph[cell]).all() else None,
+            int(bucket[cell]) >> (_BITS - depth),
+            depth,
+        )
+
+
+def _ranges(parts: Sequence[Part], number: Ids, start: Ids, count: Ids) -> Ranges:
+    """Cells that lie next to each other in a part are read at once."""
+    order = np.lexsort((start, number))
+    number, start, count = number[order], start[order], count[order]
+    follows = (number[1:] == number[:-1]) & (start[1:] == start[:-1] + count[:-1])
+    firsts = np.flatnonzero(np.append(True, ~follows))
+    return Ranges(
+        tuple(parts[place].quads_path for place in number[firsts]),
+        tuple(parts[place].quads for place in number[firsts]),
+        tuple(start[firsts].tolist()),
+        tuple(np.add.reduceat(count, firsts).tolist()),
+    )
+
+
+# Merging
+
+
+def merge_quads(task: QuadTask, target: str, name: str) -> QuadFile:
+    """Writes a file of quads."""
+    if task.predicate is not None and task.graph is not None:
+        subject, object_ = _sorted_pairs(*task.rows.read((0, 2)))
+        predicate = np.full(len(subject), task.predicate)
+        graph = np.full(len(subject), task.graph)
+    else:
+        subject, predicate, object_, graph = task.rows.read((0, 1, 2, 3))
+        order = np.lexsort((object_, subject, graph, predicate))
+        rows = [column[order] for column in (subject, predicate, object_, graph)]
+        subject, predicate, object_, graph = _distinct(rows)
+    path = f"quads/{name}.parquet"
+    table = pa.Table.from_arrays(
+        [pa.array(column) for column in (subject, predicate, object_, graph)], schema=_QUAD_SCHEMA
+    )
+    _write(table, f"{target}/{path}", ("p", "g"), list("spog"), _ORDER)
+    return QuadFile(
+        path,
+        len(subject),
+        task.predicate,
+        task.graph,
+        task.bucket,
+        task.bucket_bits,
+        int(subject.min()),
+        int(subject.max()),
+        int(predicate[0]),
+        int(predicate[-1]),
+    )
+
+
+def _sorted_pairs(subject: Ids, object_: Ids) -> list[Ids]:
+    """Distinct pairs in order. Only subjects that are there twice make the objects' order matter."""
+    order = np.argsort(subject)
+    subject, object_ = subject[order], object_[order]
+    same = subject[1:] == subject[:-1]
+    if same.any():
+        places = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        object_[places] = object_[places][np.lexsort((object_[places], subject[places]))]
+    return _distinct([subject, object_])
+
+
+def _distinct(columns: list[Ids]) -> list[Ids]:
+    """Of sorted rows each once."""
+    fresh = np.zeros(len(columns[0]), dtype=bool)
+    fresh[0] = True
+    for column in columns:
+        fresh[1:] |= column[1:] != column[:-1]
+    return columns if fresh.all() else [column[fresh] for column in columns]
+
+
+def merge_terms(task: TermTask, target: str, name: str) -> tuple[TermFile, dict[int, list[str]]]:
+    """Writes a file of terms; ids that stand for several terms, or may stand for none, with their terms."""
+    ids, texts = _read_terms(task)
+    order = np.argsort(ids)
+    ids = ids[order]
+    again = ids[1:] == ids[:-1]
+    places = np.flatnonzero(again)
+    left, right = (texts.take(pa.array(order[places + shift])) for shift in (0, 1))
+    is_other = pc.not_equal(left, right).to_numpy(zero_copy_only=False)
+    doubtful = set(ids[places[is_other]].tolist())
+    doubtful |= {number for number in (UNDEF, DEFAULT_GRAPH) if _holds(ids, number)}
+    clashes = {number: _texts_of(number, ids, order, texts) for number in doubtful}
+    fresh = np.append(True, ~again)
+    ids, order = ids[fresh], order[fresh]
+    path = f"terms/{name}.parquet"
+    table = pa.Table.from_arrays([pa.array(ids), texts.take(pa.array(order))], schema=_TERM_SCHEMA)
+    _write(table, f"{target}/{path}", (), ["id"], ("id",))
+    return TermFile(path, len(ids), int(ids[0]), int(ids[-1])), clashes
+
+
+def _texts_of(number: int, ids: Ids, order: Ids, texts: pa.LargeStringArray) -> list[str]:
+    """The terms of one of the sorted ids, each once; `order` says where they are."""
+    first, last = np.searchsorted(ids, number), np.searchsorted(ids, number, side="right")
+    return sorted(set(texts.take(pa.array(order[first:last])).to_pylist()))
+
+
+def _holds(ids: Ids, number: int) -> bool:
+    place = int(np.searchsorted(ids, number))
+    return place < len(ids) and int(ids[place]) == number
+
+
+def _read_terms(task: TermTask) -> tuple[Ids, pa.LargeStringArray]:
+    ids: list[Ids] = []
+    texts: list[pa.LargeStringArray] = []
+    for path, size, row, rows, text, length in task.parts:
+        files, place = file_system(path)
+        with files.open_input_file(place) as stream:
+            numbers = stream.read_at(rows * _ID_BYTES, row * _ID_BYTES)
+            ends = np.frombuffer(stream.read_at((rows + 1) * _ID_BYTES, (size + row) * _ID_BYTES), np.int64)
+            data = stream.read_at(length, (2 * size + 1) * _ID_BYTES + text)
+        ids.append(np.frombuffer(numbers, np.int64))
+        buffers = [None, pa.py_buffer(ends - text), pa.py_buffer(data)]
+        texts.append(pa.Array.from_buffers(pa.large_string(), rows, buffers))
+    return np.concatenate(ids), pa.concat_arrays(texts)
+
+
+def _write(
+    table: pa.Table, path: str, repeating: Sequence[str], statistics: Sequence[str], order: Sequence[str]
+) -> None:
+    files, place = file_system(path)
+    pq.write_table(
+        table,
+        place,
+        filesystem=files,
+        row_group_size=_ROWS_A_ROW_GROUP,
+        use_dictionary=list(repeating) or False,
+        write_statistics=list(statistics),
+        compression="zstd",
+        compression_level=1,
+        sorting_columns=pq.SortingColumn.from_ordering(table.schema, [(name, "ascending") for name in order]),
+        store_schema=False,
+    )
+
+
+def holds_ids(target: str, files: Sequence[TermFile], numbers: Sequence[int]) -> set[int]:
+    """Which of these ids the dictionary has."""
+    wanted = np.array(sorted(numbers), dtype=np.int64)
+    found: set[int] = set()
+    for file in files:
+        inside = wanted[(wanted >= file.min_id) & (wanted <= file.max_id)]
+        if len(inside):
+            system, place = file_system(f"{target}/{file.path}")
+            ids = pq.read_table(place, filesystem=system, columns=["id"])["id"].to_numpy()
+            found.update(cast("list[int]", inside[np.isin(inside, ids)].tolist()))
+    return found

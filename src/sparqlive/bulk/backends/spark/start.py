@@ -1,0 +1,55 @@
+"""Starts a Spark session with the settings that the executor is made for. Only the composition root does so.
+
+Workers run the interpreter that runs the driver. Local sessions plan small jobs without adaptive execution,
+whose stages cost more than they save there, and shuffle into as many partitions as there are cores.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sparqlive.bulk.backends.spark.java import use_java
+
+QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+"""The option of a driver's Java that leaves out of its log what nobody acts on."""
+_SETTINGS = {
+    # Weights are summed in many groups, for which the small map in front of the large one only costs time.
+    "spark.sql.codegen.aggregate.map.twolevel.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+_LOCAL_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": QUIET,
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.ui.enabled": "false",
+}
+
+
+def is_running() -> bool:
+    """Whether this process has a session already, which is then the one that `start_session` gives."""
+    return SparkSession.getActiveSession() is not None
+
+
+def start_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session on the given master; `settings` win over the ones that are set here."""
+    if not is_running():
+        use_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen = dict(_SETTINGS)
+    cores = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", master)
+    if cores is not None:
+        number = os.cpu_count() or 1 if cores[1] == "*" else int(cores[1] or 1)
+        chosen |= _LOCAL_SETTINGS | {"spark.sql.shuffle.partitions": str(number)}
+    builder = SparkSession.builder.master(master).appName("sparqlive")
+    for name, value in {**chosen, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

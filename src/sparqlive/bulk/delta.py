@@ -1,0 +1,184 @@
+"""Evaluates the delta rules on Spark: the change of a plan's result as one lazy DataFrame.
+
+The rules come from `plan/delta.py`; this file decides nothing about states. A term of a rule starts from the
+change, which is broadcast, and joins outward; what it meets is read only where the change's keys reach it.
+Invariant: None stands for a change that is known to be empty before anything runs, so that its terms cost
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from sparqlive.bulk import (
+    distinct,
+    extend,
+    join,
+    keyed,
+    leaves,
+    left_join,
+    mark,
+    numbered,
+    scan,
+    semi,
+    template,
+)
+from sparqlive.bulk.evaluate import Evaluation, Result, projected, result
+from sparqlive.bulk.frame import Views
+from sparqlive.bulk.solutions import WEIGHT, Solutions, united
+from sparqlive.bulk.terms import Terms
+from sparqlive.plan import delta as rules
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.sparql.algebra import Term
+
+
+def delta(
+    plan: op.Operator,
+    quads_before: DataFrame,
+    changes: DataFrame,
+    terms: DataFrame,
+    id_of: Callable[[Term], int],
+    *,
+    concerns: Callable[[op.Operator], bool] = lambda leaf: True,
+    parameters: Sequence[Sequence[int]] = (),
+    exceptions: Mapping[str, int] | None = None,
+    few: bool = True,
+) -> Result:
+    """The change of a plan's content.
+
+    changes: s, p, o, g and w, +1 or -1, only what really changes. terms: of the quads before and after.
+    `concerns` may tell that no change matches a leaf; the terms of the rules that start there are left out.
+    The others are as in `evaluate`. few: the changes can be broadcast, and so can what they change.
+    """
+    with Views(quads_before.sparkSession) as views:
+        before = views.frame(quads_before, scan.QUAD)
+        changed_quads = views.frame(changes, (*scan.QUAD, WEIGHT))
+        states = scan.Quads(before, changed_quads, id_of, few_changes=few)
+        evaluation = Evaluation(views, states, Terms(views, terms, plan, id_of, exceptions or {}), parameters)
+        changed = _Deltas(evaluation, concerns).made(plan)
+        if changed is None:
+            changed = Solutions(leaves.table(plan.variables, ()), plan.variables, frozenset())
+        return result(plan, changed, views.session)
+
+
+class _Deltas:
+    """The change of each operator; what others use is made once."""
+
+    def __init__(self, evaluation: Evaluation, concerns: Callable[[op.Operator], bool]) -> None:
+        self._evaluation = evaluation
+        self._concerns = concerns
+        self._made: dict[op.Operator, Solutions | None] = {}
+
+    def of(self, plan: op.Operator) -> Solutions | None:
+        if plan not in self._made:
+            made = self.made(plan)
+            made = None if made is None else self._evaluation.shared(made)
+            self._made[plan] = None if made is None or made.frame.is_empty else made
+        return self._made[plan]
+
+    def made(self, plan: op.Operator) -> Solutions | None:
+        return self._rule(rules.delta_rule(plan), plan) if plan.children else self._leaf(plan)
+
+    def _leaf(self, leaf: op.Operator) -> Solutions | None:
+        match leaf:
+            case op.Scan() if self._concerns(leaf):
+                return scan.delta(self._evaluation, leaf)
+            case op.Names() | op.Nodes() if self._concerns(leaf):
+                return leaves.delta(self._evaluation, leaf)
+        return None
+
+    def _rule(self, rule: rules.Rule, plan: op.Operator) -> Solutions | None:
+        evaluation = self._evaluation
+        match rule:
+            case rules.Of(State.DELTA, operator):
+                return self.of(operator)
+            case rules.Plus(terms):
+                parts = [part for term in terms if (part := self._rule(term, plan)) is not None]
+                return _sum(parts, plan, evaluation.quads.few_changes)
+            case rules.Times(
+                (_, rules.Plus((rules.Of(State.DELTA, right), rules.Flips(op.LeftJoin() as outer))))
+            ):
+                changed = self.of(right)
+                return None if changed is None else left_join.from_right(evaluation, outer, changed)
+            case rules.Times((_, rules.Flips(operator))):
+                return self._flips(operator)
+            case rules.Times(factors):
+                return self._product(factors, plan)
+            case rules.Apply(operator, argument):
+                changed = self.of(argument.operator)
+                return None if changed is None else _linear(evaluation, operator, changed)
+            case rules.Outer(left, right, _):
+                changed = self.of(left.operator)
+                assert isinstance(plan, op.LeftJoin)
+                if changed is None:
+                    return None
+                return left_join.outer(evaluation, plan, changed, right.state, frozenset(plan.variables))
+            case rules.Tested(operator, left, right):
+                changed = self.of(left.operator)
+                return None if changed is None else _tested(evaluation, operator, changed, right.state)
+            case rules.Signs(operator, argument):
+                changed = self.of(argument.operator)
+                return None if changed is None else distinct.delta(evaluation, operator, changed)
+            case rules.Redone(op.Numbered() as operator, argument):
+                changed = self.of(argument.operator)
+                return None if changed is None else numbered.delta(evaluation, operator, changed)
+            case rules.Redone(operator, argument):
+                changed = self.of(argument.operator)
+                return None if changed is None else keyed.delta(evaluation, operator, changed)
+        raise AssertionError(rule)
+
+    def _product(self, factors: tuple[rules.Rule, ...], plan: op.Operator) -> Solutions | None:
+        """A term of a join's rule: from its delta outward."""
+        start: Solutions | None = None
+        others: list[join.Factor] = []
+        for factor in factors:
+            assert isinstance(factor, rules.Of)
+            if factor.state is State.DELTA:
+                start = self.of(factor.operator)
+            else:
+                others.append((factor.operator, factor.state))
+        if start is None:
+            return None
+        return join.outward(self._evaluation, start, others, frozenset(plan.variables))
+
+    def _flips(self, operator: op.LeftJoin | op.Semi | op.Mark) -> Solutions | None:
+        changed = self.of(operator.right)
+        if changed is None:
+            return None
+        if isinstance(operator, op.Semi):
+            return semi.from_right(self._evaluation, operator, changed)
+        assert isinstance(operator, op.Mark)
+        return mark.from_right(self._evaluation, operator, changed)
+
+
+def _sum(parts: Sequence[Solutions], plan: op.Operator, few: bool) -> Solutions | None:
+    """What a rule adds up is the change of an operator: as small as changes are."""
+    return replace(united(parts, plan.variables), small=few) if parts else None
+
+
+def _tested(
+    evaluation: Evaluation, operator: op.Semi | op.Mark, changed: Solutions, state: State
+) -> Solutions:
+    if isinstance(operator, op.Semi):
+        return semi.tested(evaluation, operator, changed, state)
+    return mark.tested(evaluation, operator, changed, state)
+
+
+def _linear(evaluation: Evaluation, operator: op.Operator, changed: Solutions) -> Solutions:
+    """Theorem 3.1: what is linear is applied to the change."""
+    match operator:
+        case op.Filter(condition, _):
+            return extend.filtered(evaluation, changed, condition)
+        case op.Extend(_, variable, expression):
+            return extend.extended(evaluation, changed, variable, expression)
+        case op.Project(_, columns):
+            return projected(changed, columns)
+        case op.Template():
+            return template.filled(evaluation, operator, changed)
+        case op.Union() | op.Stored() | op.Shared():
+            return changed
+    raise AssertionError(type(operator).__name__)

@@ -1,0 +1,48 @@
+"""DISTINCT: each solution once; the delta is the sign changes of the counts.
+
+Spark keeps no counts: the old ones are computed again, for the solutions that the change touches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, keys_of, semi
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.evaluate import Evaluation
+
+
+def content(evaluation: Evaluation, operator: op.Distinct, state: State, keys: Keys | None) -> Solutions:
+    source = evaluation.content(operator.source, state, frozenset(operator.variables), keys)
+    texts = [f"max({name}) AS {name}" for name in source.text_columns]
+    # States have positive weights only: what has a row is there. The sum says so for a row without columns.
+    frame = source.frame.grouped(source.ids, *texts, f"sum({WEIGHT}) AS {WEIGHT}").where(f"{WEIGHT} > 0")
+    return source.of(frame.select(*source.ids, *source.text_columns, f"1L AS {WEIGHT}"))
+
+
+def delta(evaluation: Evaluation, operator: op.Distinct, changed: Solutions) -> Solutions:
+    old = evaluation.content(operator.source, State.OLD, frozenset(operator.variables), keys_of(changed))
+    return changed.of(signs(changed, old))
+
+
+def signs(changed: Solutions, old: Solutions) -> Frame:
+    """+1 where a count becomes positive, -1 where it stops being so; the old counts of what changed only."""
+    sign = f"CAST(n + d > 0 AS BIGINT) - CAST(n > 0 AS BIGINT) AS {WEIGHT}"
+    totals = counted(changed, old)
+    return totals.select(*changed.ids, *changed.text_columns, sign).where(f"{WEIGHT} <> 0")
+
+
+def counted(changed: Solutions, old: Solutions) -> Frame:
+    """For each solution that changed, its old count `n` and its change `d`."""
+    ids, texts = changed.ids, changed.text_columns
+    nothing = [name if name in old.text_columns else f"CAST(NULL AS STRING) AS {name}" for name in texts]
+    touched = changed.frame.select(*ids, *texts, f"{WEIGHT} AS d", "0L AS n")
+    there = semi(old.frame, changed.frame.select(*ids).broadcast(), ids)
+    there = there.select(*ids, *nothing, "0L AS d", f"{WEIGHT} AS n")
+    return touched.union(there).grouped(
+        ids, *(f"max({name}) AS {name}" for name in texts), "sum(d) AS d", "sum(n) AS n"
+    )

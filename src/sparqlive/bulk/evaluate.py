@@ -1,0 +1,165 @@
+"""Evaluates plans on Spark: the content of every operator, whole or restricted to keys.
+
+Owns the dispatch over operators, and refuses those that it has no evaluation for. Nothing runs here: what is
+returned is lazy, and the caller acts on it. Invariant: content restricted by keys is right for the solutions
+that agree with a key; others may be missing or incomplete, so whoever restricts also joins with the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sparqlive.bulk import (
+    distinct,
+    extend,
+    join,
+    keyed,
+    leaves,
+    left_join,
+    mark,
+    numbered,
+    scan,
+    semi,
+    shared,
+    stored,
+    template,
+    union,
+)
+from sparqlive.bulk.frame import Views
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, arranged, column, narrowed, text
+from sparqlive.bulk.terms import Terms
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.plan.keys import pushable
+from sparqlive.sparql.algebra import Term, Var
+
+_BROADCAST_BYTES = 10 << 20
+"""Spark's own default bound."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Rows of a plan, and the terms among them that were computed.
+
+    rows: `c0` … in the order of the plan's variables, 0 for unbound, and `w`; each row once, no zero weights.
+    new_terms: `id`, `term` of computed terms, which the dictionary may not hold; None if none can be.
+    """
+
+    rows: DataFrame
+    new_terms: DataFrame | None
+
+
+def evaluate(
+    plan: op.Operator,
+    quads: DataFrame,
+    terms: DataFrame,
+    id_of: Callable[[Term], int],
+    *,
+    parameters: Sequence[Sequence[int]] = (),
+    exceptions: Mapping[str, int] | None = None,
+) -> Result:
+    """The content of a plan.
+
+    quads: s, p, o, g. terms: id, term. `id_of` gives the ids of constants; `exceptions` those of terms whose
+    id is not their hash; `parameters` the rows of the plan's table of parameters.
+    """
+    with Views(quads.sparkSession) as views:
+        states = scan.Quads(views.frame(quads, scan.QUAD), None, id_of, are_broadcast=_are_broadcast(quads))
+        evaluation = Evaluation(views, states, Terms(views, terms, plan, id_of, exceptions or {}), parameters)
+        content = evaluation.content(plan, State.NEW, frozenset(plan.variables), None)
+        return result(plan, content, views.session)
+
+
+def _are_broadcast(quads: DataFrame) -> bool:
+    """Whether Spark expects so few bytes that it broadcasts them where they are joined."""
+    expected: Any = quads._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+    return int(expected) < _BROADCAST_BYTES
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What operators are evaluated on: the quads of both states, the dictionary, the parameters."""
+
+    views: Views
+    quads: scan.Quads
+    terms: Terms
+    parameters: Sequence[Sequence[int]]
+    named: dict[tuple[op.Operator, State], Solutions] = field(default_factory=dict)
+    """What several operators read, by its state, where it was made already."""
+
+    def content(
+        self, plan: op.Operator, state: State, needed: frozenset[Var], keys: Keys | None
+    ) -> Solutions:
+        """The content of an operator, with at least the needed ones of its variables.
+
+        Keys restrict as far as they can be pushed down; what they reach is small.
+        """
+        keys = None if keys is None else keys.only(pushable(plan))
+        match plan:
+            case op.Scan():
+                return scan.content(self, plan, state, keys)
+            case op.Names() | op.Nodes() | op.Table() | op.Parameters():
+                return leaves.content(self, plan, state, keys)
+            case op.Join():
+                return join.content(self, plan, state, needed, keys)
+            case op.Filter():
+                return extend.filter_content(self, plan, state, needed, keys)
+            case op.Extend():
+                return extend.extend_content(self, plan, state, needed, keys)
+            case op.Project(source, columns):
+                inner = self.content(source, state, needed & frozenset(columns), keys)
+                return projected(inner, tuple(v for v in columns if v in needed))
+            case op.Template(source):
+                return template.filled(self, plan, self.content(source, state, plan.read, None))
+            case op.Union():
+                return union.content(self, plan, state, needed, keys)
+            case op.LeftJoin():
+                return left_join.content(self, plan, state, needed, keys)
+            case op.Semi():
+                return semi.content(self, plan, state, needed, keys)
+            case op.Mark():
+                return mark.content(self, plan, state, needed, keys)
+            case op.Distinct():
+                return distinct.content(self, plan, state, keys)
+            case op.Numbered():
+                return numbered.content(self, plan, state)
+            case op.Keyed():
+                return keyed.content(self, plan, state)
+            case op.Stored():
+                return stored.content(self, plan, state, needed, keys)
+            case op.Shared():
+                return shared.content(self, plan, state, keys)
+        raise AssertionError(type(plan).__name__)
+
+    def shared(self, solutions: Solutions) -> Solutions:
+        """The same solutions, for several uses in one query; what is not small is left as it is."""
+        return solutions.of(self.views.shared(solutions.frame)) if solutions.small else solutions
+
+
+def projected(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
+    """Some variables; one that the source does not have is never bound."""
+    kept = narrowed(source, frozenset(columns), sums=False)
+    if kept.variables == columns:
+        return kept
+    frame = arranged(kept, columns, kept.texts)
+    return replace(kept, frame=frame, variables=columns, told=kept.told | (frozenset(columns) - kept.always))
+
+
+def result(plan: op.Operator, solutions: Solutions, session: SparkSession) -> Result:
+    """The one final sum, and the terms that go with it."""
+    names = {v: f"c{number}" for number, v in enumerate(plan.variables)}
+    own = frozenset(solutions.variables)
+    columns = [f"{column(v)} AS {name}" if v in own else f"0L AS {name}" for v, name in names.items()]
+    frame = solutions.frame.select(*columns, WEIGHT)
+    rows = frame.grouped(list(names.values()), f"sum({WEIGHT}) AS {WEIGHT}").where(f"{WEIGHT} <> 0")
+    computed = [
+        solutions.frame.where(f"{text(v)} IS NOT NULL").select(f"{column(v)} AS id", f"{text(v)} AS term")
+        for v in plan.variables
+        if v in solutions.texts
+    ]
+    new_terms = computed[0].union(*computed[1:]).distinct() if computed else None
+    return Result(rows.data_frame(session), None if new_terms is None else new_terms.data_frame(session))

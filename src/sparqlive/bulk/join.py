@@ -1,0 +1,167 @@
+"""Joins: compatible solutions, weights multiplied; and the order in which the parts of a join are joined.
+
+Variables that both sides always bind are plain keys. For a variable that may be unbound, each side offers
+the keys that its schema can meet: its value, "the other has none" (0) and, from a side that has a value,
+"you have none" (1, which no variable is ever bound to). Each compatible pair meets in exactly one of them, so
+the split by schema (§4.5.3 of the counting paper) is one equi-join, without a disjunction and without
+evaluating a side once a schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, keys_of, narrowed, text
+from sparqlive.plan import operators as op
+from sparqlive.plan.cost import cheapest
+from sparqlive.plan.delta import State
+from sparqlive.plan.keys import pushable
+from sparqlive.sparql.algebra import Var
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.evaluate import Evaluation
+
+Factor = tuple[op.Operator, State]
+
+
+def content(
+    evaluation: Evaluation, operator: op.Join, state: State, needed: frozenset[Var], keys: Keys | None
+) -> Solutions:
+    return outward(evaluation, None, [(part, state) for part in operator.parts], needed, keys)
+
+
+def outward(
+    evaluation: Evaluation,
+    start: Solutions | None,
+    factors: Sequence[Factor],
+    needed: frozenset[Var],
+    keys: Keys | None = None,
+) -> Solutions:
+    """The product of `start` and the factors, joined from it (or from the keys) outward.
+
+    Variables that nobody reads any more are summed away before the next join, unless few rows are expected.
+    Where everything else is broadcast, the rows are distributed once by a variable that is read at the end:
+    each of these sums finds what it sums in one partition.
+    """
+    remaining = list(factors)
+    running = start
+    while remaining:
+        bound = frozenset(running.variables if running is not None else keys.variables if keys else ())
+        position = cheapest([plan for plan, _ in remaining], bound, lambda scan, bound: None)
+        plan, state = remaining.pop(position)
+        others = frozenset(v for other, _ in remaining for v in other.variables)
+        before = frozenset(running.variables) if running is not None else frozenset()
+        if running is not None and plan.children:
+            running = evaluation.shared(running)
+        part = _part(evaluation, running, plan, state, needed | others | before, keys)
+        if running is None:
+            lasting = [v for v in part.variables if v in part.always and v in needed]
+            summing = not needed.issuperset((*part.variables, *others))
+            spread = keys is None and remaining and lasting and summing and evaluation.quads.are_broadcast
+            running = part.of(part.frame.distributed(column(lasting[0]))) if spread else part
+        else:
+            running = join(running, part)
+        running = narrowed(running, needed | others, sums=bool(remaining) and not running.small)
+    assert running is not None
+    return running
+
+
+def _part(
+    evaluation: Evaluation,
+    running: Solutions | None,
+    plan: op.Operator,
+    state: State,
+    wanted: frozenset[Var],
+    keys: Keys | None,
+) -> Solutions:
+    """A factor, restricted by what is there already; a leaf is restricted by the join itself."""
+    reached = keys_of(running).only(pushable(plan)) if running is not None and running.small else None
+    if reached is not None and not plan.children:
+        return evaluation.content(plan, state, wanted, None)
+    part = evaluation.content(plan, state, wanted, reached or keys)
+    return narrowed(part, wanted, sums=not part.small)
+
+
+def join(left: Solutions, right: Solutions, extras: Sequence[str] = ()) -> Solutions:
+    """Left and right solutions that are compatible. `extras`: further columns of either side to keep."""
+    both = [v for v in left.variables if v in right.variables]
+    hard = [column(v) for v in both if v in left.always and v in right.always]
+    soft = [v for v in both if v not in left.always or v not in right.always]
+    left_frame, right_frame = left.frame, _right_side(right, both, soft, extras)
+    keys = list(hard)
+    for number, variable in enumerate(soft):
+        left_key, right_key = _soft_keys(left, right, variable)
+        left_frame = left_frame.select("*", f"{left_key} AS k_{number}")
+        right_frame = right_frame.select("*", f"{right_key} AS k_{number}")
+        keys.append(f"k_{number}")
+    left_frame = left_frame.broadcast(left.small and not right.small)
+    joined = left_frame.join(right_frame.broadcast(right.small), keys)
+    return _merged(left, right, soft, joined, bool(hard or soft), extras)
+
+
+def _right_side(right: Solutions, both: list[Var], soft: list[Var], extras: Sequence[str]) -> Frame:
+    """The right columns under names that the left side does not have, but for plain keys."""
+    columns = [f"{column(v)} AS r_{column(v)}" if v in soft else column(v) for v in right.variables]
+    columns += [f"{text(v)} AS r_{text(v)}" if v in both else text(v) for v in right.texts]
+    own = [name for name in extras if name in right.frame.columns]
+    return right.frame.select(*columns, *own, f"{WEIGHT} AS r_{WEIGHT}")
+
+
+def _soft_keys(left: Solutions, right: Solutions, variable: Var) -> tuple[str, str]:
+    name, other = column(variable), f"r_{column(variable)}"
+    if variable in left.always:
+        return f"explode(array({name}, 0L))", other
+    if variable in right.always:
+        return f"if({name} = 0L, 1L, {name})", f"explode(array({other}, 1L))"
+    return (
+        f"explode(array(if({name} = 0L, 1L, {name}), 0L))",
+        f"explode(if({other} = 0L, array(0L), array({other}, 1L)))",
+    )
+
+
+def _merged(
+    left: Solutions,
+    right: Solutions,
+    soft: list[Var],
+    joined: Frame,
+    connected: bool,
+    extras: Sequence[str],
+) -> Solutions:
+    variables = op.ordered_union(left.variables, right.variables)
+    texts = left.texts | right.texts
+    ids = [
+        f"if({column(v)} = 0L, r_{column(v)}, {column(v)}) AS {column(v)}" if v in soft else column(v)
+        for v in variables
+    ]
+    own_texts = [_text(left, right, v) for v in variables if v in texts]
+    weight = f"{WEIGHT} * r_{WEIGHT} AS {WEIGHT}"
+    told = frozenset(v for v in variables if _is_told(left, right, v))
+    small = (left.small and right.small) or (connected and (left.small or right.small))
+    return Solutions(
+        joined.select(*ids, *own_texts, *extras, weight),
+        variables,
+        always=left.always | right.always,
+        plain=left.plain | right.plain,
+        told=told,
+        texts=texts,
+        small=small,
+    )
+
+
+def _text(left: Solutions, right: Solutions, variable: Var) -> str:
+    name = text(variable)
+    if variable not in left.texts:
+        return f"r_{name} AS {name}" if variable in left.variables else name
+    if variable not in right.texts:
+        return name
+    return f"coalesce({name}, r_{name}) AS {name}"
+
+
+def _is_told(left: Solutions, right: Solutions, variable: Var) -> bool:
+    """Whether the side that gives the value tells its term; where both may, both must."""
+    sides = [side for side in (left, right) if variable in side.variables]
+    if any(variable in side.told and variable in side.always for side in sides):
+        return True
+    return all(variable in side.told for side in sides)

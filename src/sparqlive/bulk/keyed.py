@@ -1,0 +1,191 @@
+"""Operators that keep their source's rows by key: groups, windows, closures. Spark keeps nothing of them.
+
+The rows of one key come together in a Python worker, which runs the operator's own definition over them. For
+a change that is done for the keys that it touches only, over the rows before and over those after it, and the
+difference is the operator's change (the rule `Redone`).
+
+To add an operator: a module of its name with a function `definition(operator)` that gives a `Definition`, and
+its case in `_definition`. What a definition runs must be what live runs, on ids and values, and it is
+pickled: it holds columns and constants, not the plan. Invariant: over no rows an operator has no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+
+from sparqlive.bulk import closure, group, window
+from sparqlive.bulk.definition import Definition, Made, Row
+from sparqlive.bulk.extend import with_terms
+from sparqlive.bulk.solutions import WEIGHT, Solutions, arranged, column, keys_of, semi, text, united
+from sparqlive.bulk.terms import value_of_text
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.rdf.dictionary import UNDEF
+from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.values import Value
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.evaluate import Evaluation
+
+
+def _definition(evaluation: Evaluation, operator: op.Keyed) -> Definition:
+    match operator:
+        case op.Group():
+            return group.definition(operator)
+        case op.Window():
+            return window.definition(operator)
+        case op.Closure():
+            return closure.definition(operator, evaluation.quads.id_of)
+    raise AssertionError(type(operator).__name__)
+
+
+def content(evaluation: Evaluation, operator: op.Keyed, state: State) -> Solutions:
+    source = evaluation.content(operator.source, state, frozenset(operator.source.variables), None)
+    return _redone(evaluation, operator, None, source)
+
+
+def delta(evaluation: Evaluation, operator: op.Keyed, changed: Solutions) -> Solutions:
+    reach = keys_of(changed).only(operator.keys)
+    old = evaluation.content(operator.source, State.OLD, frozenset(operator.source.variables), reach)
+    keys = [column(v) for v in operator.keys]
+    if keys:
+        old = old.of(semi(old.frame, changed.frame.select(*keys).broadcast(), keys))
+    return _redone(evaluation, operator, old, changed)
+
+
+def _redone(evaluation: Evaluation, operator: op.Keyed, old: Solutions | None, added: Solutions) -> Solutions:
+    """The operator's rows over old + added, minus those over old."""
+    definition = _definition(evaluation, operator)
+    source = _before_and_after(operator.source.variables, old, added)
+    frame = with_terms(evaluation, source, definition.read)
+    texts = {v: text(v) for v in source.texts} | {v: f"a_{n}" for n, v in enumerate(definition.read)}
+    given = [*source.ids, *(texts.get(v, "CAST(NULL AS STRING)") for v in source.variables)]
+    names = _names(operator.variables)
+    rows = f"collect_list(struct({', '.join([*given, 'before', 'after'])})) AS rows"
+    function = evaluation.terms.function(
+        _worker(definition, len(source.variables), names, evaluation.terms.constants), _kind(names)
+    )
+    together = frame.grouped([column(v) for v in operator.keys], rows)
+    made = together.select(f"{function}(rows) AS made").listed("made", names)
+    columns = _columns(evaluation, operator, definition, source)
+    return _solutions(operator, definition, source).of(made.select(*columns))
+
+
+def _before_and_after(variables: tuple[Var, ...], old: Solutions | None, added: Solutions) -> Solutions:
+    """Each row once, with its weights `before` and `after` in place of one weight."""
+    parts = [added] if old is None else [old, added]
+    both = united(parts, variables)
+    frames = []
+    for part in parts:
+        before = f"{WEIGHT} AS before" if part is old else "0L AS before"
+        frame = arranged(part, variables, both.texts)
+        frames.append(frame.select(*both.ids, *both.text_columns, before, f"{WEIGHT} AS after"))
+    texts = [f"max({name}) AS {name}" for name in both.text_columns]
+    frame = frames[0].union(*frames[1:])
+    frame = frame.grouped(both.ids, *texts, "sum(before) AS before", "sum(after) AS after")
+    small = old is not None or added.small
+    return replace(both, frame=frame.where("before <> 0 OR after <> 0"), small=small)
+
+
+# What comes out: an id for what the source has, a text for what is computed
+
+
+def _names(variables: tuple[Var, ...]) -> list[str]:
+    numbers = range(len(variables))
+    return [*(f"id_{number}" for number in numbers), *(f"text_{number}" for number in numbers), WEIGHT]
+
+
+def _kind(names: Sequence[str]) -> ArrayType:
+    fields = [StructField(name, StringType() if name.startswith("text") else LongType()) for name in names]
+    return ArrayType(StructType(fields))
+
+
+def _columns(
+    evaluation: Evaluation, operator: op.Keyed, definition: Definition, source: Solutions
+) -> list[str]:
+    ids, texts = [], []
+    for number, variable in enumerate(operator.variables):
+        if variable in definition.computed:
+            ids.append(f"{evaluation.terms.id_of_text(f'text_{number}')} AS {column(variable)}")
+        else:
+            ids.append(f"id_{number} AS {column(variable)}")
+        if variable in definition.computed or variable in source.texts:
+            texts.append(f"text_{number} AS {text(variable)}")
+    return [*ids, *texts, WEIGHT]
+
+
+def _solutions(operator: op.Keyed, definition: Definition, source: Solutions) -> Solutions:
+    kept = frozenset(operator.variables) - definition.computed
+    return Solutions(
+        source.frame,
+        operator.variables,
+        always=operator.always,
+        plain=source.plain & kept & operator.always,
+        told=(source.told & kept) | definition.computed,
+        texts=(source.texts & kept) | definition.computed,
+        small=source.small,
+    )
+
+
+# In the workers
+
+
+def _worker(
+    definition: Definition, width: int, names: Sequence[str], constants: Mapping[int, str]
+) -> Callable[[pa.Array], pa.Array]:
+    """A function from lists of source rows, one a key, to lists of the operator's rows.
+
+    The columns of a source row are the ids of its variables, their texts, and its weights before and after.
+    """
+
+    def redo(groups: pa.Array) -> pa.Array:
+        columns = [column.to_pylist() for column in groups.flatten().flatten()]
+        ids, texts, (before, after) = columns[:width], columns[width:-2], columns[-2:]
+        rows: list[Row] = list(zip(*ids, strict=True)) if width else [()] * len(after)
+        made, end = [], 0
+        for size in groups.value_lengths().to_pylist():
+            start, end = end, end + size
+            given = _given([column[start:end] for column in ids], [column[start:end] for column in texts])
+            value_of = _values(given, constants)
+            total: dict[Made, int] = {}
+            for sign, weights in ((-1, before), (1, after)):
+                state = [(row, n) for row, n in zip(rows[start:end], weights[start:end], strict=True) if n]
+                for row, weight in definition.evaluate(state, value_of) if state else ():
+                    total[row] = total.get(row, 0) + sign * weight
+            made.append([_cells(row, weight, given, names) for row, weight in total.items() if weight])
+        return pa.array(made, _arrow_kind(names))
+
+    return redo
+
+
+def _given(ids: Sequence[Sequence[int]], texts: Sequence[Sequence[str | None]]) -> dict[int, str]:
+    """The texts of ids, where they are given."""
+    return {
+        number: known
+        for numbers, words in zip(ids, texts, strict=True)
+        for number, known in zip(numbers, words, strict=True)
+        if known is not None
+    }
+
+
+def _values(given: Mapping[int, str], constants: Mapping[int, str]) -> Callable[[int], Value | None]:
+    def value_of(number: int) -> Value | None:
+        return None if number == UNDEF else value_of_text(given.get(number) or constants[number])
+
+    return value_of
+
+
+def _cells(row: Made, weight: int, given: Mapping[int, str], names: Sequence[str]) -> dict[str, Any]:
+    ids = [cell if isinstance(cell, int) else None for cell in row]
+    texts = [given.get(cell) if isinstance(cell, int) else cell for cell in row]
+    return dict(zip(names, [*ids, *texts, weight], strict=True))
+
+
+def _arrow_kind(names: Sequence[str]) -> pa.DataType:
+    kinds = [(name, pa.string() if name.startswith("text") else pa.int64()) for name in names]
+    return pa.list_(pa.struct(kinds))

@@ -1,0 +1,82 @@
+"""Leaves without a quad pattern: graph names, the nodes of a graph, inline tables, parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sparqlive.bulk import distinct
+from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.scan import graph_condition, literal
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, restricted
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.rdf.dictionary import UNDEF
+from sparqlive.sparql.algebra import Var
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.evaluate import Evaluation
+
+Counted = op.Names | op.Nodes
+
+
+def content(evaluation: Evaluation, leaf: op.Operator, state: State, keys: Keys | None) -> Solutions:
+    match leaf:
+        case op.Names() | op.Nodes():
+            found = _occurrences(evaluation, leaf, state, keys)
+            once = distinct_rows(found)
+            return found.of(once)
+        case op.Table(columns, rows):
+            id_of = evaluation.quads.id_of
+            numbers = [tuple(UNDEF if term is None else id_of(term) for term in row) for row in rows]
+            frame = table(columns, numbers)
+            return Solutions(frame, columns, leaf.always, told=frozenset(columns), small=len(rows) < 10_000)
+        case op.Parameters(columns):
+            frame = table(columns, evaluation.parameters)
+            return Solutions(restricted(frame, keys, columns), columns, leaf.always)
+    raise AssertionError(type(leaf).__name__)
+
+
+def delta(evaluation: Evaluation, leaf: Counted) -> Solutions:
+    """Names and nodes are there while a quad has them: the sign changes of their counts."""
+    changed = _occurrences(evaluation, leaf, State.DELTA, None)
+    old = _occurrences(evaluation, leaf, State.OLD, Keys(changed.frame, changed.variables))
+    return changed.of(distinct.signs(changed, old))
+
+
+def _occurrences(evaluation: Evaluation, leaf: Counted, state: State, keys: Keys | None) -> Solutions:
+    """A row for each quad that has the name, and for each place of a quad that has the node."""
+    quads = evaluation.quads
+    frame = quads.of(state).where(graph_condition(leaf.graph, quads.id_of))
+    name = f"g AS {column(leaf.graph.variable)}" if isinstance(leaf.graph, op.NamedGraphs) else None
+    names = [] if name is None else [name]
+    if isinstance(leaf, op.Nodes):
+        node = column(leaf.variable)
+        starts = frame.select(f"s AS {node}", *names, WEIGHT)
+        frame = starts.union(frame.select(f"o AS {node}", *names, WEIGHT))
+    else:
+        frame = frame.select(*names, WEIGHT)
+    reached = keys is not None and any(v in keys.variables for v in leaf.variables)
+    return Solutions(
+        restricted(frame, keys, leaf.variables),
+        leaf.variables,
+        always=leaf.always,
+        plain=leaf.always,
+        small=(state is State.DELTA and quads.few_changes) or reached or not leaf.variables,
+    )
+
+
+def distinct_rows(found: Solutions) -> Frame:
+    if not found.ids:
+        return found.frame.first_row()
+    return found.frame.select(*found.ids).distinct().select("*", f"1L AS {WEIGHT}")
+
+
+def table(columns: Sequence[Var], rows: Sequence[Sequence[int]]) -> Frame:
+    """Rows that the driver has, each with weight one."""
+    names = [*map(column, columns), WEIGHT]
+    if not rows:
+        nothing = ", ".join(f"0L AS {name}" for name in names)
+        return Frame(f"(SELECT {nothing} WHERE false)", tuple(names))
+    values = ", ".join(f"({', '.join([*map(literal, row), '1L'])})" for row in rows)
+    return Frame(f"(SELECT * FROM VALUES {values} AS t({', '.join(names)}))", tuple(names))

@@ -1,0 +1,79 @@
+"""OPTIONAL: ΔA ⟕ B from the left, A' ⋈ (ΔB + flips) from the right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sparqlive.bulk import semi
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, anti, column, text, united
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.plan.keys import keys_of_flips
+from sparqlive.sparql.algebra import Var
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.evaluate import Evaluation
+
+
+def content(
+    evaluation: Evaluation, operator: op.LeftJoin, state: State, needed: frozenset[Var], keys: Keys | None
+) -> Solutions:
+    left = evaluation.content(operator.left, state, needed | semi.read_by(operator), keys)
+    left = evaluation.shared(left)
+    return outer(evaluation, operator, left, state, needed)
+
+
+def outer(
+    evaluation: Evaluation, operator: op.LeftJoin, left: Solutions, state: State, needed: frozenset[Var]
+) -> Solutions:
+    """Each left solution with its right matches, or alone."""
+    wanted = (needed | semi.read_by(operator)) & frozenset(operator.right.variables)
+    right = semi.right_of(evaluation, operator, left, state, wanted)
+    if keys_of_flips(operator) is not None:
+        return _by_outer_join(left, right)
+    pairs = semi.pairs_of(evaluation, operator, left, right)
+    matches = pairs.frame.select(*(f"{semi.own(name)} AS {name}" for name in left.ids))
+    alone = left.of(anti(left.frame, matches.broadcast(left.small), left.ids))
+    result = united(
+        [pairs.of(pairs.frame.select(*pairs.columns)), alone],
+        op.ordered_union(left.variables, right.variables),
+    )
+    return replace(result, small=left.small)
+
+
+def _by_outer_join(left: Solutions, right: Solutions) -> Solutions:
+    """Spark's outer join, where the shared variables are always bound; what it leaves NULL is unbound."""
+    shared = [column(v) for v in left.variables if v in right.variables]
+    new = [v for v in right.variables if v not in left.variables]
+    # A text of a shared variable is the left side's or none: the id is the same.
+    texts = [text(v) for v in new if v in right.texts]
+    other = right.frame.select(*shared, *map(column, new), *texts, f"{WEIGHT} AS r_{WEIGHT}")
+    joined = left.frame.join(other.broadcast(right.small), shared, "LEFT")
+    frame = joined.select(
+        *left.ids,
+        *(f"coalesce({column(v)}, 0L) AS {column(v)}" for v in new),
+        *left.text_columns,
+        *texts,
+        f"{WEIGHT} * coalesce(r_{WEIGHT}, 1L) AS {WEIGHT}",
+    )
+    return replace(
+        left,
+        frame=frame,
+        variables=(*left.variables, *new),
+        told=left.told | (right.told & frozenset(new)),
+        texts=left.texts | (right.texts & frozenset(new)),
+    )
+
+
+def from_right(evaluation: Evaluation, operator: op.LeftJoin, changed: Solutions) -> Solutions:
+    """A' ⋈ (ΔB + flips): the left side is read once, with the changed matches and alone where a key flips."""
+    keys = keys_of_flips(operator)
+    if keys is None:
+        sign = f"{WEIGHT} * (o - n) AS {WEIGHT}"
+        pairs, flipped = semi.whole_row_flips(evaluation, operator, changed, (sign,))
+        return united([pairs, flipped], operator.variables)
+    flips = semi.key_flips(evaluation, operator, changed, keys)
+    bare = flips.of(flips.frame.select(*flips.ids, f"o - n AS {WEIGHT}"))
+    both = united([changed, bare], operator.right.variables)
+    return semi.joined_with_left(evaluation, operator, replace(both, small=True))

@@ -1,0 +1,52 @@
+"""The occurrences of solutions: what a solution's weight counts, each told apart by a number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sparqlive.bulk.distinct import counted
+from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.solutions import WEIGHT, Solutions, column, keys_of, summed, text
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.evaluate import Evaluation
+
+_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
+
+
+def content(evaluation: Evaluation, operator: op.Numbered, state: State) -> Solutions:
+    source = evaluation.content(operator.source, state, frozenset(operator.source.variables), None)
+    source = summed(source)
+    numbers = f"explode(sequence(0L, {WEIGHT} - 1L)) AS n"
+    frame = source.frame.where(f"{WEIGHT} > 0").select(*source.ids, *source.text_columns, numbers, "1L AS s")
+    return _numbered(evaluation, operator, source, frame)
+
+
+def delta(evaluation: Evaluation, operator: op.Numbered, changed: Solutions) -> Solutions:
+    """The highest numbers come and go: those of the others stay."""
+    everything = frozenset(operator.source.variables)
+    old = evaluation.content(operator.source, State.OLD, everything, keys_of(changed))
+    numbers = "explode(sequence(least(n, n + d), greatest(n, n + d) - 1L)) AS n"
+    frame = counted(changed, old).where("d <> 0")
+    frame = frame.select(*changed.ids, *changed.text_columns, numbers, "CAST(sign(d) AS BIGINT) AS s")
+    return _numbered(evaluation, operator, changed, frame)
+
+
+def _numbered(evaluation: Evaluation, operator: op.Numbered, source: Solutions, frame: Frame) -> Solutions:
+    """The number as a literal; `n` and `s` are the number and the weight of each row."""
+    variable = operator.variable
+    name, written = column(variable), text(variable)
+    literal = f"""concat('"', n, '"^^<{_INTEGER}>') AS {written}"""
+    frame = frame.select(*source.ids, *source.text_columns, literal, f"s AS {WEIGHT}")
+    number = f"{evaluation.terms.id_of_text(written)} AS {name}"
+    return replace(
+        source,
+        frame=frame.select(*source.ids, number, *source.text_columns, written, WEIGHT),
+        variables=(*source.variables, variable),
+        always=source.always | {variable},
+        told=source.told | {variable},
+        texts=source.texts | {variable},
+    )

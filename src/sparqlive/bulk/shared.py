@@ -1,0 +1,26 @@
+"""What several operators read: under one name, so that a query's text does not hold it several times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sparqlive.bulk.solutions import Keys, Solutions, restricted
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.evaluate import Evaluation
+
+
+def content(evaluation: Evaluation, operator: op.Shared, state: State, keys: Keys | None) -> Solutions:
+    """The whole content, made once for each state, and what the keys reach of it."""
+    made = evaluation.named.get((operator, state))
+    if made is None:
+        whole = evaluation.content(operator.source, state, frozenset(operator.variables), None)
+        views = evaluation.views
+        frame = views.frame(whole.frame.data_frame(views.session), whole.frame.columns)
+        made = evaluation.named[operator, state] = replace(whole, frame=frame)
+    if keys is None:
+        return made
+    return replace(made, frame=restricted(made.frame, keys, operator.variables), small=True)

@@ -1,0 +1,166 @@
+"""Solutions as a frame: the columns, and the operations on them that all operators share.
+
+Owns the names of columns and what is known of each variable. Refuses NULL as a value: 0 is unbound, so that
+equality of columns is equality of solutions. Only a text column may be NULL.
+Invariants: a frame has a column for each variable, a text column for each of `texts`, and the weight `w`;
+rows of one solution may be split, weights are summed where it matters (`summed`) and at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sparqlive.bulk.frame import Frame
+from sparqlive.sparql.algebra import Var
+
+WEIGHT = "w"
+
+
+def column(variable: Var) -> str:
+    """The column of a variable. Spark takes names that differ in case as one, and a dot as a field."""
+    name = variable.name
+    if name.isascii() and name.isalnum() and name == name.lower():
+        return f"v_{name}"
+    return f"x_{name.encode().hex()}"
+
+
+def text(variable: Var) -> str:
+    """The column with the text of a computed term, which the dictionary may not hold yet."""
+    return f"t_{column(variable)}"
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """Rows with weights.
+
+    always: variables that every row binds.
+    plain: those of them whose terms come from the data, so that the dictionary has them.
+    told: variables whose terms are constants of the plan or stand in a text column.
+    texts: variables with a text column; it is NULL where the term is known otherwise.
+    small: reached from a change or from keys, so that it can be broadcast.
+    """
+
+    frame: Frame
+    variables: tuple[Var, ...]
+    always: frozenset[Var]
+    plain: frozenset[Var] = frozenset()
+    told: frozenset[Var] = frozenset()
+    texts: frozenset[Var] = frozenset()
+    small: bool = False
+
+    @property
+    def ids(self) -> list[str]:
+        return [column(v) for v in self.variables]
+
+    @property
+    def text_columns(self) -> list[str]:
+        return [text(v) for v in self.variables if v in self.texts]
+
+    @property
+    def columns(self) -> list[str]:
+        return [*self.ids, *self.text_columns, WEIGHT]
+
+    def of(self, frame: Frame) -> Solutions:
+        """Other rows of the same columns."""
+        return replace(self, frame=frame)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Values of variables that are always bound: content is wanted only where it agrees with a row."""
+
+    frame: Frame
+    variables: tuple[Var, ...]
+
+    def only(self, wanted: Iterable[Var]) -> Keys | None:
+        """The keys on fewer variables; None if none is left."""
+        allowed = frozenset(wanted)
+        kept = tuple(v for v in self.variables if v in allowed)
+        return Keys(self.frame, kept) if kept else None
+
+    def renamed(self, old: Var, new: Var) -> Keys:
+        """The keys of a copied variable as keys of what it is a copy of."""
+        kept = tuple(v for v in self.variables if v != old)
+        if new in kept:
+            return Keys(self.frame, kept)
+        frame = self.frame.select(*map(column, kept), f"{column(old)} AS {column(new)}")
+        return Keys(frame, (*kept, new))
+
+
+def keys_of(solutions: Solutions) -> Keys:
+    variables = tuple(v for v in solutions.variables if v in solutions.always)
+    return Keys(solutions.frame, variables)
+
+
+def restricted(frame: Frame, keys: Keys | None, own: Sequence[Var]) -> Frame:
+    """The rows that agree with a key, found by a broadcast semijoin."""
+    shared = [column(v) for v in own if keys is not None and v in keys.variables]
+    if keys is None or not shared:
+        return frame
+    return semi(frame, keys.frame.select(*shared).broadcast(), shared)
+
+
+def semi(frame: Frame, other: Frame, columns: Sequence[str]) -> Frame:
+    return frame.join(other, columns, "SEMI")
+
+
+def anti(frame: Frame, other: Frame, columns: Sequence[str]) -> Frame:
+    return frame.join(other, columns, "ANTI")
+
+
+def summed(solutions: Solutions) -> Solutions:
+    """One row a solution. Of several texts for one id, NULL says least."""
+    texts = [f"max({name}) AS {name}" for name in solutions.text_columns]
+    frame = solutions.frame.grouped(solutions.ids, *texts, f"sum({WEIGHT}) AS {WEIGHT}")
+    return solutions.of(frame.where(f"{WEIGHT} <> 0"))
+
+
+def narrowed(solutions: Solutions, wanted: frozenset[Var], *, sums: bool) -> Solutions:
+    """Without the variables that are not wanted; `sums`: what becomes equal is one row then."""
+    kept = tuple(v for v in solutions.variables if v in wanted)
+    if kept == solutions.variables:
+        return solutions
+    remaining = frozenset(kept)
+    result = replace(
+        solutions,
+        variables=kept,
+        always=solutions.always & remaining,
+        plain=solutions.plain & remaining,
+        told=solutions.told & remaining,
+        texts=solutions.texts & remaining,
+    )
+    result = result.of(solutions.frame.select(*result.columns))
+    return summed(result) if sums else result
+
+
+def arranged(solutions: Solutions, variables: tuple[Var, ...], texts: frozenset[Var]) -> Frame:
+    """The columns in a given order, for a union; a variable that is not there is unbound."""
+    own = frozenset(solutions.variables)
+    ids = [column(v) if v in own else f"0L AS {column(v)}" for v in variables]
+    own_texts = [
+        text(v) if v in solutions.texts else f"CAST(NULL AS STRING) AS {text(v)}"
+        for v in variables
+        if v in texts
+    ]
+    return solutions.frame.select(*ids, *own_texts, WEIGHT)
+
+
+def united(parts: Sequence[Solutions], variables: tuple[Var, ...]) -> Solutions:
+    """The sum of solutions with these variables."""
+
+    def in_all(holds: Sequence[frozenset[Var]]) -> frozenset[Var]:
+        return frozenset.intersection(*holds) & frozenset(variables)
+
+    texts = frozenset().union(*(part.texts for part in parts)) & frozenset(variables)
+    first, *others = (arranged(part, variables, texts) for part in parts)
+    frame = first.union(*others) if others else first
+    return Solutions(
+        frame,
+        variables,
+        always=in_all([part.always for part in parts]),
+        plain=in_all([part.plain for part in parts]),
+        told=in_all([part.told | (frozenset(variables) - frozenset(part.variables)) for part in parts]),
+        texts=texts,
+        small=all(part.small for part in parts),
+    )

@@ -1,0 +1,184 @@
+"""Terms on Spark: the dictionary, the constants of a plan, and the Python functions that read terms.
+
+Owns the Arrow functions: they run `sparql.expressions`, the one definition of SPARQL's functions, in Python
+workers. A worker compiles an expression once and keeps the values of the terms it saw last.
+Invariant: an id stands for one term, so a value that was read once is right for that id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyoxigraph import Literal
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import BooleanType, DataType, LongType, StringType
+
+from sparqlive.bulk.frame import Views
+from sparqlive.plan import operators as op
+from sparqlive.plan.rewrites.walk import operators_of
+from sparqlive.rdf.dictionary import UNDEF, term_of
+from sparqlive.sparql.algebra import Call, Constant, Expression, Term, Var
+from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
+from sparqlive.sparql.values import Value, value_of
+
+_ARROW_FUNCTION: Any = arrow_udf  # its stub leaves out the form with only a return type
+_CACHED_VALUES = 50_000
+_CACHED_EXPRESSIONS = 256
+
+Function = Callable[..., pa.Array]
+
+
+class Terms:
+    """The dictionary, what the plan itself says, and ids that are not their term's hash."""
+
+    def __init__(
+        self,
+        views: Views,
+        terms: DataFrame,
+        plan: op.Operator,
+        id_of: Callable[[Term], int],
+        exceptions: Mapping[str, int],
+    ) -> None:
+        self.frame = views.frame(terms, ("id", "term"))
+        self._views = views
+        self.constants = {id_of(term): str(term) for term in _constants(plan)}
+        self._exceptions = exceptions
+        self._exceptional_name: str | None = None
+        self._functions: dict[tuple[BooleanType | StringType, Expression, tuple[Var, ...]], str] = {}
+
+    def condition(self, condition: Expression, variables: tuple[Var, ...]) -> str:
+        """The name of a function that tells whether solutions satisfy a condition."""
+        return self._named(BooleanType(), condition, variables, condition_function)
+
+    def computation(self, expression: Expression, variables: tuple[Var, ...]) -> str:
+        """The name of a function that gives the canonical text of an expression's value."""
+        return self._named(StringType(), expression, variables, term_function)
+
+    def _named(
+        self,
+        kind: BooleanType | StringType,
+        expression: Expression,
+        variables: tuple[Var, ...],
+        make: Callable[[Expression, tuple[Var, ...], Mapping[int, str]], Any],
+    ) -> str:
+        key = (kind, expression, variables)
+        if key not in self._functions:
+            self._functions[key] = self.function(make(expression, variables, self.constants), kind)
+        return self._functions[key]
+
+    def function(self, function: Function, kind: DataType) -> str:
+        """The name of a function that runs in Python workers."""
+        return self._views.function(_ARROW_FUNCTION(function, returnType=kind))
+
+    def id_of_text(self, name: str) -> str:
+        """The id of a computed term as an SQL expression; 0 where there is none."""
+        number = f"xxhash64({name})"
+        if self._exceptions:
+            number = f"coalesce({self._exceptional()}({name}), {number})"
+        return f"if({name} IS NULL, 0L, {number})"
+
+    def _exceptional(self) -> str:
+        """The name of a function that gives the ids of exceptions, however many there are."""
+        if self._exceptional_name is None:
+            self._exceptional_name = self.function(_exceptional_ids(dict(self._exceptions)), LongType())
+        return self._exceptional_name
+
+
+def _constants(plan: op.Operator) -> Iterator[Term]:
+    """The terms that a solution can have without the data having them."""
+    yield from (Literal(True), Literal(False))
+    for operator in operators_of(plan):
+        match operator:
+            case op.Table(_, rows):
+                yield from (term for row in rows for term in row if term is not None)
+            case op.Template(_, _, rows):
+                yield from (term for row in rows for term in row if not isinstance(term, Var))
+            case op.Extend(_, _, expression):
+                yield from _constants_in(expression)
+
+
+def _constants_in(expression: Expression) -> Iterator[Term]:
+    if isinstance(expression, Constant):
+        yield expression.term
+    elif isinstance(expression, Call):
+        for argument in expression.arguments:
+            yield from _constants_in(argument)
+
+
+# In the workers
+
+
+def _exceptional_ids(exceptions: Mapping[str, int]) -> Function:
+    def ids(texts: pa.Array) -> pa.Array:
+        return pa.array([exceptions.get(text) for text in texts.to_pylist()], pa.int64())
+
+    return ids
+
+
+def condition_function(
+    condition: Expression, variables: tuple[Var, ...], constants: Mapping[int, str]
+) -> Function:
+    """Whether solutions satisfy a condition, from the ids and texts of the variables."""
+
+    def hold(*columns: pa.Array) -> pa.Array:
+        test = _compiled_condition(condition, variables)
+        return pa.array([test(row) for row in _rows(columns, constants)], pa.bool_())
+
+    return hold
+
+
+def term_function(
+    expression: Expression, variables: tuple[Var, ...], constants: Mapping[int, str]
+) -> Function:
+    """The canonical text of an expression's value; NULL for an error."""
+
+    def compute(*columns: pa.Array) -> pa.Array:
+        evaluate = _compiled_expression(expression, variables)
+        return pa.array([_text(evaluate, row) for row in _rows(columns, constants)], pa.string())
+
+    return compute
+
+
+def _text(evaluate: Callable[[Any], Value], row: list[Value | None]) -> str | None:
+    try:
+        return str(evaluate(row).term)
+    except ExpressionError:
+        return None
+
+
+def _rows(columns: tuple[pa.Array, ...], constants: Mapping[int, str]) -> Iterator[list[Value | None]]:
+    """The values of each solution, from pairs of id and text columns."""
+    if len(columns) == 1:
+        yield from ([] for _ in range(len(columns[0])))
+        return
+    lists = [column.to_pylist() for column in columns]
+    for cells in zip(*lists, strict=True):
+        yield [
+            None if number == UNDEF else value_of_text(_known(number, constants.get(number, text)))
+            for number, text in zip(cells[::2], cells[1::2], strict=True)
+        ]
+
+
+def _known(number: int, text: str | None) -> str:
+    if text is None:
+        raise LookupError(f"The dictionary has no term with the id {number}.")
+    return text
+
+
+@lru_cache(maxsize=_CACHED_VALUES)
+def value_of_text(text: str) -> Value:
+    return value_of(term_of(text))
+
+
+@lru_cache(maxsize=_CACHED_EXPRESSIONS)
+def _compiled_condition(expression: Expression, variables: tuple[Var, ...]) -> Callable[[Any], bool]:
+    return compile_condition(expression, variables)
+
+
+@lru_cache(maxsize=_CACHED_EXPRESSIONS)
+def _compiled_expression(expression: Expression, variables: tuple[Var, ...]) -> Callable[[Any], Value]:
+    return compile_expression(expression, variables)

@@ -1,0 +1,406 @@
+"""Views come and go: from the text of a query to a content that is kept.
+
+Owns how a content is got: computed in process or on Spark, loaded from a store, or computed anew. Refuses
+what cannot be kept. Invariant: a view is in the store before it is in the session, and its content belongs to
+the epoch that it stands for.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sparqlive.engine.carry import Strategy
+from sparqlive.engine.deferred import Deferred, Refresh, check_refresh
+from sparqlive.engine.limits import QUERY_CHARACTERS
+from sparqlive.engine.view import View
+from sparqlive.engine.views import readable
+from sparqlive.engine.writer import Epochs
+from sparqlive.errors import Error, TooLarge, ViewExists
+from sparqlive.live.keeper import Content, Keeper
+from sparqlive.live.maintained import Saved
+from sparqlive.live.once import snapshot_for
+from sparqlive.live.prepared import Prepared, prepared, prepared_apart
+from sparqlive.live.quads import Quad
+from sparqlive.live.terms import Terms
+from sparqlive.numbers import MOST_SECONDS, shown
+from sparqlive.plan.checks import check_functions
+from sparqlive.plan.explain import Explained, explained
+from sparqlive.plan.once import fixed
+from sparqlive.plan.operators import Operator, kept_of
+from sparqlive.plan.rewrites import rewrite
+from sparqlive.plan.rewrites.store_unreachable import store_unreachable
+from sparqlive.plan.translate import translate
+from sparqlive.plan.unfold import unfold, views_read
+from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sparql.algebra import Dataset, Query
+from sparqlive.sparql.deadline import within
+from sparqlive.sparql.syntax import parse_query
+from sparqlive.zset.relation import Row, rows_of
+from sparqlive.zset.run import Run
+
+if TYPE_CHECKING:
+    from sparqlive.engine.persistence import Persistence
+
+# Spark computes views of graphs from this size on if it is running.
+SPARK_QUADS = 2_000_000
+VIEW_NAME = r"[^\s/~.-](?:[^/]{0,126}[^\s/])?"
+"""What a name looks like; beside that its characters are printable."""
+
+
+def check_view_name(name: object) -> None:
+    """Refuses what cannot be the name of a new view, by one rule for Python, the command line and HTTP.
+
+    Views of stores that were made before the rule keep their names.
+    """
+    if not isinstance(name, str) or not name.isprintable() or not re.fullmatch(VIEW_NAME, name):
+        raise Error(
+            f"A view cannot be named {shown(name)}: a name has up to 128 printable characters, none of them "
+            f"'/', begins with none of '~', '.' and '-', and has no space at its ends."
+        )
+
+
+@dataclass
+class Planned:
+    """A query that is to be a view: its plan, and what was computed of it without the lock, if it was."""
+
+    query: Query
+    plan: Operator
+    kept: Operator
+    temporary: bool
+    terms: Terms | None = None
+    prepared: Prepared | None = None
+    since: int = 0
+    gathered: dict[Quad, int] = field(default_factory=dict)
+
+
+class Registration:
+    """`union`: whether a query's default graph is the union of all graphs."""
+
+    def __init__(self, epochs: Epochs, union: bool) -> None:
+        self._epochs = epochs
+        self._views = epochs.views
+        self._union = union
+
+    # Plans
+
+    def plan(
+        self,
+        text: str,
+        base: str | None,
+        volatile: bool,
+        name: str | None = None,
+        dataset: Dataset | None = None,
+    ) -> tuple[Query, Operator]:
+        """The plan of a query, which is to be the view `name`; a dataset stands in place of its own."""
+        if len(text) > QUERY_CHARACTERS:
+            raise TooLarge(
+                f"The query has {len(text):,} characters, and may have {QUERY_CHARACTERS:,}: put long lists "
+                f"of values into the data."
+            )
+        parsed = parse_query(text, base)
+        if dataset is not None:
+            parsed = replace(parsed, dataset=dataset)
+        check_functions(parsed, volatile)
+        if name is not None:
+            self._views.check_no_cycle(name, views_read(parsed))
+        if volatile:
+            parsed = fixed(parsed)
+        return parsed, self.translated(parsed)
+
+    def translated(self, query: Query) -> Operator:
+        plan = translate(query, self._union)
+        return unfold(plan, self._views.graph_of) if views_read(query) else plan
+
+    def explained(self, text: str, base: str | None) -> Explained:
+        """The plan that a query would be kept by; see `Session.explained`."""
+        self._epochs.ensure_open()
+        _, plan = self.plan(text, base, volatile=False)
+        return explained(store_unreachable(rewrite(kept_of(plan))), {})
+
+    # Views
+
+    def check_name(self, name: object, temporary: bool) -> None:
+        """Refuses what is neither the name of a view that is there nor one for a new view.
+
+        Names of temporary views, and no others, begin with `~`.
+        """
+        if not isinstance(name, str) or not (name in self._views.by_name or (temporary and name[:1] == "~")):
+            check_view_name(name)
+
+    @contextmanager
+    def computed(
+        self, name: str, text: str, base: str | None, refresh: Refresh, strategy: Strategy, temporary: bool,
+        seconds: float | None,
+    ) -> Iterator[Planned]:  # fmt: skip
+        """The plan of a view that is to be registered inside, and its content, computed without the lock.
+
+        It is computed as of the epoch of now; what changes from here on is gathered. Nothing is computed if
+        the content is there already, or if Spark is to do it.
+        """
+        self.check_name(name, temporary)
+        check_refresh(refresh)
+        epochs, began = self._epochs, time.monotonic()
+        what = f"Computing view {name!r}" if not temporary else "Computing the subscription"
+        parsed, plan = within(seconds, lambda: self.plan(text, base, volatile=False, name=name), what, began)
+        planned = Planned(parsed, plan, rewrite(kept_of(plan)), temporary)
+        with epochs.lock:
+            epochs.ensure_open()
+            known = self._views.by_name.get(name)
+            is_there = known is not None and known.query == parsed and known.failure is None
+            keeper = self._views.temporary if temporary else self._views.keeper
+            if refresh == "immediate" and keeper.is_known(planned.kept):
+                is_there = True
+            if is_there or epochs.read_only or self._first(strategy) is not None:
+                yield planned
+                return
+        with ExitStack() as files:
+            with epochs.lock:
+                epochs.ensure_open()
+                planned.terms = Terms(epochs.terms.dictionary.extended())
+                quads = snapshot_for(planned.kept, epochs.quads, planned.terms.dictionary, whole=True)
+                files.enter_context(epochs.pinned(quads))
+                planned.since, planned.gathered = epochs.epoch, epochs.gather()
+            scope = name if refresh != "immediate" else keeper.scope
+            try:
+                planned.prepared = within(
+                    seconds,
+                    partial(
+                        prepared_apart if temporary else prepared, planned.kept, quads, planned.terms, scope
+                    ),
+                    what,
+                    began,
+                    epochs.limits.temporary_rows if temporary else None,
+                )
+                yield planned
+            finally:
+                with epochs.lock:
+                    epochs.gathered(planned.gathered)
+
+    def register(
+        self,
+        name: str,
+        text: str,
+        base: str | None,
+        replace: bool,
+        refresh: Refresh,
+        strategy: Strategy,
+        notes: Mapping[str, str],
+        planned: Planned,
+    ) -> View:
+        """The view of that name and query, computed if it is not there; see `Session.view`.
+
+        `notes` are kept in the store with a view that is new.
+        """
+        epochs = self._epochs
+        with epochs.lock:
+            epochs.ensure_open()
+            parsed, plan = planned.query, planned.plan
+            self._views.check_no_cycle(name, views_read(parsed))
+            if views_read(parsed) and self.translated(parsed) != plan:
+                raise Error(
+                    f"A view that view {name!r} reads was replaced while it was being computed: register it "
+                    f"again."
+                )
+            known = self._views.by_name.get(name)
+            same = known is not None and known.query == parsed and known.refresh_setting == refresh
+            if known is not None and same and known.failure is None:
+                return known
+            if known is not None and not same and not replace:
+                raise ViewExists(
+                    f"A view named {name!r} is there with another query, or another refresh setting. "
+                    f"Choose another name, drop it first, or pass replace=True."
+                )
+            if known is not None and not same:
+                self._views.check_not_read(name)
+            deferred = self._deferred(name, refresh, epochs.epoch)
+            keeper = self._views.keeper if deferred is None else deferred.keeper
+            if planned.temporary:
+                keeper = self._views.temporary
+                epochs.limit_temporary()
+            content = self._content(keeper, planned, strategy)
+            try:
+                if epochs.persistence is not None and not planned.temporary:
+                    before = known if known is not None and known.failure is None else None
+                    replaced = None if before is None else before.content
+                    epochs.persistence.keep(name, text, base, refresh, content, epochs.epoch, replaced, notes)
+            except BaseException:
+                keeper.release(content)
+                raise
+            if known is not None:
+                self._views.release(known)
+            terms = content.terms if planned.temporary else None
+            view = self._add(name, text, parsed, plan, content, deferred, terms)
+            if not planned.temporary:
+                epochs.settle()
+            return view
+
+    def _content(self, keeper: Keeper, planned: Planned, strategy: Strategy) -> Content:
+        """What a view keeps: as computed without the lock, brought to the present; else computed now."""
+        computed, kept = planned.prepared, planned.kept
+        terms = planned.terms if planned.temporary else None
+        if computed is None or keeper.is_known(kept):
+            return keeper.keep(kept, self._first(strategy), terms)
+        changes = self._epochs.gathered(planned.gathered)
+        if changes is None:  # everything was replaced meanwhile
+            return keeper.keep(kept, self._first(strategy), terms)
+        if not planned.temporary:
+            assert planned.terms is not None
+            computed = self._entered(planned.terms.dictionary, computed)
+        return keeper.keep_prepared(kept, computed, changes, terms)
+
+    def _entered(self, dictionary: Dictionary, computed: Prepared) -> Prepared:
+        """Enters the terms that a computation made; its relations with the ids that they have here."""
+        enter = self._epochs.terms.dictionary.enter
+        others = {number: own for number, text in dictionary.entries() if (own := enter(text)) != number}
+        if not others:
+            return computed
+        relations: dict[str, dict[Row, int] | Run] = {
+            name: {
+                tuple([others.get(number, number) for number in row]): weight
+                for row, weight in rows_of(rows).items()
+            }
+            for name, rows in computed.relations.items()
+        }
+        return replace(computed, relations=relations)
+
+    def _first(self, strategy: Strategy) -> Saved | None:
+        """How a view is computed for the first time: on Spark, or (None) in process."""
+        strategies = self._epochs.strategies
+        large = self._epochs.quads.size > SPARK_QUADS and strategies.spark_started
+        if strategy == "spark" or (strategy == "auto" and large):
+            self._epochs.spark.ensure_installed()
+            assert strategies.carrier is not None
+            carrier = strategies.carrier()
+            return lambda _, plan: carrier.contents([plan], (), ())[0]
+        return None
+
+    def _deferred(self, name: str, refresh: Refresh, epoch: int) -> Deferred | None:
+        """What a view needs that is refreshed later than at once."""
+        if refresh == "immediate":
+            return None
+        epochs = self._epochs
+        deferred = Deferred(name, refresh, epoch, epochs.carried_quads, epochs.terms)
+        if epochs.spark.installed:
+            deferred.strategies.carrier = lambda: epochs.spark.carrier(deferred.undone())
+        return deferred
+
+    def _add(
+        self,
+        name: str,
+        text: str,
+        query: Query,
+        plan: Operator,
+        content: Content,
+        deferred: Deferred | None,
+        terms: Terms | None = None,
+    ) -> View:
+        view = View(self._epochs, name, text, query, plan, content, deferred, terms)
+        self._views.add(view)
+        if not self._epochs.read_only:
+            self._epochs.start_clock(view)
+        return view
+
+    def drop(self, name: str) -> None:
+        """Forgets a view."""
+        epochs = self._epochs
+        with epochs.lock:
+            epochs.ensure_open()
+            view = self._views[name]
+            self._views.check_not_read(name)
+            if epochs.persistence is not None and not view.temporary:
+                epochs.persistence.drop(name, view.content, epochs.epoch)
+            del self._views.by_name[name]
+            self._views.release(view)
+
+    def repair(self) -> list[str]:
+        """Computes anew the views whose files are damaged or missing; see `Session.repair`."""
+        with self._epochs.lock:
+            self._epochs.ensure_open()
+            store = self._epochs.persistence
+            if store is None:
+                return []
+            damaged = store.damaged()
+            stale = [
+                view
+                for view in self._views.by_name.values()
+                if view.failure is None and store.reads(view.content, damaged)
+            ]
+            for view in stale:
+                self._views.release_content(view)
+            for view in stale:
+                keep = self._views.keeper.keep if view.deferred is None else view.deferred.keep
+                self._views.give(view, keep(rewrite(kept_of(view.plan)), None))
+            for view in stale:
+                view.since = store.save(view.name, view.content, view.epoch, damaged)
+            return [view.name for view in stale]
+
+    # Views of a store
+
+    def load(self, store: Persistence, progress: Callable[[int, int], None]) -> None:
+        """The views of a store with their rows, which are not computed again."""
+        entries = list(readable(store.views()))
+        for number, entry in enumerate(entries):
+            progress(number, len(entries))
+            self._load_view(store, *entry)
+
+    def _load_view(
+        self, store: Persistence, name: str, text: str, base: str | None, since: int, refresh: str
+    ) -> None:
+        read_only = self._epochs.read_only
+        parsed, plan = self.plan(text, base, volatile=False)
+        deferred = self._deferred(name, _refresh_of(refresh), since)
+        if deferred is not None:
+            store.deferred(name, deferred)
+        keep = self._views.keeper.keep if deferred is None else deferred.keep
+        if deferred is not None and read_only:
+            keep = deferred.keeper.keep
+        content = keep(rewrite(kept_of(plan)), store.saved)
+        view = self._add(name, text, parsed, plan, content, deferred)
+        view.since = since
+        if not store.has(content):
+            if read_only:
+                view.failure = f"View {name!r} is not kept at present: the store's writer computes it anew."
+            else:
+                view.since = store.save(name, content, view.epoch)
+
+    def follow(self, store: Persistence) -> None:
+        """The store's writer has committed something: a reader goes on to the store's last epoch."""
+        epochs, views = self._epochs, self._views
+        with epochs.lock:
+            if epochs.closed:
+                return
+            at = {view: view.epoch for view in views.by_name.values()}
+            listed = {entry[0]: entry for entry in store.views()}
+            epochs.moved_to(store.advance())
+            now = {entry[0]: entry for entry in store.views()}
+            for name in [name for name, entry in listed.items() if now.get(name) != entry]:
+                gone = views.by_name.pop(name)
+                views.release(gone)
+                gone.failure = f"View {name!r} was dropped or replaced by the store's writer."
+            stale = [view for view in views.by_name.values() if store.changed(view.content, at[view])]
+            for view in stale:
+                views.release_content(view)
+            for view in stale:
+                keeper = views.keeper if view.deferred is None else view.deferred.keeper
+                views.give(view, keeper.keep(rewrite(kept_of(view.plan)), store.saved))
+            for entry in readable(now.values()):
+                if entry[0] not in views.by_name:
+                    self._load_view(store, *entry)
+            for view, deferred in views.later.items():
+                store.deferred(view.name, deferred)
+            for view in views.by_name.values():
+                view.moved()
+
+
+def _refresh_of(text: str) -> Refresh:
+    """A refresh setting as a store keeps it; older stores may have one beyond what is taken today."""
+    if text in ("immediate", "manual"):
+        return text  # type: ignore[return-value]
+    seconds = float(text)
+    return min(seconds, MOST_SECONDS) if seconds > 0 else MOST_SECONDS

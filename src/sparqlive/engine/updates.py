@@ -1,0 +1,332 @@
+"""SPARQL Update: from the operations of a request to the quads that it wants in and out.
+
+Owns what each operation does (SPARQL 1.1 Update §3 and §4): templates, the dataset of a WHERE clause, graph
+management. LOAD reads documents on the Web by the rules of sources, all of them before the first operation,
+and never files. Invariant: an operation sees what the ones before it did; when a request has been gone
+through, or has failed, the quads are as they were before it.
+
+A named graph exists while it has a quad (§3.2 leaves this to the store). So CREATE changes nothing, and fails
+where the graph exists; CLEAR and DROP are the same, and succeed where it does not; ADD, MOVE and COPY fail
+where their source does not. SILENT turns a failure into no change. DEFAULT is the unnamed graph, also where
+queries read the union of all graphs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TypeAlias
+
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode
+from pyoxigraph import Quad as Statement
+
+from sparqlive.engine.limits import LOADED_DOCUMENTS, UPDATE_OPERATIONS
+from sparqlive.errors import Error, TooLarge, Unsupported
+from sparqlive.live.once import compute_once, snapshot_for
+from sparqlive.live.quads import Change, Quad, Quads
+from sparqlive.live.terms import Terms
+from sparqlive.plan.checks import check_functions
+from sparqlive.plan.once import fixed
+from sparqlive.plan.operators import Operator
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
+from sparqlive.rdf.read import check_quad
+from sparqlive.sparql import algebra as al
+from sparqlive.sparql.algebra import QuadPattern, Var
+from sparqlive.sparql.deadline import within
+from sparqlive.zset.relation import Row
+
+Documents: TypeAlias = Mapping[NamedNode, Sequence[Statement] | Error]
+"""The content of documents by their address, or why there is none."""
+
+
+def on_dataset(
+    operations: Iterable[al.UpdateOperation], dataset: al.Dataset
+) -> tuple[al.UpdateOperation, ...]:
+    """The operations with a dataset that was given beside the request (SPARQL 1.1 Protocol §2.2.3)."""
+    given = tuple(operations)
+    for operation in given:
+        if isinstance(operation, al.Modify) and (operation.dataset or operation.with_graph):
+            raise Error(
+                "The request names graphs by USING or WITH, and others were given beside it: leave one out."
+            )
+    return tuple(
+        replace(operation, dataset=dataset) if isinstance(operation, al.Modify) else operation
+        for operation in given
+    )
+
+
+def check_size(operations: Sequence[al.UpdateOperation]) -> None:
+    """Refuses a request of too many operations, or that loads too many documents."""
+    if len(operations) > UPDATE_OPERATIONS:
+        raise TooLarge(
+            f"The request has {len(operations):,} operations, and may have {UPDATE_OPERATIONS:,}: send it in "
+            f"parts, or put what it inserts into one INSERT DATA."
+        )
+    loaded = {operation.source for operation in operations if isinstance(operation, al.Load)}
+    if len(loaded) > LOADED_DOCUMENTS:
+        raise TooLarge(
+            f"The request loads {len(loaded):,} documents, and may load {LOADED_DOCUMENTS:,}: split it."
+        )
+
+
+def documents_of(operations: Iterable[al.UpdateOperation], allow_private: bool) -> Documents:
+    """Fetches what a request loads, as sources do, before anything else is done."""
+    found: dict[NamedNode, Sequence[Statement] | Error] = {}
+    for operation in operations:
+        if isinstance(operation, al.Load) and operation.source not in found:
+            try:
+                found[operation.source] = _fetched(operation.source.value, allow_private)
+            except Error as error:
+                found[operation.source] = error
+    return found
+
+
+def _fetched(address: str, allow_private: bool) -> Sequence[Statement]:
+    if find_spec("httpx") is None:
+        raise Unsupported("LOAD needs the network: install sparqlive with the extra [sources].")
+    from sparqlive.sources.kinds.web import fetch_document
+    from sparqlive.web.network import Reach
+
+    return fetch_document(address, Reach(allow_private=allow_private))
+
+
+def wanted_by(
+    operations: Iterable[al.UpdateOperation],
+    quads: Quads,
+    terms: Terms,
+    plan_of: Callable[[al.Query], Operator],
+    documents: Documents,
+    held: Callable[[Quad], bool],
+    timeout_seconds: float | None = None,
+) -> tuple[dict[Quad, int], int]:
+    """The quads that a request wants in (+1) or out (-1), and how many it named.
+
+    `plan_of` gives the plans of its WHERE clauses, which may take `timeout_seconds` together; `documents` are
+    what its LOADs read; `held` are quads that sources assert, which stay whatever a request wants.
+    """
+    draft = _Draft(quads, held)
+    request = _Request(draft, quads, terms, plan_of, documents, timeout_seconds)
+    try:
+        for operation in operations:
+            request.carry_out(operation)
+    finally:
+        draft.undo()
+    return draft.wanted, draft.given
+
+
+class _Draft:
+    """What a request wants so far. It is put into the quads when an operation has to see it, and taken out
+    again at the end: a request of one operation leaves them alone."""
+
+    def __init__(self, quads: Quads, held: Callable[[Quad], bool]) -> None:
+        self._quads = quads
+        self._held = held
+        self._unseen: dict[Quad, int] = {}
+        self._put_in: list[Change] = []
+        self.wanted: dict[Quad, int] = {}
+        self.given = 0
+
+    def want(self, quads: Iterable[Quad], weight: int) -> None:
+        for quad in quads:
+            self._unseen[quad] = self.wanted[quad] = weight  # the last word on a quad wins
+            self.given += 1
+
+    def show(self) -> None:
+        """From here on, the quads are as the operations so far leave them."""
+        held = self._held
+        seen = {quad: weight for quad, weight in self._unseen.items() if weight > 0 or not held(quad)}
+        changes = self._quads.effective(seen)
+        self._unseen = {}
+        self._put(changes)
+        self._put_in += changes
+
+    def undo(self) -> None:
+        """The quads are as they were before the request."""
+        weights: dict[Quad, int] = {}
+        for *quad, weight in self._put_in:
+            key = (quad[0], quad[1], quad[2], quad[3])
+            weights[key] = weights.get(key, 0) + weight
+        self._put([(*quad, -weight) for quad, weight in weights.items() if weight])
+        self._put_in = []
+
+    def _put(self, changes: Sequence[Change]) -> None:
+        if changes:
+            self._quads.stage(changes)
+            self._quads.commit()
+
+
+class _Request:
+    """Carries out operations on a draft."""
+
+    def __init__(
+        self,
+        draft: _Draft,
+        quads: Quads,
+        terms: Terms,
+        plan_of: Callable[[al.Query], Operator],
+        documents: Documents,
+        timeout_seconds: float | None,
+    ) -> None:
+        self._draft = draft
+        self._quads = quads
+        self._terms = terms
+        self._plan_of = plan_of
+        self._documents = documents
+        self._timeout_seconds = timeout_seconds
+        self._began = time.monotonic()
+
+    def carry_out(self, operation: al.UpdateOperation) -> None:
+        match operation:
+            case al.InsertData(quads):
+                self._draft.want(self._filled(quads, (), {(): 1}), 1)
+            case al.DeleteData(quads):
+                self._draft.want(self._filled(quads, (), {(): 1}), -1)
+            case al.Modify():
+                self._modify(operation)
+            case al.Clear(target) | al.Drop(target):
+                self._clear(target)
+            case al.Load(_, _, silent) | al.Create(_, silent) | al.Transfer(_, _, _, silent):
+                try:
+                    self._managed(operation)
+                except Error:
+                    if not silent:
+                        raise
+
+    def _managed(self, operation: al.Load | al.Create | al.Transfer) -> None:
+        match operation:
+            case al.Load(source, graph):
+                self._load(source, graph)
+            case al.Create(graph):
+                if self._content(graph):
+                    raise Error(f"CREATE: the graph {graph} exists. Write CREATE SILENT if it may.")
+            case al.Transfer():
+                self._transfer(operation)
+
+    def _load(self, source: NamedNode, graph: NamedNode | None) -> None:
+        document = self._documents[source]
+        if isinstance(document, Error):
+            raise type(document)(f"LOAD {source}: {document}") from document
+        if any(not isinstance(quad.graph_name, DefaultGraph) for quad in document):
+            raise Error(f"LOAD {source}: the document has named graphs, and LOAD takes triples.")
+        id_of = self._terms.dictionary.id_of
+        for quad in document:
+            subject, predicate, object_, name = check_quad(quad, graph)
+            self._draft.want([(id_of(subject), id_of(predicate), id_of(object_), id_of(name))], 1)
+
+    # Whole graphs
+
+    def _clear(self, target: NamedNode | str) -> None:
+        if isinstance(target, NamedNode):
+            self._draft.want(self._content(target), -1)
+            return
+        self._draft.show()
+        unnamed, named = target in ("DEFAULT", "ALL"), target in ("NAMED", "ALL")
+        self._draft.want(
+            [quad for quad in self._quads if (unnamed if quad[3] == DEFAULT_GRAPH else named)], -1
+        )
+
+    def _transfer(self, operation: al.Transfer) -> None:
+        name, source, target = operation.name, operation.source, operation.target
+        content = self._content(source)
+        if source is not None and not content:
+            raise Error(f"{name}: the graph {source} does not exist. Write {name} SILENT if it may not.")
+        if source == target:
+            return
+        if name != "ADD":
+            self._draft.want(self._content(target), -1)
+        if name == "MOVE":
+            self._draft.want(content, -1)
+        graph = self._graph_id(target)
+        self._draft.want([(s, p, o, graph) for s, p, o, _ in content], 1)
+
+    def _content(self, graph: NamedNode | None) -> list[Quad]:
+        self._draft.show()
+        return list(self._quads.of_graph(self._graph_id(graph)))
+
+    def _graph_id(self, graph: NamedNode | None) -> int:
+        return DEFAULT_GRAPH if graph is None else self._terms.dictionary.id_of(graph)
+
+    # Templates and WHERE
+
+    def _modify(self, operation: al.Modify) -> None:
+        """§4.3.3: all is computed before the first change; then all deletes, then all inserts."""
+        self._draft.show()
+        variables = tuple(sorted(_variables((*operation.delete, *operation.insert))))
+        solutions = self._solutions(operation, variables)
+        self._draft.want(self._filled(operation.delete, variables, solutions), -1)
+        self._draft.want(self._filled(operation.insert, variables, solutions), 1)
+
+    def _solutions(self, operation: al.Modify, variables: tuple[Var, ...]) -> Mapping[Row, int]:
+        """The solutions of a WHERE clause, reduced to what the templates read."""
+        dataset = operation.dataset
+        if dataset is None and operation.with_graph is not None:
+            dataset = al.Dataset((operation.with_graph,), None)
+        query = al.Query("SELECT", al.Project(operation.pattern, variables), variables, dataset)
+        check_functions(query, volatile=True)
+        plan, dictionary = self._plan_of(fixed(query)), self._terms.dictionary.extended()
+        quads = snapshot_for(plan, self._quads, dictionary)
+        rows = within(
+            self._timeout_seconds,
+            lambda: compute_once(plan, quads, Terms(dictionary)),
+            "The WHERE clauses of the update",
+            self._began,
+        )
+        self._quads.keep_inverses(quads)
+        return self._entered(dictionary, rows)
+
+    def _entered(self, dictionary: Dictionary, rows: Mapping[Row, int]) -> Mapping[Row, int]:
+        """Rows with the ids that the terms of another dictionary have in this one."""
+        enter = self._terms.dictionary.enter
+        others = {number: own for number, text in dictionary.entries() if (own := enter(text)) != number}
+        if not others:
+            return rows
+        return {tuple([others.get(number, number) for number in row]): rows[row] for row in rows}
+
+    def _filled(
+        self, template: Sequence[QuadPattern], variables: Sequence[Var], solutions: Mapping[Row, int]
+    ) -> Iterator[Quad]:
+        """The quads of a template; its blank nodes are new for each solution, also for equal ones.
+
+        What no graph can hold is left out (§4.2.3): unbound variables, literals as subjects, and so on.
+        """
+        labels = {term: None for quad in template for term in _terms_of(quad) if isinstance(term, BlankNode)}
+        columns: list[Var | BlankNode] = [*variables, *labels]
+        slots = [tuple(self._slot(term, columns) for term in _terms_of(quad)) for quad in template]
+        id_of = self._terms.dictionary.id_of
+        for row, weight in solutions.items():
+            for _ in range(weight if labels else 1):
+                filled = (*row, *(id_of(BlankNode()) for _ in labels))
+                for subject, predicate, object_, graph in slots:
+                    quad = subject(filled), predicate(filled), object_(filled), graph(filled)
+                    if self._can_hold(quad):
+                        yield quad
+
+    def _slot(
+        self, term: al.VarOrTerm | None, columns: Sequence[Var | BlankNode]
+    ) -> Callable[[Sequence[int]], int]:
+        if isinstance(term, Var | BlankNode):
+            column = columns.index(term)
+            return lambda filled: filled[column]
+        number = DEFAULT_GRAPH if term is None else self._terms.dictionary.id_of(term)
+        return lambda _: number
+
+    def _can_hold(self, quad: Quad) -> bool:
+        if UNDEF in quad:
+            return False
+        text = self._terms.dictionary.text
+        subject, predicate, _, graph = quad
+        return (
+            text(subject)[0] != '"'
+            and text(predicate)[0] == "<"
+            and (graph == DEFAULT_GRAPH or text(graph)[0] != '"')
+        )
+
+
+def _terms_of(quad: QuadPattern) -> tuple[al.VarOrTerm, al.VarOrTerm, al.VarOrTerm, al.VarOrTerm | None]:
+    return quad.subject, quad.predicate, quad.object, quad.graph
+
+
+def _variables(template: Iterable[QuadPattern]) -> set[Var]:
+    return {term for quad in template for term in _terms_of(quad) if isinstance(term, Var)}

@@ -1,0 +1,458 @@
+"""The writer: from quads that are wanted to a committed epoch.
+
+Owns the current epoch and the lock under which it changes. A batch is staged, carried to the views that it
+concerns, and committed; or nothing has happened. Invariant: between calls, every view equals its query
+evaluated on the current quads, and belongs to the current epoch, unless it is refreshed later.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyoxigraph import Quad, Triple
+
+from sparqlive.engine.assertions import Assertions
+from sparqlive.engine.carry import Choice, Strategies, Strategy
+from sparqlive.engine.collector import Settled, collector_paused
+from sparqlive.engine.limits import Limits
+from sparqlive.engine.spark_access import SparkAccess
+from sparqlive.engine.view import Delta, Deltas, Epoch, View
+from sparqlive.engine.views import Views
+from sparqlive.errors import Closed, Timeout
+from sparqlive.live.keeper import Content, Keeper
+from sparqlive.live.limit import Limit
+from sparqlive.live.quads import Change, Quads
+from sparqlive.live.quads import Quad as QuadIds
+from sparqlive.live.terms import Terms
+from sparqlive.rdf.read import check_quad
+from sparqlive.rdf.reserved import LINKS, Gate
+from sparqlive.zset.relation import Row
+from sparqlive.zset.zset import add_into
+
+if TYPE_CHECKING:
+    from sparqlive.engine.persistence import Persistence
+
+Batch = tuple[str, int]
+"""A batch of a stream: its source and number."""
+_NO_NOTES: Mapping[str, str] = {}
+
+
+class Epochs:
+    def __init__(self, terms: Terms, spark: Any, read_only: bool) -> None:
+        self.epoch = 0
+        self.lock = threading.RLock()
+        self.closed = False
+        self.read_only = read_only
+        self.terms = terms
+        self.quads = Quads()
+        # A reader evaluates no delta rules: its contents come from the store, and need no quads in memory.
+        self.carried_quads = Quads() if read_only else self.quads
+        self.limits = Limits()
+        self._keeper = Keeper(self.carried_quads, terms)
+        self._temporary = Keeper(self.carried_quads, terms, "~", families=False)
+        self.views = Views(self._keeper, self._temporary)
+        self.assertions = Assertions()
+        self.strategies = Strategies(self._keeper)
+        self.spark = SparkAccess(spark, self.quads, terms.dictionary, self.strategies)
+        self.persistence: Persistence | None = None
+        self.observers: list[Callable[[Epoch], None]] = []
+        """Hear of each epoch, and of each view that was refreshed later, under the lock."""
+        self.witnesses: list[Callable[[str | None, Mapping[Row, int]], None]] = []
+        """Hear of what each source (None: `local`) asserts from now on, and no longer, under the lock."""
+        self._gathering: list[dict[QuadIds, int]] = []
+        self._advanced = threading.Condition(self.lock)
+        self._begun = 0.0
+        self._batches: set[Batch] = set()
+        self._gate = Gate(terms.dictionary)
+        self._settled = Settled()
+
+    def attach(self, persistence: Persistence) -> None:
+        """From now on epochs are written into a store."""
+        self.persistence = persistence
+        self.spark.stored = persistence.sources
+
+    def limit(self, limits: Limits) -> None:
+        """From now on views cost no more than this."""
+        with self.lock:
+            self._unlimit()
+            self.limits = limits
+            if limits.epoch_seconds is not None:
+                self._keeper.limit = Limit(limits.epoch_seconds)
+
+    def limit_temporary(self) -> None:
+        """There is a temporary view from now on. Called under the lock."""
+        if self._temporary.limit is None:
+            self._temporary.limit = Limit(self.limits.temporary_seconds, measures=True)
+            self._temporary.expanded_rows = self.limits.temporary_changed_rows
+
+    def _unlimit(self) -> None:
+        for keeper in (self._keeper, self._temporary):
+            if keeper.limit is not None:
+                keeper.limit.close()
+                keeper.limit = None
+
+    # Writing
+
+    def apply(
+        self, deletes: Iterable[Any], inserts: Iterable[Any], strategy: Strategy, batch: Batch | None
+    ) -> Epoch:
+        """An epoch of quads: deletes first, then inserts."""
+        with self.lock:
+            self.ensure_open()
+            if batch is not None and self.knows(batch):
+                return self.unchanged()
+            wanted: dict[QuadIds, int] = {}
+            given = self.want(wanted, deletes, -1) + self.want(wanted, inserts, 1)
+            return self.commit(wanted, given, strategy, batch)
+
+    def want(self, wanted: dict[QuadIds, int], quads: Iterable[Any], weight: int) -> int:
+        """Encodes quads; how many there were."""
+        dictionary = self.terms.dictionary
+        ids, id_of = dictionary.ids, dictionary.id_of
+        given = 0
+        for quad in quads:
+            given += 1
+            if type(quad) is Quad:
+                subject, predicate, object_, graph = quad
+                try:
+                    wanted[ids[subject], ids[predicate], ids[object_], ids[graph]] = weight
+                    continue
+                except KeyError:  # a term that is new, or out of the cache
+                    pass
+            if type(quad) is not Quad or type(quad.object) is Triple:
+                subject, predicate, object_, graph = check_quad(quad, None)
+            wanted[id_of(subject), id_of(predicate), id_of(object_), id_of(graph)] = weight
+            ids = dictionary.ids
+        return given
+
+    def commit(
+        self,
+        wanted: Mapping[QuadIds, int],
+        given: int,
+        strategy: Strategy,
+        batch: Batch | None = None,
+        source: str | None = None,
+        notes: Mapping[str, str] = _NO_NOTES,
+    ) -> Epoch:
+        """An epoch of what changes something: the last word on a quad wins, the graph is a set.
+
+        With a source, `wanted` is what it asserts from now on (+1) and no longer (-1). `notes` are kept with
+        the epoch.
+        """
+        self._begun = time.perf_counter()
+        if source != LINKS.value:
+            self._gate.check(wanted)
+        if source is not None or self.assertions:
+            wanted = self.assertions.resolve(source, wanted, self.quads.present)
+        changes = self.quads.effective(wanted)
+        ignored = given - len(changes)
+        if not changes and not self.assertions.staged():
+            self.record(batch, notes)
+            return self.unchanged(ignored)
+        asserted = self.assertions.staged_by(source, changes) if self.witnesses else {}
+        with collector_paused():
+            try:
+                made = self._carry(changes, ignored, strategy, batch, notes)
+            except BaseException:
+                self.assertions.rollback()
+                raise
+        for witness in self.witnesses:
+            witness(source, asserted)
+        return made
+
+    def unchanged(self, ignored: int = 0) -> Epoch:
+        return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self.views))
+
+    def knows(self, batch: Batch) -> bool:
+        """Whether a batch was committed before."""
+        if self.persistence is not None:
+            return self.persistence.batch_epoch(batch) is not None
+        return batch in self._batches
+
+    def record(self, batch: Batch | None, notes: Mapping[str, str]) -> None:
+        """What is to be remembered of a batch or a report that changed nothing."""
+        if self.persistence is not None and (batch is not None or notes):
+            self.persistence.record(batch, self.epoch, notes)
+        elif batch is not None:
+            self._batches.add(batch)
+
+    def _carry(
+        self,
+        changes: Sequence[Change],
+        ignored: int,
+        strategy: Strategy,
+        batch: Batch | None,
+        notes: Mapping[str, str],
+    ) -> Epoch:
+        number, readers = self.epoch + 1, self.views.readers
+        if not readers:
+            self._save(number, changes, batch, notes)
+            self.quads.add(changes)
+            return self._made(number, changes, ignored, {})
+        failed: dict[Content, Exception] = {}
+        ended: dict[Content, Exception] = {}
+        self.strategies.choices = {}
+        self.quads.stage(changes)
+        try:
+            results = self._keeper.carry(
+                failed.__setitem__,
+                lambda maintained, inputs: self.strategies.carry(maintained, inputs, changes, strategy),
+            )
+            if self._temporary.is_used:
+                results = {**results, **self._carry_temporary(changes, ended)}
+            self._save(number, changes, batch, notes, failed)
+        except BaseException:
+            self._keeper.rollback()
+            self._temporary.rollback()
+            self.quads.rollback()
+            raise
+        changed = {
+            view.name: delta
+            for content, rows in results.items()
+            if rows
+            for view in readers.get(content, ())
+            if (delta := view.record(number, rows))
+        }
+        self._keeper.commit()
+        if self._temporary.is_used:
+            self._temporary.commit()
+        self.quads.commit()
+        if failed or ended:
+            self._mark_failed(failed | ended, number)
+        return self._made(number, changes, ignored, changed)
+
+    def _carry_temporary(
+        self, changes: Sequence[Change], ended: dict[Content, Exception]
+    ) -> Mapping[Content, dict[Row, int]]:
+        """Carries an epoch to the temporary views; if they take too long together, the slowest are ended."""
+        keeper, limits = self._temporary, self.limits
+        seconds = limits.temporary_seconds + len(changes) * limits.temporary_seconds_per_change
+        if keeper.limit is not None:
+            keeper.limit.seconds = seconds
+        results = keeper.carry(ended.__setitem__)
+        if keeper.limit is not None:
+            spent, keeper.limit.spent = keeper.limit.spent, {}
+            over = sum(spent.values()) - seconds
+            for maintained in sorted(spent, key=spent.__getitem__, reverse=True):
+                if over <= 0:
+                    break
+                over -= spent[maintained]
+                error = Timeout(
+                    f"temporary views together took more than {seconds:g} s of processor time for one epoch, "
+                    f"their limit, and this one the most"
+                )
+                for content in keeper.contents_of(maintained):
+                    for user in (content, *content.products):
+                        ended.setdefault(user, error)
+        return results
+
+    def _mark_failed(self, failed: Mapping[Content, Exception], epoch: int) -> None:
+        """A view that fails is marked, and does not block the epoch."""
+        for content, error in failed.items():
+            for view in list(self.views.readers.get(content, ())):
+                view.failure = (
+                    f"View {view.name!r} stopped at epoch {epoch}: {type(error).__name__}: {error}. "
+                    f"Register it again to compute it anew."
+                )
+                self.views.release(view)
+
+    def _save(
+        self,
+        number: int,
+        changes: Sequence[Change],
+        batch: Batch | None,
+        notes: Mapping[str, str],
+        failed: Iterable[Content] = (),
+    ) -> None:
+        """Makes the epoch under way durable, before anybody sees it."""
+        if self.persistence is not None:
+            note = {m.key: asdict(choice) for m, choice in self.strategies.choices.items()}
+            deltas = self._keeper.staged() if self.views.readers else {}
+            if self.views.later:
+                unseen: dict[Row, int] = {change[:4]: change[4] for change in changes}
+                deltas.update({deferred.relation: (4, unseen) for deferred in self.views.later.values()})
+            deltas.update(self.assertions.staged())
+            strategy = self.strategies.summary()
+            self.persistence.commit(number, changes, deltas, strategy, note, batch, notes, failed)
+        elif batch is not None:
+            self._batches.add(batch)
+
+    def _made(
+        self, number: int, changes: Sequence[Change], ignored: int, changed: Mapping[str, Delta]
+    ) -> Epoch:
+        """The session is at the new epoch."""
+        self.moved_to(number)
+        self.assertions.commit()
+        self.spark.committed(changes)
+        for view, deferred in self.views.later.items():
+            deferred.gather(changes, number)
+            self.start_clock(view)
+        for gathered in self._gathering:
+            add_into(gathered, {(s, p, o, g): weight for s, p, o, g, weight in changes})
+        inserted = sum(change[4] > 0 for change in changes)
+        deltas = Deltas(number, changed, self.views)
+        strategy, choices = self.strategies.summary(), dict(self._choices())
+        for name, choice in choices.items():
+            self.views[name].choice = (number, choice)
+        seconds = time.perf_counter() - self._begun
+        made = Epoch(
+            number, inserted, len(changes) - inserted, ignored, deltas, strategy, choices, seconds=seconds
+        )
+        self._tell(made)
+        return made
+
+    def _tell(self, epoch: Epoch) -> None:
+        for observer in self.observers:
+            observer(epoch)
+
+    def _choices(self) -> Iterator[tuple[str, Choice]]:
+        """How each view was carried, where there was something to choose."""
+        if self.strategies.choices:
+            for content, views in self.views.readers.items():
+                for maintained in content.carried_by():
+                    if maintained in self.strategies.choices:
+                        yield from ((view.name, self.strategies.choices[maintained]) for view in views)
+
+    def ingest(self, paths: Sequence[str], graph: str | None, on_error: str, batch: Batch | None) -> Epoch:
+        """Files straight into a store without quads and views, by Spark, as one epoch."""
+        with self.lock, collector_paused():
+            self.ensure_open()
+            assert self.persistence is not None
+            if batch is not None and self.knows(batch):
+                return self.unchanged()
+            number, begun = self.epoch + 1, time.perf_counter()
+            read = self.persistence.ingest(self.spark.session(), paths, graph, on_error, number, batch)
+            self.persistence.load_quads()
+            self._gathering.clear()
+            self.moved_to(number)
+            deltas, seconds = Deltas(number, {}, self.views), time.perf_counter() - begun
+            made = Epoch(number, read.quads, 0, 0, deltas, "spark", rejected=read.rejected, seconds=seconds)
+            self._tell(made)
+            return made
+
+    def moved_to(self, epoch: int) -> None:
+        """This is the current epoch now; whoever waits for it goes on. The caller holds the lock."""
+        self.epoch = epoch
+        self._advanced.notify_all()
+
+    def settle(self) -> None:
+        """After a load or a new view: what is there stays, and need not be looked at for garbage."""
+        self._settled.settle(self.quads.size)
+
+    # Views that are refreshed later
+
+    def refresh(self, view: View) -> Delta:
+        """Brings a view that is refreshed later to the current epoch; see `View.refresh`."""
+        with self.lock, collector_paused():
+            deferred = view.deferred
+            if deferred is None or view.failure is not None or self.closed:
+                return view.no_change(view.epoch)
+            deferred.stop()
+            if not deferred.gathered:
+                return view.no_change(view.epoch)
+            begun = time.perf_counter()
+            deferred.strategies.spark_started = self.strategies.spark_started
+            failed: dict[Content, Exception] = {}
+            with deferred.carried(self.epoch, failed.__setitem__) as changed:
+                if self.persistence is not None:
+                    self.persistence.refresh(view.name, deferred, self.epoch, failed)
+            for choice in deferred.strategies.choices.values():
+                view.choice = (self.epoch, choice)
+            rows = changed.get(view.content)
+            delta = view.record(self.epoch, rows) if rows else view.no_change(self.epoch)
+            self._mark_failed(failed, self.epoch)
+            self._advanced.notify_all()
+            seconds, strategy = time.perf_counter() - begun, deferred.strategies.summary()
+            deltas = Deltas(self.epoch, {view.name: delta} if delta else {}, self.views)
+            self._tell(Epoch(self.epoch, 0, 0, 0, deltas, strategy, seconds=seconds))
+            return delta
+
+    def start_clock(self, view: View) -> None:
+        """A view that is refreshed later is, when its seconds are over."""
+        if view.deferred is not None:
+            view.deferred.start(partial(self._refresh_due, view))
+
+    def _refresh_due(self, view: View) -> None:
+        """A view's seconds are over. What it could not be brought to now, it is later."""
+        try:
+            self.refresh(view)
+        except Exception:
+            if not self.closed:
+                self.start_clock(view)
+            raise
+
+    # Views that are computed beside the epochs
+
+    def gather(self) -> dict[QuadIds, int]:
+        """The net change of the quads from now on, until `gathered` is called. Called under the lock."""
+        made: dict[QuadIds, int] = {}
+        self._gathering.append(made)
+        return made
+
+    def gathered(self, changes: dict[QuadIds, int]) -> list[Change] | None:
+        """What was gathered; None if that is not known. Called under the lock."""
+        for number, one in enumerate(self._gathering):
+            if one is changes:
+                del self._gathering[number]
+                return [(*quad, weight) for quad, weight in changes.items()]
+        return None
+
+    # Reading and closing
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Whatever is read inside belongs to one epoch."""
+        with self.lock:
+            yield
+
+    def pinned(self, snapshot: Quads) -> AbstractContextManager[None]:
+        """Inside, the files of the store that a snapshot reads stay. Entered under the lock."""
+        if self.persistence is None or not snapshot.is_on_disk:
+            return nullcontext()
+        return self.persistence.pinned()
+
+    def history_start(self) -> int | None:
+        """The store keeps the deltas after this epoch; None without a store."""
+        return None if self.persistence is None else self.persistence.history_start()
+
+    def history(self, content: Content, since: int, until: int) -> Iterator[tuple[int, Mapping[Row, int]]]:
+        """The deltas of a content after an epoch and up to another, from the store."""
+        if self.persistence is not None and since < until:
+            yield from self.persistence.history(content, since, until)
+
+    def wait_beyond(self, view: View, epoch: int) -> bool:
+        """Waits until a view stands for a later epoch; False when the session is closed."""
+        with self._advanced:
+            self._advanced.wait_for(lambda: self.closed or view.epoch > epoch)
+            return not self.closed
+
+    def ensure_open(self) -> None:
+        if self.closed:
+            raise Closed("The session is closed: open a new one.")
+
+    def ended_by_fork(self) -> bool:
+        """Whether this process was forked from the one that opened the store; that one goes on alone."""
+        if self.persistence is None or not self.persistence.is_forked:
+            return False
+        self.closed = True
+        return True
+
+    def close(self) -> None:
+        """No epoch follows; closing twice is no error."""
+        with self._advanced:
+            for deferred in self.views.later.values():
+                deferred.stop()
+            self._settled.unsettle()
+            self._unlimit()
+            was_closed, self.closed = self.closed, True
+            self._advanced.notify_all()
+        if not was_closed:  # without the lock, which a compaction under way may need
+            if self.persistence is not None:
+                self.persistence.close()
+            self.spark.close()

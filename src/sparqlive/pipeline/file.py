@@ -1,0 +1,293 @@
+"""`pipeline.toml`: read, and checked whole before anything happens.
+
+Owns the keys and what they may say. Refuses unknown keys and kinds, files that are not there, queries that
+do not parse, and sinks of views that nobody declares, each with a sentence that names the place. Invariant:
+paths are absolute (relative ones are meant from the folder of the file), or URIs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyoxigraph import NamedNode
+
+from sparqlive.engine.deferred import check_refresh
+from sparqlive.engine.register import check_view_name
+from sparqlive.errors import Error
+from sparqlive.numbers import seconds, shown
+from sparqlive.rdf.changes import ENDINGS, is_changes_name
+from sparqlive.sources.watcher import KINDS, watcher
+from sparqlive.sparql.syntax import parse_query
+
+SOURCE_KINDS = tuple(sorted(["changes", *KINDS]))
+SINK_KINDS = ("delta-lake", "json-lines", "parquet", "rdf-patch")
+_PATTERN = "*{" + ",".join(f"{ending}{zipped}" for ending in ENDINGS for zipped in ("", ".gz", ".bz2")) + "}"
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+Checked = TypeVar("Checked")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+@dataclass(frozen=True)
+class Load:
+    """Documents that are loaded once."""
+
+    name: str
+    paths: tuple[str, ...]
+    graph: str | None
+
+
+@dataclass(frozen=True)
+class ChangesSource:
+    """A folder whose files of changes are followed."""
+
+    name: str
+    folder: str
+    pattern: str
+    poll_interval_seconds: float
+
+    @property
+    def graph(self) -> NamedNode:
+        """Where triples of the source go; quads that name a graph keep it."""
+        return NamedNode(f"source:{self.name}")
+
+
+@dataclass(frozen=True)
+class WatchedSource:
+    """A source of the session, of any of its kinds."""
+
+    name: str
+    kind: str
+    address: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ViewEntry:
+    name: str
+    query: str
+    refresh: str | float
+    form: str
+
+
+@dataclass(frozen=True)
+class SinkEntry:
+    name: str
+    view: str
+    kind: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    file: Path
+    store: Path
+    runs: str | None
+    """None: in the store's directory, or where the store was made to have them."""
+    master: str | None
+    """None: a local Spark, started only when there is need of it."""
+    loads: tuple[Load, ...]
+    sources: tuple[ChangesSource, ...]
+    """Followed by Spark."""
+    watched: tuple[WatchedSource, ...]
+    views: tuple[ViewEntry, ...]
+    sinks: tuple[SinkEntry, ...]
+
+
+def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
+    """The pipeline of a file, or an Error that says what is wrong with it."""
+    file = Path(path).absolute()
+    try:
+        text = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Error(f"{path}: cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, and deep nesting, too
+        raise Error(f"{path}: this is not TOML: {error}.") from error
+    reader = _Reader(str(path), file.parent)
+    known = {
+        "store": str,
+        "runs": str,
+        "master": str,
+        "load": dict,
+        "sources": dict,
+        "views": dict,
+        "sinks": dict,
+    }
+    top = reader.table("", text, known, required=("store",))
+    views = tuple(reader.view(*entry) for entry in top.get("views", {}).items())
+    sources = [reader.source(*entry) for entry in top.get("sources", {}).items()]
+    return Pipeline(
+        file,
+        reader.place(top["store"]),
+        reader.path(top["runs"]) if "runs" in top else None,
+        top.get("master"),
+        tuple(reader.load(*entry) for entry in top.get("load", {}).items()),
+        tuple(source for source in sources if isinstance(source, ChangesSource)),
+        tuple(source for source in sources if isinstance(source, WatchedSource)),
+        views,
+        reader.sinks(top.get("sinks", {}), {view.name: view.form for view in views}),
+    )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    name: str
+    folder: Path
+
+    def error(self, where: str, sentence: str) -> Error:
+        return Error(f"{self.name}: {where + ': ' if where else ''}{sentence}")
+
+    def table(
+        self, where: str, value: Any, known: Mapping[str, Any], required: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """A table whose keys are known and have the right types."""
+        if not isinstance(value, dict):
+            raise self.error(where, f"this is a table with the keys {', '.join(known)}, not {value!r}.")
+        for key, given in value.items():
+            if key not in known:
+                raise self.error(where, f"the key {key!r} is unknown. Known keys are {', '.join(known)}.")
+            if isinstance(given, bool) or not isinstance(given, known[key]):
+                raise self.error(where, f"{key} is {_wording(known[key])}, not {shown(given)}.")
+        for key in required:
+            if key not in value:
+                raise self.error(where, f"the key {key!r} is missing.")
+        return value
+
+    def checked(self, where: str, check: Callable[..., Checked], *given: Any) -> Checked:
+        """What a check gives; what it refuses is said with the place."""
+        try:
+            return check(*given)
+        except Error as error:
+            raise self.error(where, str(error)) from error
+
+    def path(self, text: str) -> str:
+        return text if _URI.match(text) else str(self.folder / text)
+
+    def place(self, text: str) -> Path:
+        return Path(self.path(text))
+
+    def load(self, name: str, value: Any) -> Load:
+        where = f"[load] {name}"
+        if isinstance(value, str | list):
+            value = {"path": value}
+        entry = self.table(where, value, {"path": (str, list), "graph": str}, required=("path",))
+        given = entry["path"] if isinstance(entry["path"], list) else [entry["path"]]
+        if not given or not all(isinstance(path, str) for path in given):
+            raise self.error(where, f"a path is text, or a list of texts, not {entry['path']!r}.")
+        paths = tuple(self.path(path) for path in given)
+        for path in paths:
+            if not _URI.match(path) and not Path(path).exists() and not glob(path, recursive=True):
+                raise self.error(where, f"there is nothing at {path}.")
+        graph = entry.get("graph")
+        if graph is not None:
+            self._check_graph(where, graph)
+        return Load(name, paths, graph)
+
+    def _check_graph(self, where: str, graph: str) -> None:
+        try:
+            NamedNode(graph)
+        except ValueError as error:
+            raise self.error(where, f"graph is an IRI, not {graph!r}: {error}.") from error
+
+    def source(self, name: str, value: Any) -> ChangesSource | WatchedSource:
+        where = f"[sources.{name}]"
+        self._check_name(where, name)
+        kind = value.get("kind", "changes") if isinstance(value, dict) else "changes"
+        self._check_kind(where, kind, SOURCE_KINDS)
+        return self._changes(name, where, value) if kind == "changes" else self._watched(name, where, value)
+
+    def _watched(self, name: str, where: str, value: Mapping[str, Any]) -> WatchedSource:
+        options = {key: given for key, given in value.items() if key not in ("kind", "path", "address")}
+        given = {key: value[key] for key in ("path", "address") if key in value}
+        if len(given) != 1:
+            raise self.error(where, "give its path, or its address (an IRI, or - for standard input).")
+        [(key, address)] = given.items()
+        if not isinstance(address, str):
+            raise self.error(where, f"{key} is text, not {address!r}.")
+        if key == "path":
+            address = self.path(address)
+        elif ":" not in address and address != "-":
+            raise self.error(where, f"address is an IRI, or -, not {address!r}: a file is given by path.")
+        try:
+            json.dumps(options)  # as a store keeps them
+            watcher(value["kind"], address, options)
+        except (Error, TypeError) as error:
+            raise self.error(where, str(error)) from error
+        return WatchedSource(name, value["kind"], address, options)
+
+    def _changes(self, name: str, where: str, value: Any) -> ChangesSource:
+        known = {"kind": str, "path": str, "poll_interval_seconds": (int, float)}
+        entry = self.table(where, value, known, required=("kind", "path"))
+        interval = self.checked(
+            where, seconds, "poll_interval_seconds", entry.get("poll_interval_seconds", 1.0), 0.001, 86_400
+        )
+        folder, _, pattern = self.path(entry["path"]).rpartition("/")
+        if not has_magic(pattern) and not is_changes_name(pattern):
+            folder, pattern = f"{folder}/{pattern}" if pattern else folder, _PATTERN
+        if has_magic(folder):
+            raise self.error(where, "only the last part of path may have the signs *, ? and [].")
+        if not _URI.match(folder) and not Path(folder).is_dir():
+            raise self.error(where, f"there is no folder {folder}.")
+        return ChangesSource(name, folder, pattern, interval)
+
+    def view(self, name: str, value: Any) -> ViewEntry:
+        where = f"[views.{name}]"
+        self.checked(where, check_view_name, name)
+        known = {"query": str, "refresh": (str, int, float)}
+        entry = self.table(where, value, known, required=("query",))
+        refresh = entry.get("refresh", "immediate")
+        self.checked(where, check_refresh, refresh)
+        file = self.place(entry["query"])
+        try:
+            query = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise self.error(where, f"the query {file} cannot be read: {error}.") from error
+        try:
+            form = parse_query(query).form
+        except Error as error:
+            raise type(error)(f"{self.name}: {where}: {file}: {error}") from error
+        return ViewEntry(name, query, refresh, form)
+
+    def sinks(self, entries: Mapping[str, Any], views: Mapping[str, str]) -> tuple[SinkEntry, ...]:
+        sinks = tuple(self._sink(name, value, views) for name, value in entries.items())
+        for number, sink in enumerate(sinks):
+            for other in sinks[:number]:
+                if other.path == sink.path:
+                    raise self.error(f"[sinks.{sink.name}]", f"the path is that of [sinks.{other.name}].")
+        return sinks
+
+    def _sink(self, name: str, value: Any, views: Mapping[str, str]) -> SinkEntry:
+        where = f"[sinks.{name}]"
+        known = {"view": str, "kind": str, "path": str}
+        entry = self.table(where, value, known, required=("view", "kind", "path"))
+        if entry["view"] not in views:
+            raise self.error(where, f"there is no [views.{entry['view']}].")
+        form = views[entry["view"]]
+        if entry["kind"] == "rdf-patch" and form not in ("CONSTRUCT", "DESCRIBE"):
+            raise self.error(where, f"an RDF Patch is of a CONSTRUCT view, and {entry['view']} is {form}.")
+        self._check_kind(where, entry["kind"], SINK_KINDS)
+        if _URI.match(entry["path"]):
+            raise self.error(where, f"sinks write to local paths, not to {entry['path']}.")
+        return SinkEntry(name, entry["view"], entry["kind"], self.place(entry["path"]))
+
+    def _check_kind(self, where: str, kind: str, known: Sequence[str]) -> None:
+        if kind not in known:
+            raise self.error(where, f"the kind {kind!r} is unknown. Known kinds are {', '.join(known)}.")
+
+    def _check_name(self, where: str, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise self.error(where, "the name of a source has letters, digits and the signs _ . - only.")
+
+
+def _wording(types: Any) -> str:
+    words = {str: "text", dict: "a table", list: "a list", int: "a number", float: "a number"}
+    return " or ".join(
+        dict.fromkeys(words[kind] for kind in (types if isinstance(types, tuple) else (types,)))
+    )

@@ -1,0 +1,293 @@
+"""The job of a pipeline: sources → views → sinks.
+
+Owns the order: load once, register views, bring the sinks up to date, follow the sources. Invariants: each
+batch of a source becomes an epoch once, whatever is killed when, because its id (source, file and place in
+the file) is committed with it; sinks never hold an epoch that the store does not.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from hashlib import blake2b
+from importlib.util import find_spec
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from sparqlive.engine.view import Epoch, View
+from sparqlive.errors import Error, ViewExists
+from sparqlive.opening import writing
+from sparqlive.pipeline.file import ChangesSource, Pipeline
+from sparqlive.pipeline.progress import Progress, changed_views
+from sparqlive.pipeline.sinks import KINDS, Sink, catch_up
+from sparqlive.rdf.changes import Batch, parse_changes
+from sparqlive.session import Session
+from sparqlive.session import open as open_session
+from sparqlive.sources.watching import Source
+
+if TYPE_CHECKING:
+    from sparqlive.spark.stream import Following, NewFile
+
+_LOOK_SECONDS = 0.5
+
+Observer = Callable[[Epoch], None]
+
+
+class _Stopped(Exception):  # noqa: N818 - no error
+    """The job was asked to end: Spark hands the files under way on again another time."""
+
+
+class Job:
+    """A pipeline at work on its store; a context manager."""
+
+    def __init__(self, pipeline: Pipeline, progress: Progress, observer: Observer | None = None) -> None:
+        self.pipeline = pipeline
+        self._progress = progress
+        self._observer = observer
+        self._lock = threading.Lock()  # sources have threads of their own; epochs and sinks take turns
+        self._sinks: list[tuple[Sink, View, str]] = []
+        self._failed: set[str] = set()
+        self._stopping = threading.Event()
+        self._failure: Exception | None = None
+        self._spark: Any = None
+        self._exit = ExitStack()
+
+    def __enter__(self) -> Job:
+        if self.pipeline.sources:
+            self._spark = start_spark(self.pipeline.master or "local[*]", self._progress)
+        opened = partial(
+            open_session,
+            self.pipeline.store,
+            spark=self._spark or self.pipeline.master,
+            default_graph="union",
+            runs=self.pipeline.runs,
+        )
+        self.session: Session = self._exit.enter_context(writing(self.pipeline.store, opened, runs_long=True))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit.__exit__(kind, error, trace)
+
+    # Before the stream
+
+    def prepare(self) -> None:
+        """Loads what was not loaded yet, registers the views, and brings the sinks up to date."""
+        for entry in self.pipeline.loads:
+            with self._progress.step(f"loading {entry.name}") as step:
+                epoch = self.session.load(
+                    list(entry.paths), graph=entry.graph, batch=(f"load:{entry.name}", 0)
+                )
+                step.result = f"{epoch.inserted:,} new quads, {len(self.session):,} in all"
+        for view in self.pipeline.views:
+            with self._progress.step(f"computing {view.name}") as step:
+                step.result = f"{len(self._register(view.name, view.query, view.refresh)):,} solutions"
+        for sink in self.pipeline.sinks:
+            kept = self.session.views[sink.view]
+            made = KINDS[sink.kind](sink.path, kept.variables)
+            catch_up(made, kept, sink.name)
+            self._sinks.append((made, kept, sink.name))
+
+    def _register(self, name: str, query: str, refresh: Any) -> View:
+        try:
+            return self.session.view(name, query, refresh=refresh)
+        except ViewExists as error:
+            raise Error(
+                f"{self.pipeline.file}: [views.{name}]: the store has a view of this name with another "
+                f"query. Drop it first (sparqlive view {name} --drop --store {self.pipeline.store}) and give "
+                f"its sinks new paths, or choose another name."
+            ) from error
+
+    # The stream
+
+    def follow(self, once: bool) -> None:
+        """Follows the sources; with `once`, until what is there has been applied.
+
+        An interrupt (Ctrl-C, SIGTERM) ends it after the batch under way; the next run goes on from there.
+        """
+        running: list[Following] = []
+        self.session.observe_sources(self._reported)
+        self._add_sources()
+        with self._lock:  # what sources brought before anybody observed them
+            for sink, view, name in self._sinks:
+                catch_up(sink, view, name)
+        try:
+            if once:
+                self._refresh_sources()
+            for source in self.pipeline.sources:
+                from sparqlive.spark.stream import follow_files
+
+                checkpoint = self.pipeline.store / "streams" / source.name
+                running.append(
+                    follow_files(
+                        self._spark,
+                        source.folder,
+                        source.pattern,
+                        str(checkpoint),
+                        partial(self._take, source),
+                        once=once,
+                        poll_interval_seconds=source.poll_interval_seconds,
+                    )
+                )
+            with _interrupts_set(self._stopping):
+                self._wait_for(running, watching=not once)
+        finally:
+            interrupted = self._stopping.is_set()
+            self._stopping.set()
+            for following in running:
+                following.stop()
+            self._finish()
+        if self._failure is not None:
+            raise self._failure
+        if interrupted:
+            self._progress.line(f"stopped at epoch {self.session.epoch}; another run goes on from there")
+
+    def _add_sources(self) -> None:
+        """The sources of the file become those of the store, beside others that it has."""
+        for entry in self.pipeline.watched:
+            try:
+                self.session.source(entry.kind, entry.address, name=entry.name, **entry.options)
+            except Error as error:
+                raise Error(
+                    f"{self.pipeline.file}: [sources.{entry.name}]: {error} "
+                    f"(sparqlive source remove {entry.name} --store {self.pipeline.store}: what it brought "
+                    f"leaves with it; or choose another name.)"
+                ) from error
+
+    def _refresh_sources(self) -> None:
+        """Each of the store's sources is looked at once; one that fails is named, and keeps what it had."""
+        for source in list(self.session.sources.values()):
+            try:
+                source.refresh(timeout_seconds=None)
+            except Error as error:
+                self._progress.line(str(error))
+
+    def _wait_for(self, running: Sequence[Following], watching: bool) -> None:
+        """Until all have ended; an interrupt, or the first failure of one, ends the waiting.
+
+        The sources of the store are watched until there is an interrupt, or all their streams have ended.
+        """
+        waiting = list(running)
+        try:
+            while (waiting or (watching and self._are_watched())) and not self._stopping.is_set():
+                if not waiting:
+                    self._stopping.wait(_LOOK_SECONDS)
+                waiting = [following for following in waiting if not following.wait(_LOOK_SECONDS)]
+        except _Stopped:
+            pass
+
+    def _are_watched(self) -> bool:
+        return any(not source.ended for source in self.session.sources.values())
+
+    def _take(self, source: ChangesSource, files: Sequence[NewFile]) -> None:
+        """Applies the batches of new files; those that are in the store already change nothing."""
+        for file in files:
+            with file.open() as stream:
+                for place, batch in enumerate(parse_changes(stream, file.path, source.graph)):
+                    if self._stopping.is_set():
+                        raise _Stopped
+                    self._apply(source.name, _batch_id(file.name, place), batch)
+
+    def _apply(self, source: str, number: int, batch: Batch) -> None:
+        with self._lock:
+            start = time.perf_counter()
+            epoch = self.session.apply(insert=batch.insert, delete=batch.delete, batch=(source, number))
+            seconds = time.perf_counter() - start
+            if epoch.inserted or epoch.deleted:
+                self._hand_on(epoch, source, seconds)
+
+    def _reported(self, source: Source, epoch: Epoch, seconds: float) -> None:
+        try:
+            with self._lock:
+                self._hand_on(epoch, source.name, seconds)
+        except Exception as error:  # of a sink: the source did nothing wrong, and the job ends
+            self._failure = error
+            self._stopping.set()
+
+    def _hand_on(self, epoch: Epoch, source: str, seconds: float) -> None:
+        """An epoch goes to the sinks and to whoever looks on.
+
+        Where sources of the store make epochs too, one may come here before an earlier one does: a sink then
+        takes all that it misses.
+        """
+        changed = changed_views(epoch)
+        several = bool(self.session.sources)
+        for sink, view, name in self._sinks:
+            if view.name in changed and not several:
+                sink.write(epoch.number, epoch.deltas[view.name].weights(), reset=False)
+            elif several or view.refresh_setting != "immediate":
+                catch_up(sink, view, name)
+        self._progress.epoch(epoch, source, seconds)
+        self._report_failures()
+        if self._observer is not None:
+            self._observer(epoch)
+
+    def _report_failures(self) -> None:
+        for name, view in self.session.views.items():
+            if view.failure is not None and name not in self._failed:
+                self._failed.add(name)
+                self._progress.line(view.failure)
+
+    def _finish(self) -> None:
+        with self._lock:
+            for sink, view, name in self._sinks:
+                if view.failure is None:
+                    if view.refresh_setting != "manual":
+                        view.refresh()
+                        catch_up(sink, view, name)
+                    sink.finish(view.epoch, view.weights)
+
+
+def run_pipeline(
+    pipeline: Pipeline, progress: Progress, *, once: bool, observer: Observer | None = None
+) -> None:
+    """Runs a pipeline until it is interrupted, or with `once` until what is there has been applied."""
+    with Job(pipeline, progress, observer) as job:
+        job.prepare()
+        if pipeline.sources or pipeline.watched or job.session.sources:
+            job.follow(once)
+
+
+def start_spark(master: str, progress: Progress) -> Any:
+    """The process's Spark session, started if need be, or a sentence that says what it lacks."""
+    if find_spec("pyspark") is None:
+        raise Error("Sources are followed by Spark, which is not installed: pip install 'sparqlive[spark]'.")
+    from sparqlive.bulk.backends.spark.start import is_running, start_session
+
+    if is_running():
+        return start_session(master)
+    with progress.step(f"starting Spark at {master}"):
+        try:
+            return start_session(master)
+        except Error:
+            raise
+        except Exception as error:
+            first = str(error).strip().partition("\n")[0]
+            raise Error(f"Spark does not start at {master}: {first} Can that master be reached?") from error
+
+
+@contextmanager
+def _interrupts_set(event: threading.Event) -> Iterator[None]:
+    """Inside, interrupts set an event, and do not break a commit or a call to Spark in two."""
+    if threading.current_thread() is not threading.main_thread():  # only there signals can be handled
+        yield
+        return
+    before = {
+        number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _batch_id(file: str, place: int) -> int:
+    """The id of a batch: the same however often and in whatever company its file is handed on."""
+    digest = blake2b(f"{place} {file}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

@@ -1,0 +1,101 @@
+"""What a person sees of work under way: bars and colours on a terminal, plain lines elsewhere.
+
+Owns the wording of the lines; it computes nothing, and reads no term.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.text import Text
+
+from sparqlive.engine.view import Epoch
+
+_VIEWS_SHOWN = 6
+
+
+@dataclass
+class Step:
+    """A step under way; `result` is what its last line says."""
+
+    result: str = "done"
+
+
+class Progress:
+    """Writes to a stream, by default standard output."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+        self._console = Console(file=self._stream, highlight=False)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self._console.is_terminal
+
+    def line(self, text: str) -> None:
+        """One line, as it is."""
+        if self.is_terminal:
+            self._console.print(text, markup=False, soft_wrap=True)
+        else:
+            print(text, file=self._stream, flush=True)
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Step]:
+        """A step whose length nobody knows: a moving bar while it lasts, then a line with its result."""
+        step = Step()
+        start = time.perf_counter()
+        if self.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            with Bars(*columns, console=self._console, transient=True) as bars:
+                bars.add_task(title, total=None)
+                yield step
+        else:
+            yield step
+        self.line(f"{title}: {step.result}, {duration(time.perf_counter() - start)}")
+
+    def epoch(self, epoch: Epoch, source: str, seconds: float) -> None:
+        """An epoch: its changes, the rows changed a view, the strategy, the time."""
+        changed, lasted = rows_changed(epoch), duration(seconds)
+        if not self.is_terminal:
+            counts = f"+{epoch.inserted:,} −{epoch.deleted:,}"
+            self.line(f"epoch {epoch.number}  {source}  {counts}  {changed}  {epoch.strategy}  {lasted}")
+            return
+        line = Text.assemble(
+            (f"epoch {epoch.number:<5} ", "bold"),
+            f"{source}  ",
+            (f"{f'+{epoch.inserted:,}':>7} ", "green" if epoch.inserted else "dim"),
+            (f"{f'−{epoch.deleted:,}':>7}  ", "red" if epoch.deleted else "dim"),
+            (f"{epoch.strategy:<7} {lasted:>9}  ", "dim"),
+            changed,
+        )
+        self._console.print(line, soft_wrap=True)
+
+
+def changed_views(epoch: Epoch) -> list[str]:
+    """The names of the views that an epoch changed."""
+    return list(epoch.deltas.changed())
+
+
+def rows_changed(epoch: Epoch) -> str:
+    """How many rows changed in which views."""
+    changed = {name: len(epoch.deltas[name]) for name in changed_views(epoch)}
+    if not changed:
+        return "no view changed"
+    shown = [f"{name} {count:,}" for name, count in list(changed.items())[:_VIEWS_SHOWN]]
+    more = len(changed) - len(shown)
+    return ", ".join(shown) + (f" and {more} more views" if more else "")
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person reads them."""
+    if seconds < 1:
+        return f"{seconds * 1000:.1f} ms"
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"

@@ -1,0 +1,72 @@
+"""The content of a view as a Delta Lake table, a version an epoch that changed it.
+
+The table has a text column a variable (N-Triples syntax, null where unbound) and `_weight`, and a row for
+each distinct row of the view. Each version carries its epoch as the transaction of the application
+`sparqlive`, as Delta Lake means it for writers that may repeat themselves. Needs the package `deltalake`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparqlive.engine.view import TermRow
+from sparqlive.errors import Error
+from sparqlive.sparql.arrow import WEIGHT, schema, table
+
+_APPLICATION = "sparqlive"
+
+
+class DeltaLakeSink:
+    def __init__(self, path: Path, variables: Sequence[str]) -> None:
+        self._package = delta_lake()
+        self._variables = variables
+        self._path = str(path)
+        if not self._package.DeltaTable.is_deltatable(self._path):
+            path.mkdir(parents=True, exist_ok=True)
+            self._package.DeltaTable.create(self._path, schema(variables))
+
+    def last_epoch(self) -> int | None:
+        version = self._package.DeltaTable(self._path).transaction_version(_APPLICATION)
+        return None if version is None else int(version)
+
+    def write(self, epoch: int, weights: Mapping[TermRow, int], reset: bool) -> None:
+        rows = table(self._variables, weights)
+        transaction = self._package.Transaction(_APPLICATION, epoch)
+        commit = self._package.CommitProperties(app_transactions=[transaction])
+        if reset:
+            self._package.write_deltalake(self._path, rows, mode="overwrite", commit_properties=commit)
+        else:
+            self._merge(rows, commit)
+
+    def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
+        """Every version is on the disk already."""
+
+    def _merge(self, rows: Any, commit: Any) -> None:
+        """Adds weights: rows that come to zero leave, new ones enter."""
+        same = [f'(old."{name}" IS NOT DISTINCT FROM new."{name}")' for name in self._variables]
+        total = f'old."{WEIGHT}" + new."{WEIGHT}"'
+        merge = self._package.DeltaTable(self._path).merge(
+            rows,
+            " AND ".join(same) or "TRUE",
+            source_alias="new",
+            target_alias="old",
+            commit_properties=commit,
+        )
+        merge = merge.when_matched_delete(f"{total} = 0")
+        merge = merge.when_matched_update({f'"{WEIGHT}"': total})
+        merge.when_not_matched_insert(
+            {f'"{name}"': f'new."{name}"' for name in (*self._variables, WEIGHT)}
+        ).execute()
+
+
+def delta_lake() -> Any:
+    """The package, or a sentence that says what to install."""
+    try:
+        return importlib.import_module("deltalake")
+    except ImportError as error:
+        raise Error(
+            "A sink of the kind 'delta-lake' needs the package deltalake: pip install 'sparqlive[spark]'."
+        ) from error

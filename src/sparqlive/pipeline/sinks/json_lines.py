@@ -1,0 +1,71 @@
+"""Deltas as JSON lines: one line an epoch that changed the view, in one file that only grows.
+
+A line is `{"epoch": 7, "reset": false, "variables": […], "changes": [{"weight": 1, "row": {…}}, …]}`, terms
+as in the SPARQL results format. `reset`: the line holds the whole content, and stands for all before it.
+Invariant: a line is there whole; what a failure left of one is cut off when the sink is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from sparqlive.engine.view import TermRow
+from sparqlive.errors import Error
+from sparqlive.sparql.results import json_delta
+
+_BLOCK_BYTES = 1 << 16
+
+
+class JsonLinesSink:
+    def __init__(self, path: Path, variables: Sequence[str]) -> None:
+        self._path = path
+        self._variables = variables
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._last = self._recover()
+
+    def last_epoch(self) -> int | None:
+        return self._last
+
+    def write(self, epoch: int, weights: Mapping[TermRow, int], reset: bool) -> None:
+        with open(self._path, "a", encoding="utf-8") as stream:
+            stream.write(json_delta(epoch, reset, self._variables, weights))
+            stream.flush()
+            os.fsync(stream.fileno())
+        self._last = epoch
+
+    def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
+        """Every line is on the disk already."""
+
+    def _recover(self) -> int | None:
+        if not self._path.exists():
+            return None
+        with open(self._path, "r+b") as stream:
+            end = _before(stream.seek(0, os.SEEK_END), stream)
+            stream.truncate(end)
+            if not end:
+                return None
+            start = _before(end - 1, stream)
+            stream.seek(start)
+            line = stream.read(end - start)
+        try:
+            return int(json.loads(line)["epoch"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Error(
+                f"{self._path} is there and its last line is no delta of a view: give another path."
+            ) from error
+
+
+def _before(position: int, stream: BinaryIO) -> int:
+    """The place after the last line end before a position; 0 if there is none."""
+    while position > 0:
+        start = max(0, position - _BLOCK_BYTES)
+        stream.seek(start)
+        found = stream.read(position - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        position = start
+    return 0

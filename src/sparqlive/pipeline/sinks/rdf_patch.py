@@ -1,0 +1,69 @@
+"""The graph of a CONSTRUCT or DESCRIBE view as an RDF Patch: a transaction an epoch, in one file.
+
+Applied to an empty graph, the file gives the view's content. A delta is a transaction at its end; the whole
+content (`reset`) is a new file in place of the old one. A comment after each transaction tells its epoch.
+Invariant: a transaction is there whole; what a failure left of one is cut off when the sink is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pyoxigraph import Quad
+
+from sparqlive.engine.view import TermRow
+from sparqlive.errors import Error
+from sparqlive.rdf.changes import Batch, write_patch
+from sparqlive.store.place import sync
+
+_END = re.compile(rb"\nTC \.\n# epoch (\d+)\n")  # a term's line ends are escaped: this stands in no literal
+_LONGEST_END = 64
+_BLOCK_BYTES = 1 << 16
+
+
+class RdfPatchSink:
+    def __init__(self, path: Path, variables: Sequence[str]) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._last = self._recover()
+
+    def last_epoch(self) -> int | None:
+        return self._last
+
+    def write(self, epoch: int, weights: Mapping[TermRow, int], reset: bool) -> None:
+        insert = tuple(Quad(*row) for row, weight in weights.items() if weight > 0)  # type: ignore[arg-type]
+        delete = tuple(Quad(*row) for row, weight in weights.items() if weight < 0)  # type: ignore[arg-type]
+        path = self._path.with_name(f"{self._path.name}.tmp") if reset else self._path
+        with open(path, "w" if reset else "a", encoding="utf-8") as stream:
+            stream.writelines(write_patch([Batch(insert, delete)]))
+            stream.write(f"# epoch {epoch}\n")
+        sync(path)
+        if reset:
+            path.rename(self._path)
+            sync(self._path)
+        self._last = epoch
+
+    def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
+        """Every transaction is on the disk already."""
+
+    def _recover(self) -> int | None:
+        if not self._path.exists():
+            return None
+        with open(self._path, "r+b") as stream:
+            position, after = stream.seek(0, os.SEEK_END), b""
+            while position > 0:
+                start = max(0, position - _BLOCK_BYTES)
+                stream.seek(start)
+                block = stream.read(position - start) + after
+                ends = list(_END.finditer(block))
+                if ends:
+                    stream.truncate(start + ends[-1].end())
+                    return int(ends[-1][1])
+                position, after = start, block[:_LONGEST_END]
+            if after and not b"TX .\n".startswith(after[:5]):
+                raise Error(f"{self._path} is there and is no RDF Patch of a view: give another path.")
+            stream.truncate(0)
+            return None

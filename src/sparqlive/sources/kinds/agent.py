@@ -1,0 +1,137 @@
+"""Another agent's CONSTRUCT or DESCRIBE view, followed by its stream of events: what makes an aggregator.
+
+Each of its epochs is a report, and its number the version to go on from; where the other agent has no more
+what came after that, it sends the whole graph. The other agent's blank nodes keep their labels from epoch to
+epoch, so they are not matched: each has a node here that is named by the view's address and its label, and is
+no other source's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlencode
+
+from pyoxigraph import BlankNode, Quad
+
+from sparqlive.errors import Error
+from sparqlive.sources.kinds.web import failure
+from sparqlive.sources.polling import first_of
+from sparqlive.sources.watcher import Changes, Content, Report, Unchanged, Version
+from sparqlive.web.event_stream import (
+    LINEAGE,
+    MEDIA_TYPE,
+    SILENT_SECONDS,
+    Event,
+    Followed,
+    Parser,
+    Term,
+    TermRow,
+    changes_address,
+)
+from sparqlive.web.network import Network, Reach, Response, checked_url
+
+_GRAPH = ("subject", "predicate", "object")
+
+
+class Agent:
+    def __init__(self, address: str, **reach: Any) -> None:
+        checked_url(address)
+        self._address = changes_address(address)
+        self._reach = Reach(**reach)
+        self._scope = sha256(self._address.encode()).hexdigest()[:16]
+
+    async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
+        while True:
+            wake.clear()
+            version = await self._followed(version, report, wake)
+
+    async def _followed(self, version: Version | None, report: Report, wake: asyncio.Event) -> Version | None:
+        """Follows a stream until somebody asks for a look, which is a stream that begins now."""
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._reach.timeout_seconds):
+                    lineage, pieces = await stack.enter_async_context(self._stream(version))
+            except TimeoutError as error:
+                raise Error(f"{self._address}: no answer in time.") from error
+            parser = Parser(self._reach.max_bytes)
+            while (piece := await self._next(pieces, wake)) is not None:
+                for event in parser.feed(piece):
+                    if event.kind == "end":
+                        told = json.loads(event.data)
+                        if told["reason"] == "behind":
+                            return version
+                        raise Error(f"{self._address}: {told['detail']}")
+                    if event.id:
+                        version = {"epoch": int(event.id), "lineage": lineage}
+                        await report(await asyncio.to_thread(self._outcome, event, version))
+        return version
+
+    @asynccontextmanager
+    async def _stream(self, version: Version | None) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
+        """The lineage of the other agent, and the bytes of its events."""
+        asked = urlencode({"since": version["epoch"], "lineage": version["lineage"]} if version else {})
+        url = f"{self._address}{'&' if '?' in self._address else '?'}{asked}"
+        headers = {"Accept": MEDIA_TYPE, "Accept-Encoding": "identity"}
+        async with (
+            Network(self._reach, self._address) as network,
+            network.open("GET", url, headers) as (status, found, where, body),
+        ):
+            if status != 200:
+                raise Error(failure(Response(where, status, found, b"")))
+            if not found.get("content-type", "").startswith(MEDIA_TYPE):
+                raise Error(f"{where}: is no stream of changes. Give the address of a view of an agent.")
+
+            async def pieces() -> AsyncIterator[bytes]:
+                async for piece in body:
+                    network.renew()  # what is kept of the stream is an event, and bounded
+                    yield piece
+
+            yield found.get(LINEAGE.lower(), ""), pieces()
+
+    async def _next(self, pieces: AsyncIterator[bytes], wake: asyncio.Event) -> bytes | None:
+        """The next bytes; None when somebody asks for a look first."""
+        reading = asyncio.ensure_future(anext(pieces, None))
+        try:
+            await first_of(reading, wake, seconds=SILENT_SECONDS)
+            if reading.done():
+                if (piece := reading.result()) is None:
+                    raise Error(f"{self._address}: the stream has ended without a word.")
+                return piece
+            if not wake.is_set():
+                raise Error(f"{self._address}: has been silent for {SILENT_SECONDS:g} seconds.")
+            return None
+        finally:
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait([reading])
+
+    def _outcome(self, event: Event, version: Version) -> Unchanged | Content | Changes:
+        if event.kind not in ("snapshot", "delta"):
+            return Unchanged(version)
+        followed = Followed(event.data, event.kind == "snapshot")
+        if followed.variables != _GRAPH:
+            raise Error(f"{self._address}: is no graph: only views of CONSTRUCT and DESCRIBE can be sources.")
+        insert: list[Quad] = []
+        delete: list[Quad] = []
+        for row, weight in followed.weights().items():
+            (insert if weight > 0 else delete).append(self._quad(row))
+        if followed.reset:
+            return Content(insert, version, labelled=True)
+        return Changes(insert, delete, version)
+
+    def _quad(self, row: TermRow) -> Quad:
+        try:
+            return Quad(*(self._own(term) for term in row))  # type: ignore[arg-type]
+        except (TypeError, ValueError) as error:
+            raise Error(f"{self._address}: sent what is no triple: {error}.") from error
+
+    def _own(self, term: Term | None) -> Term | None:
+        """The node here that stands for one of the other agent's."""
+        if not isinstance(term, BlankNode):
+            return term
+        return BlankNode(f"a{self._scope}{sha256(term.value.encode()).hexdigest()[:16]}")

@@ -1,0 +1,51 @@
+"""A remote SPARQL endpoint, asked by a CONSTRUCT or DESCRIBE query at an interval; the graph is compared.
+
+An answer that the endpoint says is only a part of the result is a failure: what is missing in it is not gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlencode
+
+from sparqlive.errors import Error
+from sparqlive.sources.kinds.web import failure, retry_after_seconds
+from sparqlive.sources.polling import Look, checked_interval, poll
+from sparqlive.sources.watcher import Content, Failed, Report, Unchanged, Version
+from sparqlive.sparql.syntax import parse_query
+from sparqlive.web.document import ACCEPT, read_document
+from sparqlive.web.network import Network, Reach, checked_url
+
+
+class Endpoint:
+    def __init__(
+        self, address: str, *, query: str, poll_interval_seconds: float | None = 60.0, **reach: Any
+    ) -> None:
+        form = parse_query(query, address).form
+        if form not in ("CONSTRUCT", "DESCRIBE"):
+            raise Error(f"A source is a graph: give a CONSTRUCT or DESCRIBE query, not {form}.")
+        checked_url(address)
+        self._address = address.partition("#")[0]
+        self._query = query
+        self._interval_seconds = checked_interval(poll_interval_seconds)
+        self._reach = Reach(**reach)
+
+    async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
+        await poll(self._look, self._interval_seconds, version, report, wake)
+
+    async def _look(self, version: Version | None) -> Look:
+        async with Network(self._reach, self._address) as network:
+            headers = {"Accept": ACCEPT, "Content-Type": "application/x-www-form-urlencoded"}
+            asked = urlencode({"query": self._query}).encode()
+            response = await network.request("POST", self._address, headers, asked)
+            if response.status != 200:
+                return Look(Failed(failure(response)), retry_after_seconds(response.headers))
+            if "x-sql-state" in response.headers:  # of Virtuoso, whose time for the query was up
+                return Look(Failed(f"{self._address}: the endpoint answered with a part of the result only."))
+            kind = response.headers.get("content-type", "")
+            found = {"digest": sha256(f"{kind}\n".encode() + response.body).hexdigest()}
+            if version == found:
+                return Look(Unchanged())
+            return Look(Content(await read_document(response, network), found))

@@ -1,0 +1,158 @@
+"""A file or a glob on this machine, watched for changes, in any RDF syntax.
+
+Several files are one source: its content is what they have together. A file that is gone, or the folder that
+a glob begins in, is a failure, not a deletion, unless `when_missing="clear"` says otherwise. So is a file or
+folder that cannot be read. Files that a glob no longer matches leave.
+
+Whether something has changed is told by listing the files (`listing.py`), which is done now and then;
+notifications of the file system only make it sooner. A listing is believed once it has stood for a while,
+because a file can be written twice within one tick of a file system's clock. Until then, and when somebody
+asks for a look, the bytes are compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import os
+import time
+from typing import Literal
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from sparqlive.errors import Error
+from sparqlive.rdf.read import read_paths
+from sparqlive.sources.hints import Hints
+from sparqlive.sources.listing import Listing, listing_of
+from sparqlive.sources.polling import checked_interval, first_of, retry_seconds, wait
+from sparqlive.sources.watcher import Content, Failed, Outcome, Report, Unchanged, Version
+
+POLL_SECONDS = 2.0
+# A file that has changed is read when it has been left alone for so long, or at the end of patience.
+_QUIET_SECONDS, _PATIENCE_SECONDS = 0.1, 2.0
+# The clock of a file system may be as coarse as this.
+_TICK_SECONDS = 2.0
+# Listing takes no more than this part of the time, however many files there are.
+_PART_OF_TIME = 1 / 20
+# What was reported already is reported again after so long.
+_REPORT_SECONDS = 30.0
+
+_now = time.monotonic
+
+
+class File:
+    def __init__(
+        self,
+        address: str,
+        *,
+        when_missing: Literal["keep", "clear"] = "keep",
+        poll_interval_seconds: float | None = POLL_SECONDS,
+    ) -> None:
+        if when_missing not in ("keep", "clear"):
+            raise Error(f'when_missing is "keep" or "clear", not {when_missing!r}.')
+        local = urlsplit(address)
+        self._address = url2pathname(local.path) if local.scheme == "file" else address
+        self._clears = when_missing == "clear"
+        self._interval_seconds = checked_interval(poll_interval_seconds)
+        self._listing = Listing()
+        self._since = 0.0  # when it was first so
+        self._listing_seconds = 0.0
+        self._failed: tuple[str, Failed] | None = None
+        self._failures, self._retry_at = 0, 0.0
+
+    async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
+        hints = Hints()
+        told: Outcome | None = None
+        told_at = 0.0
+        try:
+            while True:
+                asked = wake.is_set()
+                wake.clear()
+                hints.noticed.clear()
+                outcome = await self._look(version, asked, wake)
+                if asked or outcome != told or _now() - told_at > _REPORT_SECONDS:
+                    await report(outcome)
+                    # Content is large, and never the same twice.
+                    told, told_at = None if isinstance(outcome, Content) else outcome, _now()
+                if isinstance(outcome, Content | Unchanged):
+                    version = outcome.version or version
+                await hints.follow(self._listing.digest, self._paths())
+                await self._rest(wake, hints.noticed)
+        finally:
+            hints.stop()
+
+    def _paths(self) -> list[str]:
+        """Where something may change that is read."""
+        inside = [os.path.join(folder, "*") for folder in self._listing.folders]
+        return [self._address, *inside, *self._listing.files]
+
+    async def _rest(self, wake: asyncio.Event, noticed: asyncio.Event) -> None:
+        """Until it is time to look again: soon if there is a hint, at once if somebody asks."""
+        interval, pause = self._interval_seconds, self._listing_seconds / _PART_OF_TIME
+        await first_of(wake, noticed, seconds=None if interval is None else max(interval, pause))
+        if noticed.is_set():  # others may write to the folder all the time
+            await wait(wake, pause)
+
+    async def _look(self, version: Version | None, asked: bool, wake: asyncio.Event) -> Outcome:
+        """What is there now."""
+        listing = await asyncio.to_thread(self._list)
+        if not asked and isinstance(listing, Listing):
+            if version is not None and version.get("files") == listing.digest:
+                return Unchanged()
+            if self._failed is not None and self._failed[0] == listing.digest and _now() < self._retry_at:
+                return self._failed[1]
+        end = _now() + _PATIENCE_SECONDS
+        while isinstance(listing, Listing):
+            if not asked:  # somebody may be writing
+                await wait(wake, _QUIET_SECONDS)
+            outcome = await asyncio.to_thread(self._read, listing, version)
+            before, listing = listing, await asyncio.to_thread(self._list)
+            if isinstance(listing, Listing) and (listing.digest == before.digest or _now() > end):
+                return outcome
+        return listing
+
+    def _list(self) -> Listing | Failed:
+        began = _now()
+        try:
+            found = listing_of(self._address)
+        except (Error, OSError) as error:
+            is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            if not (is_missing and self._clears):
+                self._listing = Listing()
+                return Failed(self._missing() if is_missing else self._reason(error))
+            found = Listing()
+        if found.digest != self._listing.digest:
+            self._since = began
+        self._listing = found
+        self._listing_seconds = _now() - began
+        return found
+
+    def _read(self, listing: Listing, version: Version | None) -> Outcome:
+        """What is in the files, unless it is what was in them.
+
+        Files that are malformed are read again when they change, when somebody asks, and after a while.
+        """
+        is_believed = _now() - self._since >= _TICK_SECONDS
+        try:
+            content = listing.content_digest()
+            found = {"files": listing.digest if is_believed else None, "content": content}
+            if version is not None and version.get("content") == content:
+                outcome: Outcome = Unchanged(found)
+            else:
+                outcome = Content(list(read_paths(listing.files, None)), found)
+        except OSError as error:
+            return Failed(self._reason(error))
+        except Error as error:
+            self._failures += 1
+            self._failed = (listing.digest, Failed(str(error)))
+            self._retry_at = _now() + retry_seconds(self._failures)
+            return self._failed[1]
+        self._failures, self._failed = 0, None
+        return outcome
+
+    def _missing(self) -> str:
+        what = "folder for" if glob.has_magic(self._address) else "file at"
+        return f"There is no {what} {self._address}; what was read from it before is kept."
+
+    def _reason(self, error: Exception) -> str:
+        return f"{self._address}: cannot be read: {error}." if isinstance(error, OSError) else str(error)

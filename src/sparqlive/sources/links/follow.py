@@ -1,0 +1,137 @@
+"""How far a view follows links, and which quads lead on.
+
+Owns the settings and their checks, and the matching of quads with a query's patterns, by ids. What is reached
+is worked out in `traversal.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyoxigraph import NamedNode
+
+from sparqlive.errors import Error
+from sparqlive.numbers import MOST_SECONDS, seconds, whole
+from sparqlive.plan.mentioned import Step
+from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sources.watcher import watcher
+from sparqlive.zset.relation import Row
+
+ADDRESSES = ("http://", "https://")
+_LEAST_TIMEOUT_SECONDS, _MOST_TIMEOUT_SECONDS = 0.001, 30.0
+
+
+@dataclass(frozen=True)
+class Follow:
+    """How far a view follows links. Everything is bounded; a bound that is reached is in the status."""
+
+    predicates: tuple[str, ...] | None = None
+    """Only quads of these lead on; None: all that match a pattern of the query."""
+    depth: int = 3
+    """How many links from the query's own IRIs; documents that other data mentions are one link away."""
+    hosts: tuple[str, ...] | None = None
+    """Only documents on these (`name` or `name:port`), redirects included; None: all."""
+    documents: int = 100
+    bytes: int = 64 << 20
+    """Of all documents together, as they were last fetched."""
+    document_bytes: int = 4 << 20
+    """Of one look at one document."""
+    seconds: float = 60.0
+    """New documents are fetched for so long without a rest, and no longer."""
+    poll_interval_seconds: float | None = None
+    """How often documents are looked at again; None: only by `view.follow.refresh()`."""
+    allow_private: bool = False
+    remote_contexts: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("predicates", "hosts"):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                raise Error(f"{name} is a list of texts, or None, not {given!r}.")
+            if given is not None:
+                texts = (item.value if isinstance(item, NamedNode) else str(item) for item in given)
+                kept = tuple(text.lower() if name == "hosts" else _iri(text) for text in texts)
+                object.__setattr__(self, name, kept)
+        for name in ("depth", "documents", "bytes", "document_bytes"):
+            whole(name, getattr(self, name))
+        seconds("seconds", self.seconds, least=0)
+        watcher("web", "http://example.org/", self.options())  # refuses what sources refuse
+
+    @classmethod
+    def of(cls, given: Follow | bool | None) -> Follow | None:
+        """What `follow=` says; True is the defaults."""
+        if given is None or given is False:
+            return None
+        if given is True:
+            return cls()
+        if not isinstance(given, Follow):
+            raise Error(f"follow is True or a sparqlive.Follow, not {given!r}.")
+        return given
+
+    @classmethod
+    def noted(cls, note: Mapping[str, Any]) -> Follow:
+        """As a store keeps it; older stores may have more seconds than are taken today."""
+        return cls(**{**note, "seconds": min(note["seconds"], MOST_SECONDS)})
+
+    def options(self) -> dict[str, Any]:
+        """The options of the documents' sources."""
+        return {
+            "poll_interval_seconds": self.poll_interval_seconds,
+            "allow_private": self.allow_private,
+            "remote_contexts": self.remote_contexts,
+            "max_bytes": min(self.document_bytes, self.bytes),
+            "timeout_seconds": max(_LEAST_TIMEOUT_SECONDS, min(self.seconds, _MOST_TIMEOUT_SECONDS)),
+            "hosts": None if self.hosts is None else list(self.hosts),
+        }
+
+
+def _iri(text: str) -> str:
+    try:
+        return NamedNode(text).value
+    except ValueError as error:
+        raise Error(f"predicates are IRIs, and {text!r} is none: {error}.") from error
+
+
+class Matcher:
+    """The quads that lead on, by their ids, and to what."""
+
+    def __init__(
+        self, steps: Iterable[Step], predicates: Iterable[str] | None, dictionary: Dictionary
+    ) -> None:
+        self._text = dictionary.text
+        self._by_predicate: dict[int | None, list[tuple[int | None, int | None, Step]]] = {}
+        self._excluded: dict[Step, set[int]] = {}
+        allowed = None if predicates is None else {dictionary.id_of(NamedNode(p)) for p in predicates}
+        for step in steps:
+            self._excluded[step] = {dictionary.id_of(predicate) for predicate in step.excluded}
+            subject, predicate, object_ = (
+                None if term is None else dictionary.id_of(term)
+                for term in (step.subject, step.predicate, step.object)
+            )
+            entry = (subject, object_, step)
+            if allowed is None:
+                self._by_predicate.setdefault(predicate, []).append(entry)
+            else:
+                for one in allowed if predicate is None else allowed & {predicate}:
+                    self._by_predicate.setdefault(one, []).append(entry)
+
+    def __contains__(self, predicate: object) -> bool:
+        """Whether quads of a predicate can lead on."""
+        return None in self._by_predicate or predicate in self._by_predicate
+
+    def led_to(self, quad: Row) -> Iterator[str]:
+        """The IRIs that a quad leads to."""
+        for predicate in (quad[1], None):
+            for subject, object_, step in self._by_predicate.get(predicate, ()):
+                if (
+                    (subject is None or subject == quad[0])
+                    and (object_ is None or object_ == quad[2])
+                    and not (step.loop and quad[0] != quad[2])
+                    and quad[1] not in self._excluded[step]
+                ):
+                    for position in step.leads:
+                        text = self._text(quad[position])
+                        if text[0] == "<" and text.startswith(ADDRESSES, 1):
+                            yield text[1:-1]

@@ -1,0 +1,454 @@
+"""Following links: a view registered with `follow` brings in the documents that its solutions may need.
+
+Owns which documents these are, and the triples that say which document describes which resource. Documents
+are sources of the kind `web`, one for all views that reach it, and gone when none does. Refuses to go beyond
+the bounds of `Follow`, and says so. Invariant: after each step the documents are those that are reached from
+the IRIs of the queries and from data that is there otherwise, by quads that match a pattern, within the
+bounds; so documents that only mention each other do not hold each other.
+
+What has been mentioned is counted as quads come and go, under the writer's lock; what follows from it is
+worked out in a thread of its own. (Schmedding 2011, §2.3; reachability by matching quads.)
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from pyoxigraph import NamedNode
+
+from sparqlive.engine.view import View
+from sparqlive.engine.writer import Epochs
+from sparqlive.errors import Error, Unsupported, ViewExists
+from sparqlive.live.quads import Quad as QuadIds
+from sparqlive.numbers import seconds
+from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
+from sparqlive.rdf.reserved import DESCRIBED_BY, LINKS
+from sparqlive.sources.background import Woken
+from sparqlive.sources.links.follow import ADDRESSES, Follow, Matcher
+from sparqlive.sources.watcher import address_of, host_is_among, watcher
+from sparqlive.sources.watching import Feeds, Source
+from sparqlive.sparql.syntax import parse_query
+from sparqlive.zset.relation import Row
+
+if TYPE_CHECKING:
+    from sparqlive.engine.persistence import Persistence
+
+_NOTE = "follow/"
+_WAIT_SECONDS = 60.0
+# So many documents are begun in one step, between which others may write.
+_ADDED_AT_ONCE = 16
+
+Mentions: TypeAlias = dict[str, Counter[str]]
+"""The resources that are mentioned, by the address of the document that describes them, and how often."""
+
+
+@dataclass
+class _Reached:
+    """What a view reaches: the depth of each document that is there, what to fetch, and what stopped it."""
+
+    depths: dict[str, int]
+    new: list[str]
+    bounds: dict[str, str]
+
+
+class Following:
+    """A view that follows links: `view.follow`."""
+
+    def __init__(self, traversal: Traversal, view: View, settings: Follow) -> None:
+        self.view = view
+        self.settings = settings
+        self._traversal = traversal
+        self._mentioned: dict[str | None, Mentions] = {}
+        self._outside: dict[str | None, Counter[str]] = {}
+        self._matcher = Matcher(steps_of(view.query), settings.predicates, traversal.dictionary)
+        self._starts: Mentions = {}
+        self.refused: dict[str, str] = {}
+        for iri in starts_of(view.query):
+            if iri.startswith(ADDRESSES):
+                self._mention(self._starts, self._outside.setdefault(None, Counter()), iri, 1)
+        self.reached = _Reached({}, [], {})
+        self.resting = False
+        self._begun: float | None = None
+        self._spent = False
+
+    # Under the writer's lock
+
+    def begin(self, epochs: Epochs) -> None:
+        """Takes in what is there."""
+        local = (
+            quad for quad in epochs.quads.of_predicates(self._matcher) if epochs.assertions.is_local(quad)
+        )
+        self.hear(None, ((quad, 1) for quad in local))
+        for source in epochs.assertions.sources():
+            if source != LINKS.value:
+                self.hear(source, ((quad, 1) for quad in epochs.assertions.quads(source)))
+
+    def hear(self, origin: str | None, changes: Iterable[tuple[Row, int]]) -> None:
+        """A source (None: `local`) asserts quads, or no longer."""
+        mentioned = self._mentioned.setdefault(origin, {})
+        outside = self._outside.setdefault(origin, Counter())
+        heard = False
+        for quad, weight in changes:
+            for iri in self._matcher.led_to(quad):
+                heard = True
+                self._mention(mentioned, outside, iri, weight)
+        if not mentioned:
+            del self._mentioned[origin]
+        if not outside:
+            del self._outside[origin]
+        if heard and self._spent and origin not in self.pending():
+            self.resume()
+
+    def resume(self) -> None:
+        """Documents are fetched again, though the time for it was over."""
+        self._spent, self._begun = False, None
+
+    def _mention(self, mentioned: Mentions, outside: Counter[str], iri: str, weight: int) -> None:
+        address = address_of("web", iri)
+        try:
+            inside = host_is_among(address, self.settings.hosts)
+        except ValueError:  # no address: a bracket, or a port that is no number
+            return
+        counts = mentioned.setdefault(address, Counter()) if inside else outside
+        key = iri if inside else urlsplit(address).netloc
+        counts[key] += weight
+        if not counts[key]:
+            del counts[key]
+            if inside and not counts:
+                del mentioned[address]
+                self.refused.pop(address, None)
+
+    def reach(self, sources: Mapping[str, Source]) -> None:
+        """Works out which documents there are to be. `sources` are all that the session has."""
+        settings, bounds = self.settings, dict[str, str]()
+        found = {name for name, source in sources.items() if source.found}
+        others = [mentions for origin, mentions in self._mentioned.items() if origin not in found]
+        depths: dict[str, int] = {}
+        level = found & self._starts.keys()
+        for depth in range(settings.depth + 1):
+            depths.update(dict.fromkeys(sorted(level), depth))
+            ways = [self._mentioned.get(address, {}) for address in level] + (others if depth == 0 else [])
+            level = {address for way in ways for address in way.keys() & found if address not in depths}
+            if not level:
+                break
+        room, size = settings.documents, settings.bytes
+        kept: dict[str, int] = {}
+        for address, depth in depths.items():
+            cost = self._bytes(sources[address])
+            if room > 0 and cost <= size:
+                kept[address], room, size = depth, room - 1, size - cost
+        new = self._admitted(kept, others, sources, room, size, bounds)
+        last = [self._mentioned.get(address, {}) for address, at in kept.items() if at == settings.depth]
+        last += others if settings.depth == 0 else []
+        if any(address not in sources for way in last for address in way):
+            bounds["depth"] = f"Beyond {settings.depth} links there is more, which is not followed."
+        self.reached = _Reached(kept, new, bounds)
+
+    def _admitted(
+        self,
+        kept: Mapping[str, int],
+        others: Iterable[Mentions],
+        sources: Mapping[str, Source],
+        room: int,
+        size: int,
+        bounds: dict[str, str],
+    ) -> list[str]:
+        """The documents to fetch, nearest first, for as long as the bounds allow."""
+        settings, new = self.settings, dict[str, None]()
+        reserved = min(settings.document_bytes, settings.bytes)
+        ways = [self._starts, *(others if settings.depth else ())]
+        ways += [self._mentioned.get(at, {}) for at, depth in kept.items() if depth < settings.depth]
+        now = time.monotonic()
+        for address in (address for way in ways for address in way):
+            known = sources.get(address)
+            if address in kept or address in new or address in self.refused:
+                continue
+            if known is not None and not known.found:
+                continue
+            if room < 1:
+                bounds["documents"] = f"More than {settings.documents} documents are mentioned."
+            elif size < reserved or known is not None:
+                bounds["bytes"] = f"All documents together may come to more than {settings.bytes:,} bytes."
+            elif self._begun is not None and now - self._begun > settings.seconds:
+                bounds["seconds"] = f"Documents were fetched for {settings.seconds:g} seconds without a rest."
+                self._spent = True
+            else:
+                self._begun = self._begun or now
+                new[address] = None
+                room, size = room - 1, size - reserved
+                continue
+            break
+        return list(new)
+
+    def _bytes(self, source: Source) -> int:
+        """What a document counts with: its size, and until it is known all that it may have."""
+        if _is_pending(source):
+            return int(source.options["max_bytes"])
+        return 0 if source.version is None else int(source.version.get("bytes", 0))
+
+    def rest(self) -> None:
+        """Notes whether no document is on its way."""
+        self.resting = not self.pending()
+        if self.resting and not self._spent:
+            self._begun = None
+
+    def pending(self) -> set[str]:
+        """The documents that are on their way."""
+        sources = self._traversal.sources
+        kept = (address for address in self.reached.depths if address in sources)
+        return {address for address in kept if _is_pending(sources[address])} | set(self.reached.new)
+
+    def links(self, sources: Mapping[str, Source]) -> Iterator[tuple[str, str]]:
+        """Resources, and the documents that describe them."""
+        outside = {name for name, source in sources.items() if source.found} - self.reached.depths.keys()
+        ways = [self._starts, *(way for origin, way in self._mentioned.items() if origin not in outside)]
+        fetched = {
+            address
+            for address, source in sources.items()
+            if address not in outside and source.kind == "web" and source.last_seen is not None
+        }
+        for way in ways:
+            for address in way.keys() & fetched:
+                yield from ((resource, address) for resource in way[address])
+
+    # From any thread
+
+    def status(self) -> dict[str, Any]:
+        """Which documents there are, which are on their way, which failed and why, and what stopped it."""
+        with self._traversal.epochs.reading():
+            sources = self._traversal.sources
+            held = {address: sources[address] for address in self.reached.depths if address in sources}
+            outside = sum(self._outside.values(), Counter[str]())
+            return {
+                "documents": [name for name, source in held.items() if source.last_seen is not None],
+                "pending": sorted(self.pending()),
+                "failed": {name: source.error for name, source in held.items() if source.error is not None}
+                | self.refused,
+                "other_hosts": dict(outside),
+                "bytes": sum(self._bytes(source) for source in held.values() if not _is_pending(source)),
+                "bounds": dict(self.reached.bounds),
+                "watched": self._traversal.feeds.watching,
+                "error": self._traversal.error,
+            }
+
+    def wait(self, timeout_seconds: float = _WAIT_SECONDS) -> None:
+        """Waits until no document is on its way."""
+        seconds("timeout_seconds", timeout_seconds)
+        self._traversal.wait(self, timeout_seconds)
+
+    def refresh(self, timeout_seconds: float = _WAIT_SECONDS) -> None:
+        """Looks at all documents again, those that failed too, and waits until no document is on its way."""
+        seconds("timeout_seconds", timeout_seconds)
+        ends = time.monotonic() + timeout_seconds
+        with self._traversal.epochs.lock:
+            self.resume()
+            sources = self._traversal.sources
+            held = [sources[address] for address in self.reached.depths if address in sources]
+        self._traversal.feeds.refresh(held, timeout_seconds)
+        self._traversal.heard()
+        self._traversal.wait(self, max(0.0, ends - time.monotonic()))
+
+    def __repr__(self) -> str:
+        return f"Following({self.view.name!r}, {self.settings})"
+
+
+def _is_pending(source: Source) -> bool:
+    return source.last_seen is None and source.error is None
+
+
+class Traversal:
+    """The following of links of one session."""
+
+    def __init__(self, epochs: Epochs, feeds: Feeds) -> None:
+        self.epochs = epochs
+        self.feeds = feeds
+        self.dictionary = epochs.terms.dictionary
+        self.error: str | None = None
+        self._followings: dict[str, Following] = {}
+        self._woken = Woken("sparqlive-links", self._look)
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        return self.feeds.by_name
+
+    # From the session
+
+    def check(
+        self, name: str, text: str, base: str | None, settings: Follow | None, replace: bool, union: bool
+    ) -> None:
+        """Refuses a view that is there with other settings, and one that could never see a document."""
+        if settings is not None and not union and not reads_named_graphs(parse_query(text, base)):
+            raise Unsupported(
+                f"View {name!r} would follow links to no end: documents are in named graphs, and its query "
+                f'reads the unnamed one alone. Open the session with default_graph="union", or use GRAPH.'
+            )
+        known = self._followings.get(name)
+        if (
+            name in self.epochs.views
+            and not replace
+            and (None if known is None else known.settings) != settings
+        ):
+            raise ViewExists(
+                f"A view named {name!r} is there with another setting of follow. Choose another name, drop "
+                f"it first, or pass replace=True."
+            )
+
+    def note(self, name: str, settings: Follow | None) -> dict[str, str]:
+        """What a store remembers of a view that follows links."""
+        text = "" if settings is None else json.dumps({"view": name, **asdict(settings)})
+        return {_NOTE + name: text}
+
+    def begin(self, view: View, settings: Follow | None) -> None:
+        """From now on a view follows links so, or none. The caller holds the lock."""
+        known = self._followings.get(view.name)
+        if known is not None and known.view is view and known.settings == settings:
+            return
+        if settings is None:
+            self.end(view.name)
+            return
+        self.epochs.record(None, self.note(view.name, settings))
+        self._follow(view, settings)
+
+    def _follow(self, view: View, settings: Follow) -> None:
+        if LINKS.value not in self.epochs.assertions.sources():
+            self.epochs.assertions.add(LINKS.value, {})
+        following = view.follow = self._followings[view.name] = Following(self, view, settings)
+        if self.feeds.watching:
+            following.begin(self.epochs)
+            following.reach(self.sources)
+            self._start()
+            self.heard()
+
+    def end(self, name: str) -> None:
+        """A view is dropped: documents that no other one reaches are removed."""
+        with self.epochs.lock:
+            ended = self._followings.pop(name, None)
+            if ended is None:
+                return
+            ended.view.follow = None
+            self.epochs.record(None, self.note(name, None))
+            if self.feeds.watching or not self._followings:
+                self._step()
+
+    def load(self, store: Persistence) -> None:
+        """The views of a store that follow links go on with it."""
+        rows = store.rows(f"source/{LINKS.value}")
+        if rows:
+            self.epochs.assertions.add(LINKS.value, rows)
+        noted = [json.loads(note) for note in store.notes(_NOTE) if note]
+        with self.epochs.lock:
+            for note in noted:
+                name = note.pop("view")
+                if name in self.epochs.views.by_name:
+                    self._follow(self.epochs.views[name], Follow.noted(note))
+                else:  # it was being dropped when the process ended
+                    self.epochs.record(None, self.note(name, None))
+            if not self._followings and (rows or any(source.found for source in self.sources.values())):
+                self._step()
+
+    def stop(self) -> None:
+        self._woken.stop()
+
+    # What happens
+
+    def heard(self) -> None:
+        """Something is to be looked at: quads came or went, or a document has answered."""
+        self._woken.wake()
+
+    def _witness(self, origin: str | None, changes: Mapping[Row, int]) -> None:
+        if origin != LINKS.value and changes:
+            for following in self._followings.values():
+                following.hear(origin, changes.items())
+            self.heard()
+
+    def wait(self, following: Following, timeout_seconds: float) -> None:
+        if not self.feeds.watching:
+            raise Error(f"View {following.view.name!r} follows no links: open the session with watch=True.")
+        if not self._woken.wait(lambda: following.resting, timeout_seconds):
+            raise Error(
+                f"View {following.view.name!r} still waits for documents after {timeout_seconds:g} seconds."
+            )
+
+    # In a thread of its own
+
+    def _start(self) -> None:
+        if self._woken.start():
+            self.epochs.witnesses.append(self._witness)
+            self.feeds.heard = self.heard
+
+    def _look(self) -> None:
+        try:
+            with self.epochs.lock:
+                if self.epochs.closed:
+                    return
+                self._step()
+            self.error = None
+        except Exception as error:  # the store's disk is full, say: the next step tries again
+            self.error = f"{type(error).__name__}: {error}"
+
+    def _step(self) -> None:
+        """The documents become those that are reached, and the links those that describe."""
+        self._reach()
+        self._remove()
+        self._reach()
+        if self.feeds.watching:
+            self._add()
+        self._reach()
+        self._describe()
+        for following in self._followings.values():
+            following.rest()
+        self._woken.wake(any(one.reached.new for one in self._followings.values()))
+
+    def _reach(self) -> None:
+        for following in self._followings.values():
+            following.reach(self.sources)
+
+    def _remove(self) -> None:
+        """Documents that no view reaches, or none with such options, leave."""
+        wanted: dict[str, list[dict[str, Any]]] = {}
+        for following in self._followings.values():
+            options = following.settings.options()
+            for address in following.reached.depths:
+                wanted.setdefault(address, []).append(options)
+        for source in [source for source in self.sources.values() if source.found]:
+            if source.options not in wanted.get(source.name, ()):
+                self.feeds.remove(source)
+
+    def _add(self) -> None:
+        """Begins with some of the documents that are to be fetched."""
+        asked = ((one, address) for one in self._followings.values() for address in one.reached.new)
+        for following, address in islice(asked, _ADDED_AT_ONCE):
+            options = following.settings.options()
+            try:
+                source = Source(self.feeds, address, "web", address, options, found=True)
+                watching = watcher("web", address, options)
+            except Error as error:
+                following.refused[address] = str(error)
+            else:
+                if address not in self.sources:  # another view has come to it just now
+                    self.feeds.add(source, watching)
+
+    def _describe(self) -> None:
+        """Writes which documents describe which resources, as one epoch."""
+        epochs, id_of = self.epochs, self.dictionary.id_of
+        if LINKS.value not in epochs.assertions.sources():
+            return
+        predicate, graph = id_of(DESCRIBED_BY), id_of(LINKS)
+        links: set[QuadIds] = {
+            (id_of(NamedNode(resource)), predicate, id_of(NamedNode(document)), graph)
+            for following in self._followings.values()
+            for resource, document in following.links(self.sources)
+        }
+        old = set(epochs.assertions.quads(LINKS.value))
+        changes = {**dict.fromkeys(old - links, -1), **dict.fromkeys(links - old, 1)}
+        if changes:
+            epochs.commit(changes, len(changes), "auto", source=LINKS.value)
+        if not self._followings:
+            epochs.assertions.forget(LINKS.value)

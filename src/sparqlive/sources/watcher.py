@@ -1,0 +1,144 @@
+"""Sources: where data comes from that changes out there. One file a kind.
+
+A source reports what it saw, and decides nothing: a report is `Unchanged`, `Content`, `Changes`, `Failed` or
+`Notifications`, and only content and changes can change data. The session compares, makes an epoch of it, and
+remembers the source's version with that epoch, so that after a crash the source goes on from what was
+committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+from pyoxigraph import Quad
+
+from sparqlive.errors import Error, Unsupported
+
+Version: TypeAlias = Mapping[str, Any]
+"""What a source needs to go on from where it was: an ETag, an offset; of JSON's types."""
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """The source was reached, and has what it had."""
+
+    version: Version | None = None
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that the source has now. Blank nodes are its own, and matched with those of the last content."""
+
+    quads: Sequence[Quad]
+    version: Version
+    labelled: bool = False
+    """Labels of blank nodes name the store's nodes: there is nothing to match."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a stream brought: one batch, deletes first. Labels of blank nodes name the store's nodes."""
+
+    insert: Sequence[Quad]
+    delete: Sequence[Quad]
+    version: Version
+    more: bool = False
+    """Whoever asked for a look waits for another report: more may be there already."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The source could not be read; its last content stays. The reason is a sentence."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Notifications:
+    """How the source is told of changes, or why it is not; a phrase for its status, which changes no data."""
+
+    state: str
+
+
+Outcome: TypeAlias = Unchanged | Content | Changes | Failed | Notifications
+Report: TypeAlias = Callable[[Outcome], Awaitable[None]]
+"""Hands an outcome over, and returns when it is committed."""
+
+
+class Watcher(Protocol):
+    """One source of a kind, made from its address and its options."""
+
+    async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
+        """Reports what it sees, from a version on, until it is cancelled or its stream has ended.
+
+        `wake` is set when somebody asks for a look now; whoever acts on it clears it. What is raised is
+        reported as a failure, and the watching begins again after a while.
+        """
+
+
+# A kind is imported when it is used: what it needs need not be installed for the others.
+KINDS = {
+    "agent": "sparqlive.sources.kinds.agent:Agent",
+    "endpoint": "sparqlive.sources.kinds.endpoint:Endpoint",
+    "file": "sparqlive.sources.kinds.file:File",
+    "ldes": "sparqlive.sources.kinds.ldes:EventStream",
+    "mqtt": "sparqlive.sources.kinds.mqtt:Mqtt",
+    "solid": "sparqlive.sources.kinds.solid:Solid",
+    "stream": "sparqlive.sources.kinds.stream:stream",
+    "web": "sparqlive.sources.kinds.web:Web",
+}
+
+
+def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
+    """A source of a kind; what it does not know is refused with a sentence."""
+    where = KINDS.get(kind)
+    if where is None:
+        raise Unsupported(f"There is no kind of source {kind!r}. The kinds are: {', '.join(sorted(KINDS))}.")
+    module, _, name = where.partition(":")
+    try:
+        made: Watcher = getattr(import_module(module), name)(address, **options)
+    except TypeError as error:
+        raise Error(f"A source of the kind {kind!r} does not take these options: {error}.") from error
+    except ModuleNotFoundError as error:
+        raise Error(
+            f"A source of the kind {kind!r} needs {error.name}, which is not installed: "
+            f"pip install 'sparqlive[{'solid' if kind == 'solid' else 'sources'}]'."
+        ) from error
+    return made
+
+
+def stored_watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
+    """A source that a store has; one that cannot be watched here fails, and the store opens all the same."""
+    try:
+        return watcher(kind, address, options)
+    except Error as error:
+        return _Unusable(str(error))
+
+
+@dataclass(frozen=True)
+class _Unusable:
+    reason: str
+
+    async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
+        while True:
+            wake.clear()
+            await report(Failed(self.reason))
+            await wake.wait()
+
+
+def host_is_among(address: str, hosts: Sequence[str] | None) -> bool:
+    """Whether an address is of one of some hosts, given as `name` (any port) or `name:port`; None is all."""
+    if hosts is None:
+        return True
+    parts = urlsplit(address)
+    return parts.hostname in hosts or parts.netloc.rpartition("@")[2].lower() in hosts
+
+
+def address_of(kind: str, iri: str) -> str:
+    """The address of what describes a resource: a document on the Web has no fragment."""
+    return iri.partition("#")[0] if kind in ("solid", "web") else iri

@@ -1,0 +1,230 @@
+"""From SPARQL text to a parse tree: the lexer and the LALR parser made from grammar.lark.
+
+Owns words, numbers, strings, names and the order in which they are tried. Accepts words that are written
+together where SPARQL's lexer would. Refuses text outside the grammar
+with what was found and what could stand there. Invariant: no exception of the parser library leaves this
+module; the parser is built once, on first use, and holds no state between texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from lark import Lark, Token
+from lark.common import LexerConf
+from lark.exceptions import UnexpectedToken
+from lark.lexer import Lexer, PatternStr, TerminalDef
+
+from sparqlive.sparql.deadline import flagged, give_way
+from sparqlive.sparql.syntax.tree import AGGREGATES, FUNCTIONS, Node, TextError
+
+# What a reader of an error message calls the terminals.
+_IN_WORDS = {
+    "VAR": "a variable",
+    "IRIREF": "an IRI",
+    "PNAME": "a prefixed name",
+    "BLANK_LABEL": "a blank node",
+    "STRING": "a string",
+    "INTEGER": "a whole number",
+    "DECIMAL": "a number",
+    "DOUBLE": "a number",
+    "SIGNED_NUMBER": "a number",
+    "LANGTAG": "a language tag",
+    "FUNCTION": "a function",
+    "AGGREGATE": "an aggregate",
+    "$END": "the end of the text",
+}
+# Terminals that usually come together, and the one word for all of them.
+_TOGETHER = {
+    "a term": "VAR IRIREF PNAME STRING INTEGER DECIMAL DOUBLE SIGNED_NUMBER TRUE FALSE",
+    "an IRI": "IRIREF PNAME",
+    "a number": "INTEGER DECIMAL DOUBLE SIGNED_NUMBER",
+    "a function": "FUNCTION AGGREGATE EXISTS",
+    "a pattern such as OPTIONAL or FILTER": "BIND FILTER GRAPH MINUS OPTIONAL SERVICE VALUES",
+    "an operator": "= != < > <= >= || && + - * / IN NOT SIGNED_NUMBER",
+    "a modifier such as ORDER BY or LIMIT": "ORDER LIMIT OFFSET VALUES",
+}
+_SHOWN_AT_MOST = 10
+_NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")  # some of those that a prefix may have
+_LONGEST_TOGETHER = 60  # characters of words that are written together
+
+
+class _SparqlLexer(Lexer):
+    """One regular expression for all terminals; a word is a keyword, a function or an error."""
+
+    def __init__(self, conf: LexerConf) -> None:
+        strings = {t.pattern.value: t.name for t in conf.terminals if isinstance(t.pattern, PatternStr)}
+        shapes = [t for t in conf.terminals if not isinstance(t.pattern, PatternStr)]
+        marks = sorted((s for s in strings if not s.isalpha()), key=len, reverse=True)
+        forms = {t.name: f"(?P<{t.name}>{t.pattern.to_regexp()})" for t in sorted(shapes, key=_priority)}
+        last = [
+            f"(?P<MARK>{'|'.join(map(re.escape, marks))})",
+            r"(?P<WORD>[A-Za-z][A-Za-z0-9_]*)",
+            r"(?P<END>\Z)",
+        ]
+        self._scan = _scanner([*forms.values(), *last])
+        del forms["PNAME"]
+        self._scan_nameless = _scanner([*forms.values(), *last])
+        self._types = strings
+        keywords = {word for word in strings if word.isalpha() and word != "a"}
+        self._words = frozenset(keywords) | FUNCTIONS.keys() | AGGREGATES
+
+    def lex(self, text: str) -> Iterator[Token]:  # type: ignore[override]  # the interface of custom lexers
+        types, position, nameless_until = self._types, 0, 0
+        flag = flagged([])
+        while True:
+            if flag:
+                give_way(flag)
+            scan = self._scan_nameless if position < nameless_until else self._scan
+            match = scan.match(text, position)
+            if match is None:
+                raise _unreadable(text, position)
+            kind = match.lastgroup
+            if kind == "END":
+                return
+            assert kind is not None
+            value, start, position = match[kind], match.start(kind), match.end()
+            if kind == "MARK":
+                yield Token(types[value], value, start)
+            elif kind == "WORD":
+                if start >= nameless_until:
+                    # No prefixed name begins here, and so none in these: `true-true-…` is read once.
+                    nameless_until = _NAME_CHARACTERS.match(text, start).end()  # type: ignore[union-attr]
+                word = self._word(value, start)
+                position = start + len(word)
+                yield word
+            else:
+                yield Token(kind, value, start)
+
+    def _word(self, text: str, start: int) -> Token:
+        """A keyword; words may be written together, as in `LIMIT10` or `FILTERsameTerm`."""
+        length = len(text) if self._type(text) else _first_word(text.upper(), self._words)
+        word = text[:length]
+        known = self._type(word)
+        if known is None:
+            hint = "; a prefixed name needs a colon, a variable a `?`"
+            raise TextError(f"`{_shortened(text)}` is no SPARQL keyword or function{hint}", start)
+        return Token(known, word, start)
+
+    def _type(self, word: str) -> str | None:
+        upper = word.upper()
+        if upper in FUNCTIONS:
+            return "FUNCTION"
+        if upper in AGGREGATES:
+            return "AGGREGATE"
+        return self._types.get(word if word == "a" else upper) if upper.isalpha() else None
+
+
+def _priority(terminal: TerminalDef) -> int:
+    return -terminal.priority
+
+
+def _scanner(alternatives: list[str]) -> re.Pattern[str]:
+    # The blanks are an atomic group: a failure after a comment must not be retried inside the comment.
+    return re.compile(r"(?>(?:[ \t\r\n]+|#[^\r\n]*)*)(?:" + "|".join(alternatives) + ")")
+
+
+def _first_word(text: str, words: frozenset[str]) -> int:
+    """The length of the first of the words and numbers that make up a text; 0 if it is not made of them.
+
+    The longest one that leaves a rest of words: `NOTIN` is not `NOT` and `IN…`.
+    """
+    if len(text) > _LONGEST_TOGETHER:
+        return 0
+    begins = {len(text)}  # where the rest is made of words
+    first = 0
+    for start in range(len(text) - 1, -1, -1):
+        fitting = [
+            end for end in begins if text[start:end] in words or (start and text[start:end].isdecimal())
+        ]
+        if fitting:
+            begins.add(start)
+            first = max(fitting)
+        if start == 0:
+            return first if fitting else 0
+    return 0
+
+
+def _unreadable(text: str, position: int) -> TextError:
+    """Why no terminal matches after the blanks at a position."""
+    blanks = re.compile(r"(?>(?:[ \t\r\n]+|#[^\r\n]*)*)").match(text, position)
+    start = blanks.end() if blanks else position
+    rest = text[start:]
+    if rest[0] in "'\"":
+        closed = re.match(r"""(['"])(?:\\.|(?!\1)[^\\\n])*\1""", rest)
+        if closed:
+            return TextError(
+                "this string holds a backslash that escapes nothing; write `\\\\` for one", start
+            )
+        return TextError("this string is not closed", start)
+    if rest.startswith("_:"):
+        return TextError("a blank node needs a name after `_:`", start)
+    return TextError(f"found `{rest[0]}`, which begins nothing in SPARQL", start)
+
+
+@cache
+def _parser() -> Lark:
+    grammar = files("sparqlive.sparql.syntax").joinpath("grammar.lark").read_text("utf-8")
+    return Lark(
+        grammar,
+        parser="lalr",
+        lexer=_SparqlLexer,
+        start=["query_unit", "update_unit"],
+        tree_class=Node,
+        maybe_placeholders=True,
+    )
+
+
+def parse(text: str, start: str) -> Node:
+    """The tree of a text whose codepoint escapes are decoded. Raises TextError."""
+    try:
+        tree: Any = _parser().parse(text, start=start)
+    except UnexpectedToken as error:
+        raise _unexpected(text, error) from None
+    assert isinstance(tree, Node)
+    return tree
+
+
+def _unexpected(text: str, error: UnexpectedToken) -> TextError:
+    token = error.token
+    start = token.start_pos or 0
+    accepted = _accepted(error)
+    expected = _in_words(accepted)
+    if token.type == "$END":
+        return TextError(f"the text ends too early; expected {expected}", len(text.rstrip()))
+    if text.startswith("<<", start) or text.startswith("{|", start - 1):
+        return TextError("triple terms and annotations belong to SPARQL 1.2; this is SPARQL 1.1", start)
+    if token == "<" and "IRIREF" in accepted:
+        return TextError("this IRI is not closed, or holds a character that no IRI may hold", start)
+    return TextError(f"found `{_shortened(token)}`, expected {expected}", start)
+
+
+def _accepted(error: UnexpectedToken) -> set[str]:
+    """The terminals that can follow; more exact than the table's row, which holds ends of other rules too."""
+    accepts: Callable[[], set[str]] = error.interactive_parser.accepts
+    return accepts()
+
+
+def _shortened(token: str) -> str:
+    return token if len(token) <= 40 else token[:37] + "..."
+
+
+def _in_words(expected: set[str]) -> str:
+    """`a variable, an IRI or "}"`: the terminals as a person would list them."""
+    spelled = {t.name: t.pattern.value for t in _parser().terminals if isinstance(t.pattern, PatternStr)}
+    left = {spelled.get(terminal, terminal) for terminal in expected}
+    names: list[str] = []
+    for name, together in _TOGETHER.items():
+        if left.issuperset(together.split()):
+            names.append(name)
+            left.difference_update(together.split())
+    rest = {_IN_WORDS.get(terminal) or f"`{terminal}`" for terminal in left}
+    # Marks before keywords: the missing thing is most often a bracket or a full stop.
+    names += sorted(rest, key=lambda name: (name.startswith("`"), name[1:2].isalpha(), name))
+    if len(names) > _SHOWN_AT_MOST:
+        names = [*names[: _SHOWN_AT_MOST - 1], "something else"]
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))

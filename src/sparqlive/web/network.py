@@ -1,0 +1,486 @@
+"""The one way to the network: HTTP requests under a budget, and sockets, to addresses that were checked.
+
+Owns name resolution, redirects, decompression and every bound on them. A look at a source is one `Network`:
+all its requests, with their redirects, share one budget. Refuses schemes other than http and https, addresses
+that are not public (unless allowed), redirects from https to http, encodings other than gzip and deflate.
+Invariants: a connection goes to the very address that was checked, whatever a name resolves to later; headers
+that were given for a source, and its login, go to its origin only; what exceeds the budget is an error, never
+cut short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from types import TracebackType
+from typing import Any, Protocol, TypeAlias
+
+import httpcore
+import httpx
+
+from sparqlive.errors import Error
+from sparqlive.numbers import seconds, whole
+from sparqlive.sources.watcher import host_is_among
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_CREDENTIALS = ("authorization", "cookie", "dpop", "proxy-authorization")
+_PIECE_BYTES = 1 << 20
+ENCODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""What is unpacked, each with zlib's number for its format."""
+_MOST_MEMBERS = 10_000  # of one gzip file: empty ones cost time, and come to no bytes
+# A stream may be silent for long: whether the other side is still there, the operating system asks.
+_KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+if hasattr(socket, "TCP_KEEPIDLE"):
+    _KEEP_ALIVE += [
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
+    ]
+_NAT64 = IPv6Network("64:ff9b::/96")
+# The special-purpose registries of IANA, without what lies outside of global unicast anyway: whether one of
+# these is reachable from everywhere is a question of routing, and none is where data is published.
+_SPECIAL_V4 = tuple(
+    map(
+        IPv4Network,
+        [
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.31.196.0/24",
+            "192.52.193.0/24",
+            "192.88.99.0/24",
+            "192.168.0.0/16",
+            "192.175.48.0/24",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/4",
+            "240.0.0.0/4",
+        ],
+    )
+)
+_GLOBAL_V6 = IPv6Network("2000::/3")
+_SPECIAL_V6 = tuple(
+    map(
+        IPv6Network,
+        ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20", "3ffe::/16"],
+    )
+)
+
+Origin: TypeAlias = tuple[str, str, int | None]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How a source may use the network. Options of every kind that uses HTTP."""
+
+    allow_private: bool = False
+    """Addresses that are not public (loopback, private, link-local and the like) may be reached."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent to the origin of the source's address, and to no other."""
+    max_bytes: int = 64 << 20
+    """Of one look: as many on the wire, and as many after decompression."""
+    timeout_seconds: float = 60.0
+    """Of one look, from the first name that is resolved to the last byte."""
+    max_redirects: int = 10
+    hosts: Sequence[str] | None = None
+    """Other hosts are not reached, not by redirects either; `name` or `name:port`. None: all are."""
+    remote_contexts: bool = False
+    """JSON-LD documents may name contexts on the Web, which are fetched within the same budget."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_bytes", "max_redirects"):
+            whole(name, getattr(self, name))
+        seconds("timeout_seconds", self.timeout_seconds)
+        given = self.headers.items() if isinstance(self.headers, Mapping) else [(None, None)]
+        if not all(isinstance(name, str) and isinstance(value, str) for name, value in given):
+            raise Error("headers is a mapping of names to texts.")
+        if self.hosts is not None and (
+            isinstance(self.hosts, str) or not all(isinstance(host, str) for host in self.hosts)
+        ):
+            raise Error(f"hosts is a list of names of hosts, not {self.hosts!r}.")
+        for name in ("allow_private", "remote_contexts"):
+            if not isinstance(getattr(self, name), bool):
+                raise Error(f"{name} is true or false, not {getattr(self, name)!r}.")
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer, whole and decompressed. Names of headers are in lower case; `url` is where it came from."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Login(Protocol):
+    """Credentials that are made anew for each request."""
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """What goes with a request."""
+
+    def refused(self, url: str, headers: Mapping[str, str]) -> None:
+        """A request was answered with 401: it is made once more, with other credentials."""
+
+
+class Network:
+    """One look at a source; a context manager. `home` is the source's address."""
+
+    def __init__(self, reach: Reach, home: str, login: Login | None = None) -> None:
+        self.reach = reach
+        self._login = login
+        self._origin = origin(checked_url(home))
+        self._budget = _Budget(reach.max_bytes, reach.max_bytes, reach.max_redirects)
+        self._deadline = asyncio.get_running_loop().time() + reach.timeout_seconds
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls_context(),
+            network_backend=_CheckedBackend(self._budget, reach.allow_private),
+            socket_options=_KEEP_ALIVE,
+        )
+
+    async def __aenter__(self) -> Network:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._pool.aclose()
+
+    def renew(self) -> None:
+        """The bytes of a stream are counted anew: whoever reads it bounds what it keeps of them."""
+        self._budget.wire_bytes = self._budget.decoded_bytes = self.reach.max_bytes
+
+    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Response:
+        return await self.request("GET", url, headers)
+
+    async def request(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
+    ) -> Response:
+        """The answer after redirects. What goes wrong on the way is an Error; a status such as 404 is not."""
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                async with self.open(method, url, headers, content) as (status, found, where, body):
+                    return Response(where, status, found, b"".join([piece async for piece in body]))
+        except TimeoutError as error:
+            raise Error(f"{url}: no whole answer within {self.reach.timeout_seconds:g} seconds.") from error
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
+    ) -> AsyncIterator[tuple[int, Mapping[str, str], str, AsyncIterator[bytes]]]:
+        """Status, headers, address and pieces of an answer, after redirects; whoever reads minds the time."""
+        target, where = checked_url(url), url.partition("#")[0]
+        refused = False
+        while True:
+            if not host_is_among(str(target), self.reach.hosts):
+                raise Error(f"{target}: is on another host than those in hosts, and not reached.")
+            sent = self._headers(target, headers or {}, origin(checked_url(url)))
+            login = self._login if origin(target) == self._origin else None
+            if login is not None:
+                given = await login.headers(method, str(target))
+                sent.update((name.lower(), value) for name, value in given.items())
+            try:
+                async with self._pool.stream(
+                    method, _core_url(target), headers=list(sent.items()), content=content
+                ) as answer:
+                    found = _headers_of(answer)
+                    again = login is not None and answer.status == 401 and not refused
+                    if not again and (answer.status not in _REDIRECTS or "location" not in found):
+                        body = self._decoded(answer, found.get("content-encoding", "").strip().lower(), where)
+                        yield answer.status, found, where, body
+                        return
+            except _HTTP_ERRORS as error:
+                raise Error(f"{target}: {_reason(error)}") from error
+            if again and login is not None:
+                refused = True
+                login.refused(str(target), found)
+                continue
+            if method not in ("GET", "HEAD") and answer.status not in (307, 308):
+                raise Error(
+                    f"{target}: answers a {method} with a redirect ({answer.status}) to "
+                    f"{found['location']}: give that address."
+                )
+            target = self._redirected(target, found["location"])
+            where = str(target)
+
+    def _headers(self, target: httpx.URL, headers: Mapping[str, str], asked: Origin) -> dict[str, str]:
+        """What goes to a target: credentials of a request to the origin it was made for, and no other."""
+        found = {"user-agent": "sparqlive", "accept-encoding": "gzip, deflate"}
+        found.update((name.lower(), value) for name, value in headers.items())
+        if origin(target) != asked:
+            found = {name: value for name, value in found.items() if name not in _CREDENTIALS}
+        if origin(target) == self._origin:
+            found.update((name.lower(), value) for name, value in self.reach.headers.items())
+        return found
+
+    def _redirected(self, target: httpx.URL, location: str) -> httpx.URL:
+        self._budget.redirects -= 1
+        if self._budget.redirects < 0:
+            raise Error(f"{target}: more than {self.reach.max_redirects} redirects.")
+        try:
+            url = checked_url(str(target.join(location)))
+        except httpx.InvalidURL as error:
+            raise Error(f"{target}: redirects to {location!r}, which is no address: {error}.") from error
+        if target.scheme == "https" and url.scheme == "http":
+            raise Error(f"{target}: redirects from https to {url}, which is not followed.")
+        return url
+
+    async def _decoded(self, answer: httpcore.Response, encoding: str, url: str) -> AsyncIterator[bytes]:
+        inflater = None if encoding in ("", "identity") else Inflater(encoding, url)
+        async for piece in answer.aiter_stream():
+            for decoded in [piece] if inflater is None else inflater.pieces(piece):
+                self._budget.take("decoded_bytes", len(decoded), url)
+                yield decoded
+                await asyncio.sleep(0)  # others may be waiting, also where a byte stands for a million
+        if inflater is not None:
+            inflater.finish()
+
+
+class Inflater:
+    """Decompresses in pieces of a bounded size, however much a byte on the wire stands for."""
+
+    def __init__(self, encoding: str, url: str) -> None:
+        if encoding not in ENCODINGS:
+            raise Error(f"{url}: is encoded as {encoding!r}, though gzip or deflate was asked for.")
+        self._encoding = encoding
+        self._url = url
+        self._inflater = zlib.decompressobj(ENCODINGS[encoding])
+        self._begun = False
+        self._members = 1
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self._inflater.eof:  # another member of the same gzip file
+                self._members += 1
+                if self._members > _MOST_MEMBERS:
+                    raise Error(f"{self._url}: has more than {_MOST_MEMBERS:,} members of {self._encoding}.")
+                self._inflater = zlib.decompressobj(ENCODINGS[self._encoding])
+            if not self._begun and self._encoding == "deflate" and data[0] & 15 != 8:
+                self._inflater = zlib.decompressobj(-15)  # many servers send deflate without its header
+            self._begun = True
+            try:
+                yield self._inflater.decompress(data, _PIECE_BYTES)
+            except zlib.error as error:
+                raise Error(f"{self._url}: is not what it says it is, {self._encoding}: {error}.") from error
+            data = self._inflater.unconsumed_tail or self._inflater.unused_data
+
+    def finish(self) -> None:
+        if self._begun and not self._inflater.eof:
+            raise Error(f"{self._url}: ends in the middle of its {self._encoding}.")
+
+
+@dataclass
+class _Budget:
+    """What is left to a look."""
+
+    wire_bytes: int
+    decoded_bytes: int
+    redirects: int
+
+    def take(self, what: str, number: int, where: str) -> None:
+        left = getattr(self, what) - number
+        setattr(self, what, left)
+        if left < 0:
+            size = (
+                "is larger than max_bytes allows"
+                if what == "wire_bytes"
+                else "unpacks to more than max_bytes"
+            )
+            raise Error(f"{where}: {size}.")
+
+
+# Addresses
+
+
+def checked_url(url: str) -> httpx.URL:
+    """An http or https address without its fragment, or an Error."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise Error(f"{url!r} is no address on the Web: {error}.") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise Error(
+            f"{url!r} is no address on the Web: it does not begin with http:// or https:// and a host."
+        )
+    if parsed.port is not None and not 0 < parsed.port <= 65535:
+        raise Error(f"{url!r} is no address on the Web: there is no port {parsed.port}.")
+    if parsed.userinfo:
+        raise Error(
+            f"{parsed.copy_with(userinfo=b'')}: names and passwords are not taken from an address: "
+            f"give an Authorization header in headers."
+        )
+    return parsed.copy_with(fragment=None)
+
+
+def same_origin(url: str, other: str) -> bool:
+    return origin(checked_url(url)) == origin(checked_url(other))
+
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Whether an address is one of the public Internet, and not one inside another, which may not be."""
+    if isinstance(address, IPv6Address):
+        if address in _NAT64:
+            return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
+        return address in _GLOBAL_V6 and not any(address in network for network in _SPECIAL_V6)
+    return not any(address in network for network in _SPECIAL_V4)
+
+
+def origin(url: httpx.URL) -> Origin:
+    return url.scheme, url.host, url.port
+
+
+def _core_url(url: httpx.URL) -> httpcore.URL:
+    return httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+
+
+class _CheckedBackend(httpcore.AsyncNetworkBackend):
+    """Resolves names itself, and connects to what it checked."""
+
+    def __init__(self, budget: _Budget, allow_private: bool) -> None:
+        self._budget = budget
+        self._allow_private = allow_private
+        self._backend = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        addresses = await resolved(host, port, self._allow_private)
+        for last, address in enumerate(addresses, 1 - len(addresses)):
+            try:
+                stream = await self._backend.connect_tcp(
+                    address, port, timeout, local_address, socket_options
+                )
+            except httpcore.ConnectError:
+                if not last:
+                    raise
+            else:
+                return _CountedStream(stream, self._budget, host)
+        raise AssertionError("a name that resolves has an address")
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        raise Error("Sockets of this machine are not reached.")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+async def resolved(host: str, port: int, allow_private: bool) -> list[str]:
+    """The addresses of a name, all of which may be reached."""
+    try:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise Error(f"{host}: the name is not known: {error}.") from error
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    for address in addresses:
+        if not allow_private and not is_public(ip_address(address.partition("%")[0])):
+            raise Error(
+                f"{host}: is at {address}, which is no public address (private, loopback, link-local "
+                f"and the like are not reached unless allow_private is given)."
+            )
+    return addresses
+
+
+async def connected(url: httpx.URL, port: int, reach: Reach) -> socket.socket:
+    """A connection for what speaks another protocol than HTTP, by the same rules of addresses."""
+    if not host_is_among(str(url), reach.hosts):
+        raise Error(f"{url}: is on another host than those in hosts, and not reached.")
+    loop = asyncio.get_running_loop()
+    failed: OSError | None = None
+    for address in await resolved(url.host, port, reach.allow_private):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        connection.setblocking(False)
+        try:
+            await loop.sock_connect(connection, (address, port))
+        except OSError as error:
+            connection.close()
+            failed = error
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            return connection
+    raise Error(f"{url}: there is no connection to it: {failed}.") from failed
+
+
+class _CountedStream(httpcore.AsyncNetworkStream):
+    """Counts what is read."""
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream, budget: _Budget, host: str) -> None:
+        self._stream = stream
+        self._budget = budget
+        self._host = host
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        data = await self._stream.read(max_bytes, timeout)
+        self._budget.take("wire_bytes", len(data), f"the answer of {self._host}")
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:  # also when it is cancelled, where httpcore leaves the connection open
+            await self._stream.aclose()
+            raise
+        return _CountedStream(secure, self._budget, self._host)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+@lru_cache(maxsize=1)
+def tls_context() -> ssl.SSLContext:
+    """Made once: reading the certificates takes a while."""
+    return httpx.create_ssl_context()
+
+
+# What came
+
+
+_HTTP_ERRORS = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
+
+
+def _headers_of(answer: httpcore.Response) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in answer.headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _reason(error: Exception) -> str:
+    said = str(error).strip().rstrip(".") or type(error).__name__
+    if isinstance(error, httpcore.ConnectError):
+        return f"there is no connection to it: {said}."
+    if isinstance(error, httpcore.ProtocolError):
+        return f"the answer is not whole, or not HTTP: {said}."
+    return f"the connection broke: {said}."

@@ -1,0 +1,249 @@
+"""The command line: what it prints, its exit codes, and that its reference says what it does."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyoxigraph import RdfFormat, parse
+
+from sparqlive.cli import main as cli
+from tests.conftest import ROOT
+
+DATA = """
+<http://x/tea> <http://x/price> "4"^^<http://www.w3.org/2001/XMLSchema#integer> .
+<http://x/cake> <http://x/price> "9"^^<http://www.w3.org/2001/XMLSchema#integer> .
+<http://x/tea> <http://x/name> "tea, \\"green\\""@en .
+"""
+QUERY = "SELECT ?item ?price ?name { ?item <http://x/price> ?price OPTIONAL { ?item <http://x/name> ?name } }"
+CHANGES = """
+- <http://x/cake> <http://x/price> "9"^^<http://www.w3.org/2001/XMLSchema#integer> .
++ <http://x/cake> <http://x/price> "2"^^<http://www.w3.org/2001/XMLSchema#integer> .
+@
++ <http://x/juice> <http://x/price> "3"^^<http://www.w3.org/2001/XMLSchema#integer> .
+"""
+
+
+class Shop:
+    """A store in a folder, and the command line on it."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capsys = capsys
+        (folder / "data.nt").write_text(DATA, encoding="utf-8")
+        (folder / "prices.rq").write_text(QUERY, encoding="utf-8")
+        (folder / "day.changes").write_text(CHANGES, encoding="utf-8")
+
+    def __call__(self, command: str, *arguments: object, code: int = 0) -> str:
+        given = [command, "--store", str(self.folder / "shop.store"), *map(str, arguments)]
+        return self.plain(*given, code=code)
+
+    def plain(self, *arguments: str, code: int = 0) -> str:
+        self._capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main(arguments)
+        out, err = self._capsys.readouterr()
+        assert ended.value.code == code, err
+        if code:
+            assert "Traceback" not in err
+            return err
+        assert err in ("", "Created store shop.store.\n", f"Created store {self.folder / 'shop.store'}.\n")
+        return out
+
+
+@pytest.fixture
+def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shop:
+    monkeypatch.chdir(tmp_path)
+    return Shop(tmp_path, capsys)
+
+
+@pytest.fixture
+def filled(shop: Shop) -> Shop:
+    shop("load", "data.nt")
+    shop("view", "prices", "prices.rq")
+    return shop
+
+
+def test_a_store_is_filled_and_kept(shop: Shop) -> None:
+    assert shop("load", "data.nt").startswith("loading: epoch 1, 3 new quads, 3 in all, ")
+    assert shop("load", "data.nt").startswith("loading: epoch 1, 0 new quads, 3 in all, ")
+    assert shop("view", "prices", "prices.rq").startswith("computing prices: 2 solutions, ")
+    lines = shop("apply", "day.changes").splitlines()
+    assert [line.split("  ")[:4] for line in lines] == [
+        ["epoch 2", "day.changes", "+1 −1", "prices 2"],
+        ["epoch 3", "day.changes", "+1 −0", "prices 1"],
+    ]
+    assert shop("check") == "check: 1 views equal their recomputation\n"
+    shop("compact")
+    assert len(shop("view", "prices").splitlines()) == 1 + 3
+    assert shop("view").split("\t")[:2] == ["prices", "3 rows"]
+    assert "prices" not in shop("view", "prices", "--drop")
+    assert shop("view") == ""
+
+
+def test_formats(filled: Shop) -> None:
+    found = json.loads(filled("view", "prices", "--format", "json"))
+    assert found["head"] == {"vars": ["item", "price", "name"]}
+    integer = "http://www.w3.org/2001/XMLSchema#integer"
+    tea = {
+        "item": {"type": "uri", "value": "http://x/tea"},
+        "price": {"type": "literal", "value": "4", "datatype": integer},
+        "name": {"type": "literal", "value": 'tea, "green"', "xml:lang": "en"},
+    }
+    assert tea in found["results"]["bindings"]
+    assert all("name" in row or "cake" in row["item"]["value"] for row in found["results"]["bindings"])
+    rows = list(csv.reader(io.StringIO(filled("query", "prices.rq", "--format", "csv"), newline="")))
+    assert rows[0] == ["item", "price", "name"]
+    assert sorted(rows[1:]) == [["http://x/cake", "9", ""], ["http://x/tea", "4", 'tea, "green"']]
+    lines = filled("query", QUERY, "--format", "tsv").splitlines()
+    assert lines[0] == "?item\t?price\t?name"
+    assert f'<http://x/cake>\t"9"^^<{integer}>\t' in lines
+    assert "2 solutions" in filled("query", QUERY, "--format", "table")
+
+
+def test_multiplicities_are_written(shop: Shop) -> None:
+    shop("load", "data.nt")
+    assert shop("query", "SELECT ?p { ?s ?p ?o }").count("<http://x/price>") == 2
+
+
+def test_an_update_is_one_epoch(filled: Shop) -> None:
+    update = (
+        "DELETE { ?i <http://x/price> ?p } INSERT { ?i <http://x/price> 1 } WHERE { ?i <http://x/price> ?p }"
+    )
+    assert "+2 −2  prices 4" in filled("update", f"{update} ; CLEAR GRAPH <http://x/absent>")
+    (filled.folder / "clear.ru").write_text("CLEAR ALL", encoding="utf-8")
+    assert "+0 −3  prices 2" in filled("update", "--file", "clear.ru")
+    assert "line 1, column 1" in filled("update", "CLEER ALL", code=1)
+    assert "one of the two" in filled("update", code=1)
+
+
+def test_watch_prints_the_content_and_then_the_changes(filled: Shop) -> None:
+    lines = filled("watch", "prices", "day.changes").splitlines()
+    assert lines[0] == "@ epoch 1, the whole content"
+    assert lines[3] == "@ epoch 2"
+    assert sorted(line.split("\t")[0] for line in lines[4:6]) == ["+1", "-1"]
+    assert lines[6] == "@ epoch 3"
+    [entry] = map(json.loads, filled("watch", "prices", "--json").splitlines())
+    assert (entry["epoch"], entry["reset"], len(entry["changes"])) == (3, True, 3)
+
+
+def test_other_forms_than_select(filled: Shop) -> None:
+    assert filled("query", "ASK { ?s ?p ?o }") == "true\n"
+    assert filled("query", "ASK { ?s <x:never> ?o }", "--format", "json") == '{"head":{},"boolean":false}\n'
+    everything = "CONSTRUCT WHERE { ?s ?p ?o }"
+    triples = set(parse(filled("query", everything), format=RdfFormat.N_TRIPLES))
+    assert triples == set(parse(filled("query", everything, "--format", "turtle"), format=RdfFormat.TURTLE))
+    assert triples
+    error = filled("query", everything, "--format", "xml", code=1)
+    assert error.startswith("sparqlive: A graph is written as nt")
+    filled("view", "graph", everything)
+    filled("view", "any", "ASK { ?s ?p ?o }")
+    assert len(filled("watch", "graph").splitlines()) == len(triples) + 1
+    assert filled("watch", "any").splitlines()[1] == "+1"
+
+
+def test_explain_shows_the_rules(filled: Shop) -> None:
+    assert "Δ" in filled("explain", "prices")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("load", "nowhere.nt"), "sparqlive: There is nothing to load at nowhere.nt"),
+        (("view", "nobody"), "sparqlive: There is no view named 'nobody'"),
+        (("view", "prices", "SELECT * { ?s ?p ?o }"), "sparqlive: A view named 'prices' is there"),
+        (("query", "SELECT * {"), "sparqlive: "),
+        (("query", "nowhere.rq"), "sparqlive: nowhere.rq is neither a query nor a file"),
+        (("apply", "bad.changes"), "sparqlive: bad.changes, line 1: "),
+        (("apply", "nowhere.changes"), "sparqlive: nowhere.changes: cannot be read"),
+        (("watch", "prices", "--since", "99"), "sparqlive: Epoch 99 is yet to come"),
+    ],
+)
+def test_errors_are_a_sentence(filled: Shop, arguments: tuple[str, ...], said: str) -> None:
+    (filled.folder / "bad.changes").write_text("what?\n", encoding="utf-8")
+    error = filled(*arguments, code=1)
+    assert error.startswith(said)
+    assert error.count("\n") == 1
+
+
+def test_wrong_commands_have_another_exit_code(shop: Shop) -> None:
+    assert "No such command" in shop.plain("nonsense", code=2)
+
+
+def test_the_program_reads_standard_input(filled: Shop) -> None:
+    command = [sys.executable, "-m", "sparqlive", "apply", "--store", "shop.store", "-"]
+    result = subprocess.run(
+        command, input=CHANGES, cwd=filled.folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) == 2
+
+
+PIPELINE = """
+store = "shop.store"
+[load]
+catalogue = "data.nt"
+[views.prices]
+query = "prices.rq"
+[sinks.prices]
+view = "prices"
+kind = "json-lines"
+path = "out/prices.jsonl"
+"""
+
+
+def test_a_pipeline_without_sources_needs_no_spark(shop: Shop) -> None:
+    (shop.folder / "pipeline.toml").write_text(PIPELINE, encoding="utf-8")
+    for new in ("3 new quads", "0 new quads"):
+        out = shop.plain("run", "pipeline.toml", "--once")
+        assert out.startswith(f"loading catalogue: {new}, 3 in all")
+        assert "computing prices: 2 solutions" in out
+    [line] = (shop.folder / "out/prices.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["reset"] is True
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('store = "shop.store"', "", "the key 'store' is missing"),
+        ('store = "shop.store"', "store = 1", "store is text, not 1"),
+        ('store = "shop.store"', 'store = "a"\nstorage = "b"', "the key 'storage' is unknown"),
+        ('store = "shop.store"', "store =", "this is not TOML"),
+        ('"data.nt"', '"nowhere.nt"', "there is nothing at "),
+        ('"prices.rq"', '"nowhere.rq"', "cannot be read"),
+        ('"prices.rq"', '"data.nt"', "data.nt: "),
+        ('view = "prices"', 'view = "others"', "there is no [views.others]"),
+        (
+            '"json-lines"',
+            '"xml"',
+            "the kind 'xml' is unknown. Known kinds are delta-lake, json-lines, parquet, rdf-patch",
+        ),
+        ('"json-lines"', '"rdf-patch"', "CONSTRUCT"),
+        ("[views.prices]", '[views.prices]\nrefresh = "never"', "refresh is "),
+        ("[load]", '[sources.s]\nkind = "ftp"\npath = "x"\n[load]', "the kind 'ftp' is unknown"),
+        ("[load]", '[sources.s]\nkind = "web"\n[load]', "[sources.s]: give its path, or its address"),
+        ("[load]", '[sources.s]\nkind = "file"\naddress = "x.ttl"\n[load]', "a file is given by path"),
+        ("[load]", '[sources.s]\nkind = "file"\npath = "x"\nspeed = 1\n[load]', "[sources.s]: A source of"),
+        ("[load]", '[sources.s]\nkind = "mqtt"\naddress = "mqtt:x"\n[load]', "no address of MQTT"),
+        ("[load]", '[sources.s]\nkind = "file"\npath = "x"\nx = 2026-01-01\n[load]', "not JSON"),
+        ("[load]", '[sources.s]\nkind = "changes"\npath = "in/*.changes"\n[load]', "there is no folder"),
+        ("[load]", '[sources."a b"]\nkind = "changes"\npath = "."\n[load]', "the name of a source"),
+    ],
+)
+def test_a_bad_pipeline_is_refused_before_anything_happens(shop: Shop, old: str, new: str, said: str) -> None:
+    assert old in PIPELINE
+    (shop.folder / "pipeline.toml").write_text(PIPELINE.replace(old, new), encoding="utf-8")
+    error = shop.plain("run", "pipeline.toml", code=1)
+    assert error.startswith("sparqlive: pipeline.toml: ")
+    assert said in error
+    assert not (shop.folder / "shop.store").exists()
+
+
+def test_the_reference_is_what_help_says() -> None:
+    page = (ROOT / "docs" / "CLI.md").read_text(encoding="utf-8")
+    assert page == cli.reference(), "write it anew: python -m sparqlive.cli.main --write-docs"

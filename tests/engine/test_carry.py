@@ -1,0 +1,236 @@
+"""Each strategy gives the same deltas and leaves the same state; the choice is recorded with its reason."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+from pyspark.sql import SparkSession
+
+import sparqlive
+from sparqlive.engine import carry as strategies
+from sparqlive.store import place, store
+from tests.store.test_store import quad, query
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["memory", "store"])
+def test_strategies_take_turns(spark: SparkSession, tmp_path: Path, kept: bool) -> None:
+    rng = random.Random(5)
+    with sparqlive.open(tmp_path / "store" if kept else None, spark=spark) as session:
+        data = {quad(rng) for _ in range(15)}
+        session.load(data)
+        for name in ("distinct", "stored", "computed"):
+            session.view(name, query(name), strategy="spark")
+        session.check()
+        for step in range(3):
+            come = {quad(rng) for _ in range(8)} - data
+            gone = set(rng.sample(sorted(data, key=str), min(4, len(data))))
+            strategy = ("live", "spark", "rebuild")[step]
+            epoch = session.apply(insert=come, delete=gone, strategy=strategy)  # type: ignore[arg-type]
+            data = (data - gone) | come
+            assert epoch.strategy == strategy
+            session.check()
+    if kept:
+        with sparqlive.open(tmp_path / "store") as session:
+            assert set(session.quads()) == data
+            session.check()
+
+
+def test_the_choice_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "ALWAYS_LIVE", 5)
+    rng = random.Random(6)
+    with sparqlive.open() as session:
+        session.view("optional", query("optional"))
+        few = session.apply(insert=[quad(rng) for _ in range(3)])
+        assert few.choices == {}
+        assert few.strategy == "live"
+        epoch = session.apply(insert=[quad(rng) for _ in range(60)])
+        choice = epoch.choices["optional"]
+        assert choice.strategy in ("live", "rebuild")
+        assert choice.strategy == min(choice.estimates, key=choice.estimates.__getitem__)
+        assert "cheapest" in choice.reason
+        assert choice.seconds > 0
+        session.check()
+
+
+def test_explain_and_stats_tell_the_last_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "ALWAYS_LIVE", 5)
+    rng = random.Random(8)
+    with sparqlive.open() as session:
+        view = session.view("optional", query("optional"))
+        assert "none yet" in view.explain()
+        assert view.stats()["strategy"] == "live"
+        epoch = session.apply(insert=[quad(rng) for _ in range(60)], strategy="rebuild")
+        choice = epoch.choices["optional"]
+        assert view.stats()["strategy"] == "rebuild"
+        told = view.explain().partition("last choice of a strategy\n")[2]
+        assert f"epoch {epoch.number}: rebuild" in told
+        assert all(name in told for name in choice.estimates)
+        assert choice.reason in told
+        session.apply(insert="<urn:one> <urn:p> <urn:more> .")
+        assert f"epoch {epoch.number}: rebuild" in view.explain(), "a small batch leaves nothing to choose"
+        deferred = session.view("later", query("optional"), refresh="manual")
+        session.apply(insert=[quad(rng) for _ in range(60)])
+        deferred.refresh()
+        assert f"epoch {session.epoch}:" in deferred.explain()
+        session.check()
+
+
+def test_estimates_follow_sizes_and_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "ALWAYS_LIVE", 1)
+    rng = random.Random(9)
+    with sparqlive.open() as session:
+        session._epochs.strategies.carrier = None
+        session.view("distinct", query("distinct"))
+
+        def estimates(count: int, how: strategies.Strategy = "live") -> Mapping[str, float]:
+            epoch = session.apply(insert=[quad(rng) for _ in range(count)], strategy=how)
+            return epoch.choices["distinct"].estimates
+
+        first = estimates(20)
+        assert set(first) == {"live", "rebuild"}, "Spark is not there"
+        factors = dict(session._epochs.strategies._machine.factors)
+        assert set(factors) == {"live"}
+        estimates(20, "rebuild")
+        assert set(session._epochs.strategies._machine.factors) == {"live", "rebuild in process"}
+        sizes = strategies.Sizes(quads=1_000, rows=10, derivations=100_000)
+        assert sizes.live(2) == 2 * sizes.live(1)
+        assert sizes.live(1) > strategies.Sizes(1_000, 10, 1_000).live(1), "a larger fan-out costs more"
+        session.check()
+
+
+@pytest.mark.parametrize("few", [0, 10**6], ids=["joined", "broadcast"])
+def test_large_batches_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """Many changes are read from files, and joined without being broadcast: the deltas are the same."""
+    from sparqlive.bulk.backends.spark import carry
+
+    monkeypatch.setattr(carry, "_MANY", 3)
+    monkeypatch.setattr(carry, "FEW_CHANGES", few)
+    rng = random.Random(10)
+    with sparqlive.open(spark=spark) as session:
+        data = {quad(rng) for _ in range(30)}
+        session.load(data)
+        for name in ("distinct", "optional", "stored"):
+            session.view(name, query(name))
+        for how in ("spark", "live", "spark", "rebuild"):
+            come = {quad(rng) for _ in range(10)} - data
+            gone = set(rng.sample(sorted(data, key=str), 6))
+            session.apply(insert=come, delete=gone, strategy=how)  # type: ignore[arg-type]
+            data = (data - gone) | come
+            session.check()
+
+
+def test_an_unknown_strategy_is_refused() -> None:
+    with sparqlive.open() as session, pytest.raises(sparqlive.Error, match="strategy"):
+        session.apply(insert=[quad(random.Random(1))], strategy="magic")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("line", "graph"),
+    [
+        ("<urn:s> <urn:p> <view:v> <view:v> .", None),
+        ("<urn:s> <urn:p> <urn:o> <sparqlive:links> .", None),
+        ("<urn:s> <sparqlive:describedBy> <urn:o> .", None),
+        ("<urn:s> <urn:p> <urn:o> .", "view:v"),
+    ],
+)
+def test_spark_loads_nothing_under_reserved_names(
+    line: str, graph: str | None, spark: SparkSession, tmp_path: Path
+) -> None:
+    file = tmp_path / "data.nq"
+    file.write_text(f"<urn:s> <urn:p> <urn:o> <urn:g> .\n{line}\n<urn:t> <urn:p> <view:v> .\n")
+    with sparqlive.open(tmp_path / "store", spark=spark) as session:
+        with pytest.raises(sparqlive.InvalidChange, match="can be written"):
+            session.load(file, graph)
+        assert (session.epoch, len(session)) == (0, 0)
+        file.write_text("<urn:t> <urn:p> <view:v> .\n")
+        assert session.load(file).strategy == "spark"
+        assert len(session) == 1
+
+
+def test_an_empty_store_is_loaded_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [f"<urn:s{n % 50}> <urn:p{n % 3}> <urn:o{n}> ." for n in range(500)]
+    lines[100] = "<urn:broken> <urn:p1> ."
+    file = tmp_path / "data.nt"
+    file.write_text("\n".join(lines) + "\n")
+    with sparqlive.open(tmp_path / "store", spark=spark) as session:
+        with pytest.raises(sparqlive.SyntaxError, match="101"):
+            session.load(file)
+        assert session.epoch == 0
+        epoch = session.load(file, on_error="skip")
+        with pytest.raises(sparqlive.Unsupported, match="without quads"):
+            session.load(file, on_error="skip")
+        assert (epoch.inserted, epoch.rejected, epoch.strategy) == (499, 1, "spark")
+        view = session.view("v", "SELECT ?s ?o { ?s <urn:p1> ?o }")
+        expected = set(ox.parse("\n".join(lines[:100] + lines[101:]), ox.RdfFormat.N_TRIPLES))
+        assert set(session.quads()) == expected
+        session.apply(insert="<urn:s1> <urn:p1> <urn:new> .")
+        session.check()
+        rows = view.weights()
+    with sparqlive.open(tmp_path / "store") as session:
+        assert session.views["v"].weights() == rows
+        assert len(session) == 500
+        session.check()
+
+
+def test_when_spark_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "ALWAYS_LIVE", 1)
+    monkeypatch.setattr(strategies.Sizes, "spark", lambda *_: 1e-9)
+    rng = random.Random(7)
+    with sparqlive.open() as session:
+        view = session.view("distinct", query("distinct"))
+        session.apply(insert=[quad(rng) for _ in range(20)], strategy="live")
+        rows, epoch = view.weights(), session.epoch
+
+        def gone() -> None:
+            raise ConnectionError("the cluster is gone")
+
+        session._epochs.strategies.carrier = gone  # type: ignore[assignment]
+        session._epochs.strategies.spark_started = True
+        with pytest.raises(sparqlive.SparkFailed, match="the cluster is gone"):
+            session.apply(insert=[quad(rng) for _ in range(20)], strategy="spark")
+        assert (view.weights(), session.epoch) == (rows, epoch)
+        session.check()
+        carried = session.apply(insert=[quad(rng) for _ in range(20)])
+        assert carried.strategy == "live"
+        assert "the cluster is gone" in carried.choices["distinct"].reason
+        session.check()
+
+
+@pytest.mark.parametrize("kind", [place.LocalPlace, place.RemotePlace])
+def test_runs_are_elsewhere(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type
+) -> None:
+    """Loaded, read and carried by Spark where the store was told to have its runs."""
+    if kind is place.RemotePlace:
+        monkeypatch.setattr(store, "place_at", kind)
+    rng = random.Random(12)
+    data = {quad(rng) for _ in range(15)}
+    (tmp_path / "data.nq").write_text("".join(f"{one} .\n" for one in data))
+    with sparqlive.open(tmp_path / "store", spark=spark, runs=(tmp_path / "far").as_uri()) as session:
+        assert session.load(str(tmp_path / "data.nq")).strategy == "spark"
+        assert {file.parent.name for file in (tmp_path / "far").rglob("*.parquet")} == {"quads", "terms"}
+        session.view("distinct", query("distinct"), strategy="spark")
+        come = {quad(rng) for _ in range(8)} - data
+        assert session.apply(insert=come, strategy="spark").strategy == "spark"
+        session.check()
+        session.compact()
+        session.apply(delete=come, strategy="rebuild")
+        session.check()
+    assert not (tmp_path / "store" / "runs").exists()
+    with sparqlive.open(tmp_path / "store") as session:
+        assert set(session.quads()) == data
+        session.check()
+
+
+def test_a_store_at_another_scheme_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(sparqlive.Unsupported, match="local disk"):
+        sparqlive.open("hdfs://host/store")
+    with sparqlive.open((tmp_path / "store").as_uri()) as session:
+        session.apply(insert="<urn:a> <urn:p> <urn:b> .")
+    assert (tmp_path / "store" / "catalog.sqlite").exists()

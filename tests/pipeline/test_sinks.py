@@ -1,0 +1,113 @@
+"""Sinks: whole epochs only, what a failure left behind, and what is refused."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+import sparqlive
+from sparqlive.pipeline.file import SINK_KINDS
+from sparqlive.pipeline.sinks import KINDS, catch_up
+from sparqlive.pipeline.sinks.rdf_patch import RdfPatchSink
+from sparqlive.rdf.changes import read_changes
+
+EMPTY: dict[tuple[NamedNode | None, ...], int] = {}
+
+
+def quad(number: int) -> Quad:
+    return Quad(NamedNode(f"a:{number}"), NamedNode("a:p"), Literal(number))
+
+
+def test_the_pipeline_knows_every_kind() -> None:
+    assert sorted(KINDS) == sorted(SINK_KINDS)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_sink_is_brought_up_to_date(kind: str, tmp_path: Path) -> None:
+    if kind == "delta-lake":
+        pytest.importorskip("deltalake")
+    path = tmp_path / "sink"
+    query = "CONSTRUCT WHERE { ?s <a:p> ?o }" if kind == "rdf-patch" else "SELECT ?s ?o { ?s <a:p> ?o }"
+    with sparqlive.open() as session:
+        view = session.view("all", query)
+        session.apply(insert=[quad(1)])
+        first = KINDS[kind](path, view.variables)
+        assert first.last_epoch() is None
+        catch_up(first, view, "sink")
+        assert first.last_epoch() == 1
+        session.apply(insert=[quad(2)])
+        session.apply(delete=[quad(1)])
+        again = KINDS[kind](path, view.variables)
+        catch_up(again, view, "sink")
+        assert KINDS[kind](path, view.variables).last_epoch() == 3
+    with sparqlive.open() as session:
+        view = session.view("all", query)
+        with pytest.raises(sparqlive.Error, match=r"written from another store"):
+            catch_up(again, view, "sink")
+
+
+def test_a_patch_gives_the_graph_of_its_view(tmp_path: Path) -> None:
+    """Through deltas, a torn transaction, and a reset."""
+    path = tmp_path / "graph.rdfp"
+
+    def replayed() -> set[Quad]:
+        found: set[Quad] = set()
+        for batch in read_changes(path):
+            found = (found - set(batch.delete)) | set(batch.insert)
+        return found
+
+    with sparqlive.open() as session:
+        view = session.view(
+            "all", r'CONSTRUCT { ?s <a:q> [ <a:v> ?o, "a\nTC .\n# epoch 9\n" ] } { ?s <a:p> ?o }'
+        )
+        for number in range(4):
+            session.apply(insert=[quad(number), quad(number + 10)], delete=[quad(number - 1)])
+            sink = RdfPatchSink(path, view.variables)
+            assert sink.last_epoch() == (number or None)
+            catch_up(sink, view, "sink")
+            assert replayed() == set(view.quads())
+            with open(path, "ab") as stream:
+                stream.write(b"TX .\n" + b"A <a:x> <a:y> <a:z> .\n" * (1 if number < 3 else 9_000))
+        sink = RdfPatchSink(path, view.variables)
+        assert (sink.last_epoch(), replayed()) == (4, set(view.quads()))
+        sink.write(4, view.weights(), reset=True)
+        assert len(list(read_changes(path))) == 1
+        assert replayed() == set(view.quads())
+    path.write_bytes(b"TX .\nA <a:a> ")
+    assert RdfPatchSink(path, ()).last_epoch() is None
+    path.write_text("dear diary\n", encoding="utf-8")
+    with pytest.raises(sparqlive.Error, match="no RDF Patch of a view"):
+        RdfPatchSink(path, ())
+
+
+def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    KINDS["json-lines"](path, ()).write(4, EMPTY, reset=True)
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:-1])
+    sink = KINDS["json-lines"](path, ())
+    assert (sink.last_epoch(), path.read_bytes()) == (4, whole)
+    path.write_bytes(b'{"epoch":')
+    assert KINDS["json-lines"](path, ()).last_epoch() is None
+
+
+def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "diary.txt"
+    path.write_text("dear diary\n", encoding="utf-8")
+    with pytest.raises(sparqlive.Error, match=r"diary\.txt is there and its last line is no delta"):
+        KINDS["json-lines"](path, ())
+    assert path.read_text(encoding="utf-8") == "dear diary\n"
+
+
+def test_without_its_package_delta_lake_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(name: str) -> object:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", absent)
+    with pytest.raises(sparqlive.Error, match=r"pip install 'sparqlive\[spark\]'"):
+        KINDS["delta-lake"](tmp_path, ())
