@@ -66,7 +66,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 test: lint $(JAVA) $(PEERS)
-	@$(BIN)/python setup/test.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 4 --dist loadgroup
 
 test-spark: $(JAVA)
 	$(BIN)/python -m pytest -q -m spark
@@ -77,7 +77,7 @@ format: $(STAMP)
 
 conformance: $(JAVA)
 	SPARQLIVE_CONFORMANCE=full $(BIN)/python -m pytest -q tests/test_fixtures.py tests/test_w3c.py \
-	  tests/spark/test_evaluate.py tests/spark/test_spark_w3c.py
+	  tests/bulk/test_evaluate.py tests/bulk/test_spark_w3c.py
 
 bench: $(STAMP)
 	$(BIN)/python -m bench

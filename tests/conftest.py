@@ -1,14 +1,22 @@
-"""Where tests find data that is not part of the project, and the Hypothesis profiles."""
+"""What all tests share: data that is not part of the project, the Hypothesis profiles, one Spark session."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.oracle import Weights
 
 ROOT = Path(__file__).resolve().parent.parent
 W3C = Path(os.environ.get("SPARQLIVE_W3C", ROOT.parent / "shared" / "w3c"))
@@ -45,6 +53,17 @@ def data_directory() -> Path:
     return DATA
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """For parallel runs: files that share servers stay in one process; Spark, the longest, begins."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif {"agent", "sources"} & {*item.path.relative_to(ROOT / "tests").parts}:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Count the outcomes of the W3C tests; a refusal says in its sentence what it refuses."""
     if "test_w3c.py::test_evaluation" not in report.nodeid:
@@ -65,3 +84,37 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reason, count in OUTCOMES.most_common():
         terminalreporter.line(f"{count:5d} skipped: {reason}")
     terminalreporter.line(f"W3C: {passed} passed, {failed} failed, {skipped} skipped")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark session for all tests, started when the first of them asks for it."""
+    from sparqlive.bulk.backends.spark.start import start_session
+    from tests.on_spark import SETTINGS
+
+    session = start_session("local[2]", SETTINGS)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def ahead(
+    request: pytest.FixtureRequest, spark: SparkSession
+) -> Iterator[dict[str, Future[dict[str, Weights]]]]:
+    """What the module's function `computed` gives for each case that is to be tested, two cases at a time.
+
+    Nearly all the time goes into planning, which Spark does on one core a query.
+    """
+    from tests.on_spark import Work
+
+    calls = [
+        item.callspec.params
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec")
+    ]
+    cases = [parameters["case"] for parameters in calls if "case" in parameters]
+    pool = ThreadPoolExecutor(2)
+    try:
+        yield {case.name: pool.submit(request.module.computed, case, Work(spark)) for case in cases}
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from sparqlive.bulk.backends.spark.backend import SparkBackend
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import Evaluation, evaluate
-from sparqlive.bulk.frame import Views
 from sparqlive.bulk.scan import QUAD, Quads
 from sparqlive.bulk.solutions import Keys, column
 from sparqlive.bulk.terms import Terms
@@ -21,9 +21,9 @@ from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.algebra import Var
 from tests.bulk.test_evaluate import plan_of
+from tests.on_spark import FULL, Work
 from tests.oracle import assert_same
 from tests.random_queries import EX, RandomQuery, batches, graphs, queries
-from tests.spark.conftest import FULL, Work
 
 pytestmark = pytest.mark.spark
 
@@ -102,14 +102,14 @@ def test_keys_restrict_the_scans(spark: SparkSession) -> None:
     work = Work(spark)
     plan = plan_of(OPTIONAL)
     subject = Var("s")
-    with Views(spark) as views:
-        quads = Quads(views.frame(work.quads(CHAIN), QUAD), None, work.id_of)
-        terms = Terms(views, work.terms(CHAIN), plan, work.id_of, {})
+    with SparkBackend(spark) as backend:
+        quads = Quads(backend.frame(work.quads(CHAIN), QUAD), None, work.id_of)
+        terms = Terms(backend, work.terms(CHAIN), plan, work.id_of, {})
         name = column(subject)
-        wanted = views.frame(spark.sql(f"SELECT {work.id_of(node('a'))}L AS {name}"), (name,))
-        evaluation = Evaluation(views, quads, terms, ())
+        wanted = backend.frame(spark.sql(f"SELECT {work.id_of(node('a'))}L AS {name}"), (name,))
+        evaluation = Evaluation(backend, quads, terms, ())
         content = evaluation.content(plan, State.NEW, frozenset(plan.variables), Keys(wanted, (subject,)))
-        rows = content.frame.data_frame(spark).toArrow().to_pylist()
+        rows = backend.query(content.frame).toArrow().to_pylist()
     assert content.small
     assert [row[name] for row in rows] == [work.id_of(node("a"))]
 
@@ -118,7 +118,7 @@ def test_leaves_that_no_change_concerns_cost_nothing(spark: SparkSession) -> Non
     work = Work(spark)
     plan = plan_of(f"SELECT * {{ ?s <{EX}p> ?o . ?o <{EX}q> ?v }}")
     after = CHAIN | {quad("a", "p", "y")}
-    frames = work.quads(CHAIN), work.changes(CHAIN, after), work.terms(after), work.id_of
+    frames = SparkBackend(spark), work.quads(CHAIN), work.changes(CHAIN, after), work.terms(after), work.id_of
 
     def concerns(leaf: op.Operator) -> bool:
         return isinstance(leaf, op.Scan) and leaf.predicate == node("p")
@@ -139,7 +139,14 @@ def test_parameters_are_rows_of_ids(spark: SparkSession) -> None:
     scan = op.Scan(op.OneGraph(None), start, node("p"), end)
     plan = op.Join((scan, op.Parameters((start,))))
     id_of = work.id_of
-    result = evaluate(plan, work.quads(CHAIN), work.terms(CHAIN), id_of, parameters=[(id_of(node("a")),)])
+    result = evaluate(
+        plan,
+        SparkBackend(spark),
+        work.quads(CHAIN),
+        work.terms(CHAIN),
+        id_of,
+        parameters=[(id_of(node("a")),)],
+    )
     assert [tuple(row) for row in result.rows.collect()] == [(id_of(node("a")), id_of(node("b")), 1)]
 
 
@@ -147,7 +154,7 @@ def test_an_exception_gives_the_id_of_a_computed_term(spark: SparkSession) -> No
     work = Work(spark)
     ending = ox.Literal("'\\")
     plan = plan_of(f"SELECT ?t {{ ?s <{EX}q> ?o BIND(CONCAT(STR(?s), {ending}) AS ?t) }}")
-    frames = work.quads(CHAIN), work.terms(CHAIN), work.id_of
+    frames = SparkBackend(spark), work.quads(CHAIN), work.terms(CHAIN), work.id_of
     text = str(ox.Literal(f"{EX}b{ending.value}"))
     usual = evaluate(plan, *frames)
     exceptional = evaluate(plan, *frames, exceptions={text: 7})

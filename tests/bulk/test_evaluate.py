@@ -11,8 +11,8 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.syntax import parse_query
 from tests.fixture_format import Fixture, last_words
+from tests.on_spark import FULL, Work, representative
 from tests.oracle import Weights, add
-from tests.spark.conftest import FULL, Work, representative
 from tests.test_fixtures import KEPT, reorder
 from tests.w3c import assert_alike
 

@@ -17,8 +17,8 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.syntax import parse_query
 from tests.conftest import W3C_ABSENT
+from tests.on_spark import Work, representative
 from tests.oracle import Weights, add, assert_same, show
-from tests.spark.conftest import Work, representative
 from tests.test_w3c import KNOWN, TESTS
 from tests.w3c import EvaluationTest, same_solutions
 

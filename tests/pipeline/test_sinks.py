@@ -9,7 +9,6 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import sparqlive
-from sparqlive.pipeline.file import SINK_KINDS
 from sparqlive.pipeline.sinks import KINDS, catch_up
 from sparqlive.pipeline.sinks.rdf_patch import RdfPatchSink
 from sparqlive.rdf.changes import read_changes
@@ -19,10 +18,6 @@ EMPTY: dict[tuple[NamedNode | None, ...], int] = {}
 
 def quad(number: int) -> Quad:
     return Quad(NamedNode(f"a:{number}"), NamedNode("a:p"), Literal(number))
-
-
-def test_the_pipeline_knows_every_kind() -> None:
-    assert sorted(KINDS) == sorted(SINK_KINDS)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -1,1 +1,1 @@
-"""Evaluates plans and their delta rules on Spark: bulk loads, large batches, large graphs."""
+"""Evaluates plans and delta rules by columns, as SQL that a backend runs; one file per operator."""

@@ -1,4 +1,4 @@
-"""Evaluates the delta rules on Spark: the change of a plan's result as one lazy DataFrame.
+"""Evaluates the delta rules as SQL: the change of a plan's result as one query.
 
 The rules come from `plan/delta.py`; this file decides nothing about states. A term of a rule starts from the
 change, which is broadcast, and joins outward; what it meets is read only where the change's keys reach it.
@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-
-from pyspark.sql import DataFrame
+from typing import Any
 
 from sparqlive.bulk import (
     distinct,
@@ -26,8 +25,8 @@ from sparqlive.bulk import (
     semi,
     template,
 )
+from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.evaluate import Evaluation, Result, projected, result
-from sparqlive.bulk.frame import Views
 from sparqlive.bulk.solutions import WEIGHT, Solutions, united
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import delta as rules
@@ -38,9 +37,10 @@ from sparqlive.sparql.algebra import Term
 
 def delta(
     plan: op.Operator,
-    quads_before: DataFrame,
-    changes: DataFrame,
-    terms: DataFrame,
+    backend: Backend,
+    quads_before: Any,
+    changes: Any,
+    terms: Any,
     id_of: Callable[[Term], int],
     *,
     concerns: Callable[[op.Operator], bool] = lambda leaf: True,
@@ -54,15 +54,16 @@ def delta(
     `concerns` may tell that no change matches a leaf; the terms of the rules that start there are left out.
     The others are as in `evaluate`. few: the changes can be broadcast, and so can what they change.
     """
-    with Views(quads_before.sparkSession) as views:
-        before = views.frame(quads_before, scan.QUAD)
-        changed_quads = views.frame(changes, (*scan.QUAD, WEIGHT))
+    with backend:
+        before = backend.frame(quads_before, scan.QUAD)
+        changed_quads = backend.frame(changes, (*scan.QUAD, WEIGHT))
         states = scan.Quads(before, changed_quads, id_of, few_changes=few)
-        evaluation = Evaluation(views, states, Terms(views, terms, plan, id_of, exceptions or {}), parameters)
+        known = Terms(backend, terms, plan, id_of, exceptions or {})
+        evaluation = Evaluation(backend, states, known, parameters)
         changed = _Deltas(evaluation, concerns).made(plan)
         if changed is None:
             changed = Solutions(leaves.table(plan.variables, ()), plan.variables, frozenset())
-        return result(plan, changed, views.session)
+        return result(plan, changed, backend)
 
 
 class _Deltas:

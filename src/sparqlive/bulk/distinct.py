@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sparqlive.bulk.dialect import ONE, ZERO, total
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, keys_of, semi
 from sparqlive.plan import operators as op
@@ -20,8 +21,8 @@ def content(evaluation: Evaluation, operator: op.Distinct, state: State, keys: K
     source = evaluation.content(operator.source, state, frozenset(operator.variables), keys)
     texts = [f"max({name}) AS {name}" for name in source.text_columns]
     # States have positive weights only: what has a row is there. The sum says so for a row without columns.
-    frame = source.frame.grouped(source.ids, *texts, f"sum({WEIGHT}) AS {WEIGHT}").where(f"{WEIGHT} > 0")
-    return source.of(frame.select(*source.ids, *source.text_columns, f"1L AS {WEIGHT}"))
+    frame = source.frame.grouped(source.ids, *texts, total(WEIGHT)).where(f"{WEIGHT} > 0")
+    return source.of(frame.select(*source.ids, *source.text_columns, f"{ONE} AS {WEIGHT}"))
 
 
 def delta(evaluation: Evaluation, operator: op.Distinct, changed: Solutions) -> Solutions:
@@ -40,9 +41,9 @@ def counted(changed: Solutions, old: Solutions) -> Frame:
     """For each solution that changed, its old count `n` and its change `d`."""
     ids, texts = changed.ids, changed.text_columns
     nothing = [name if name in old.text_columns else f"CAST(NULL AS STRING) AS {name}" for name in texts]
-    touched = changed.frame.select(*ids, *texts, f"{WEIGHT} AS d", "0L AS n")
+    touched = changed.frame.select(*ids, *texts, f"{WEIGHT} AS d", f"{ZERO} AS n")
     there = semi(old.frame, changed.frame.select(*ids).broadcast(), ids)
-    there = there.select(*ids, *nothing, "0L AS d", f"{WEIGHT} AS n")
+    there = there.select(*ids, *nothing, f"{ZERO} AS d", f"{WEIGHT} AS n")
     return touched.union(there).grouped(
-        ids, *(f"max({name}) AS {name}" for name in texts), "sum(d) AS d", "sum(n) AS n"
+        ids, *(f"max({name}) AS {name}" for name in texts), total("d"), total("n")
     )

@@ -1,4 +1,4 @@
-"""Evaluates plans on Spark: the content of every operator, whole or restricted to keys.
+"""Evaluates plans as SQL: the content of every operator, whole or restricted to keys.
 
 Owns the dispatch over operators, and refuses those that it has no evaluation for. Nothing runs here: what is
 returned is lazy, and the caller acts on it. Invariant: content restricted by keys is right for the solutions
@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
 
 from sparqlive.bulk import (
     distinct,
@@ -29,7 +27,8 @@ from sparqlive.bulk import (
     template,
     union,
 )
-from sparqlive.bulk.frame import Views
+from sparqlive.bulk.backend import Backend
+from sparqlive.bulk.dialect import ZERO, total
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, arranged, column, narrowed, text
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
@@ -37,26 +36,24 @@ from sparqlive.plan.delta import State
 from sparqlive.plan.keys import pushable
 from sparqlive.sparql.algebra import Term, Var
 
-_BROADCAST_BYTES = 10 << 20
-"""Spark's own default bound."""
-
 
 @dataclass(frozen=True)
 class Result:
-    """Rows of a plan, and the terms among them that were computed.
+    """Rows of a plan, and the terms among them that were computed: tables of the backend's own kind.
 
     rows: `c0` … in the order of the plan's variables, 0 for unbound, and `w`; each row once, no zero weights.
     new_terms: `id`, `term` of computed terms, which the dictionary may not hold; None if none can be.
     """
 
-    rows: DataFrame
-    new_terms: DataFrame | None
+    rows: Any
+    new_terms: Any
 
 
 def evaluate(
     plan: op.Operator,
-    quads: DataFrame,
-    terms: DataFrame,
+    backend: Backend,
+    quads: Any,
+    terms: Any,
     id_of: Callable[[Term], int],
     *,
     parameters: Sequence[Sequence[int]] = (),
@@ -64,27 +61,24 @@ def evaluate(
 ) -> Result:
     """The content of a plan.
 
-    quads: s, p, o, g. terms: id, term. `id_of` gives the ids of constants; `exceptions` those of terms whose
-    id is not their hash; `parameters` the rows of the plan's table of parameters.
+    quads, terms: tables of the backend, with the columns s, p, o, g and id, term. `id_of` gives the ids of
+    constants; `exceptions` those of terms whose id is not their hash; `parameters` the rows of the plan's
+    table of parameters.
     """
-    with Views(quads.sparkSession) as views:
-        states = scan.Quads(views.frame(quads, scan.QUAD), None, id_of, are_broadcast=_are_broadcast(quads))
-        evaluation = Evaluation(views, states, Terms(views, terms, plan, id_of, exceptions or {}), parameters)
+    with backend:
+        named = backend.frame(quads, scan.QUAD)
+        states = scan.Quads(named, None, id_of, are_broadcast=backend.is_broadcast(quads))
+        known = Terms(backend, terms, plan, id_of, exceptions or {})
+        evaluation = Evaluation(backend, states, known, parameters)
         content = evaluation.content(plan, State.NEW, frozenset(plan.variables), None)
-        return result(plan, content, views.session)
-
-
-def _are_broadcast(quads: DataFrame) -> bool:
-    """Whether Spark expects so few bytes that it broadcasts them where they are joined."""
-    expected: Any = quads._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-    return int(expected) < _BROADCAST_BYTES
+        return result(plan, content, backend)
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """What operators are evaluated on: the quads of both states, the dictionary, the parameters."""
 
-    views: Views
+    backend: Backend
     quads: scan.Quads
     terms: Terms
     parameters: Sequence[Sequence[int]]
@@ -137,7 +131,7 @@ class Evaluation:
 
     def shared(self, solutions: Solutions) -> Solutions:
         """The same solutions, for several uses in one query; what is not small is left as it is."""
-        return solutions.of(self.views.shared(solutions.frame)) if solutions.small else solutions
+        return solutions.of(self.backend.shared(solutions.frame)) if solutions.small else solutions
 
 
 def projected(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
@@ -149,17 +143,17 @@ def projected(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
     return replace(kept, frame=frame, variables=columns, told=kept.told | (frozenset(columns) - kept.always))
 
 
-def result(plan: op.Operator, solutions: Solutions, session: SparkSession) -> Result:
+def result(plan: op.Operator, solutions: Solutions, backend: Backend) -> Result:
     """The one final sum, and the terms that go with it."""
     names = {v: f"c{number}" for number, v in enumerate(plan.variables)}
     own = frozenset(solutions.variables)
-    columns = [f"{column(v)} AS {name}" if v in own else f"0L AS {name}" for v, name in names.items()]
+    columns = [f"{column(v)} AS {name}" if v in own else f"{ZERO} AS {name}" for v, name in names.items()]
     frame = solutions.frame.select(*columns, WEIGHT)
-    rows = frame.grouped(list(names.values()), f"sum({WEIGHT}) AS {WEIGHT}").where(f"{WEIGHT} <> 0")
+    rows = frame.grouped(list(names.values()), total(WEIGHT)).where(f"{WEIGHT} <> 0")
     computed = [
         solutions.frame.where(f"{text(v)} IS NOT NULL").select(f"{column(v)} AS id", f"{text(v)} AS term")
         for v in plan.variables
         if v in solutions.texts
     ]
     new_terms = computed[0].union(*computed[1:]).distinct() if computed else None
-    return Result(rows.data_frame(session), None if new_terms is None else new_terms.data_frame(session))
+    return Result(backend.query(rows), None if new_terms is None else backend.query(new_terms))

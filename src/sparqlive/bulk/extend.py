@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import Literal, NamedNode
 
+from sparqlive.bulk.dialect import ZERO
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.scan import literal
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, semi, text
@@ -156,7 +157,7 @@ class _Native:
             return None
         match expression.name, expression.arguments:
             case "BOUND", (Var() as variable,):
-                return f"({column(variable)} <> 0L)" if variable in self._source.variables else "false"
+                return f"({column(variable)} <> {ZERO})" if variable in self._source.variables else "false"
             case "!", (argument,):
                 inner = self.condition(argument)
                 return None if inner is None else f"(NOT {inner})"
@@ -176,29 +177,29 @@ class _Native:
         one, other = self.value(left), self.value(right)
         if one is None or other is None:
             return None
-        return f"(nullif({one}, 0L) {sign} nullif({other}, 0L))"
+        return f"(nullif({one}, {ZERO}) {sign} nullif({other}, {ZERO}))"
 
     def value(self, expression: Expression) -> str | None:
         """The id of the expression's value; 0 for an error."""
         match expression:
             case Var():
-                return column(expression) if expression in self._source.variables else "0L"
+                return column(expression) if expression in self._source.variables else ZERO
             case Constant(term):
                 return literal(self._id_of(term))
             case Call("COALESCE", arguments):
                 values = [self._textless(argument) for argument in arguments]
                 if None in values:
                     return None
-                return f"coalesce({', '.join([*(f'nullif({value}, 0L)' for value in values), '0L'])})"
+                return f"coalesce({', '.join([*(f'nullif({value}, {ZERO})' for value in values), ZERO])})"
             case Call("IF", (test, then, otherwise)):
                 holds, one, other = self.condition(test), self._textless(then), self._textless(otherwise)
                 if holds is None or one is None or other is None:
                     return None
-                return f"(CASE WHEN {holds} THEN {one} WHEN NOT {holds} THEN {other} ELSE 0L END)"
+                return f"(CASE WHEN {holds} THEN {one} WHEN NOT {holds} THEN {other} ELSE {ZERO} END)"
         holds = self.condition(expression)
         if holds is None:
             return None
-        return f"(CASE WHEN {holds} THEN {self._true} WHEN NOT {holds} THEN {self._false} ELSE 0L END)"
+        return f"(CASE WHEN {holds} THEN {self._true} WHEN NOT {holds} THEN {self._false} ELSE {ZERO} END)"
 
     def _textless(self, expression: Expression) -> str | None:
         """A value whose term is not in a text column, which would have to be chosen along with it."""

@@ -1,160 +1,283 @@
-"""A query on Spark while it is put together: text that Spark analyses once, when it is whole.
+"""A query while it is put together: a tree that a dialect writes as SQL text when it is complete.
 
-Owns the SQL that the executor writes. A DataFrame would be analysed anew by every operation on it, which for
-the hundreds of operations of a delta costs seconds; a frame costs nothing until `data_frame` is called.
-Invariants: a frame's columns have different names; what it reads are views that `Views` has named.
+Owns the SQL that the executor writes. A DataFrame would be analysed again by every operation on it, which for
+the hundreds of operations of a delta costs seconds; a frame costs nothing until it is written. A frame that
+several others read becomes a common table expression, so the text grows with the plan and no faster.
+Invariants: a frame's columns have different names; its leaves are tables that a `Backend` has named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
-from types import TracebackType
-from typing import Any, Self
+from typing import TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
-
-_NUMBERS = count()
-_LONGEST = 4000
-"""Characters of a frame that is repeated as it is: about as long to analyse once more as to run it."""
+from sparqlive.bulk.dialect import Dialect, number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table or view by its name, or text in brackets that stands for one."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Select:
+    """SELECT wanted FROM source, with what follows the conditions."""
+
+    source: Frame
+    wanted: str
+    ending: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """For each row of the source one row per list of cells, beside the columns that are kept."""
+
+    source: Frame
+    rows: Sequence[Sequence[str]]
+    names: Sequence[str]
+    kept: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Explode:
+    """For each row of the source one row per value of a list, in a column."""
+
+    source: Frame
+    values: Sequence[str]
+    """The values; of a range the first and the last."""
+    name: str
+    is_range: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Collect:
+    """A row for each value of some columns, with the list of its rows as structs."""
+
+    source: Frame
+    by: Sequence[str]
+    fields: Sequence[str]
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Inline:
+    """A row for each struct of the lists in a column."""
+
+    source: Frame
+    name: str
+    fields: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Where:
+    source: Frame
+    condition: str
+
+
+@dataclass(frozen=True, eq=False)
+class Join:
+    left: Frame
+    right: Frame
+    keyword: str
+    condition: str
+
+
+@dataclass(frozen=True, eq=False)
+class Union:
+    parts: tuple[Frame, ...]
+
+
+Node: TypeAlias = Table | Select | Stack | Explode | Collect | Inline | Where | Join | Union
+
+
+@dataclass(frozen=True, eq=False)
 class Frame:
-    """`FROM source WHERE conditions`, with these columns.
+    """Rows with these columns. small: to be broadcast where it is joined. is_empty: known to have no rows."""
 
-    small: to be broadcast where it is joined. joined: the source is a join. is_empty: known to have no rows.
-    """
-
-    source: str
+    node: Node
     columns: tuple[str, ...]
-    conditions: tuple[str, ...] = ()
-    hints: tuple[str, ...] = ()
     small: bool = False
-    joined: bool = False
     is_empty: bool = False
+
+    @classmethod
+    def table(cls, name: str, columns: Sequence[str]) -> Frame:
+        return cls(Table(name), tuple(columns))
 
     def select(self, *expressions: str) -> Frame:
         """Expressions, each `expression AS name` or a column; `*` stands for all columns."""
         wanted = [e for item in expressions for e in (self.columns if item == "*" else (item,))]
         names = tuple(expression.rpartition(" AS ")[2] for expression in wanted)
         assert len(set(names)) == len(names), names
-        return Frame(f"({self._query(', '.join(wanted) or '1L AS nothing')})", names)
+        return Frame(Select(self, ", ".join(wanted) or _NOTHING), names)
 
     def stacked(self, rows: Sequence[Sequence[str]], names: Sequence[str], *kept: str) -> Frame:
         """For each row of expressions a row with these names, beside the columns that are kept."""
-        cells = ", ".join(cell for row in rows for cell in row)
-        wanted = ", ".join([*kept, f"stack({len(rows)}, {cells}) AS ({', '.join(names)})"])
-        return Frame(f"({self._query(wanted)})", (*kept, *names))
+        return Frame(Stack(self, rows, names, kept), (*kept, *names))
+
+    def exploded(self, name: str, *values: str) -> Frame:
+        """For each row as many rows as values, each with one of the values in a new column."""
+        return Frame(Explode(self, values, name), (*self.columns, name))
+
+    def counted_up(self, name: str, start: str, end: str) -> Frame:
+        """For each row as many rows as there are numbers from start to end, each with one in a new column."""
+        return Frame(Explode(self, (start, end), name, is_range=True), (*self.columns, name))
 
     def where(self, condition: str) -> Frame:
-        return replace(self, conditions=(*self.conditions, condition), small=False, is_empty=False)
+        return Frame(Where(self, condition), self.columns)
 
     def distinct(self) -> Frame:
-        wanted = ", ".join(self.columns) or "1L AS nothing"
-        return Frame(f"({self._query(f'DISTINCT {wanted}')})", self.columns)
+        return Frame(Select(self, f"DISTINCT {', '.join(self.columns) or _NOTHING}"), self.columns)
 
     def first_row(self) -> Frame:
-        return Frame(f"({self.text} LIMIT 1)", self.columns)
+        return Frame(Select(self, ", ".join(self.columns) or _NOTHING, " LIMIT 1"), self.columns)
 
     def grouped(self, by: Sequence[str], *aggregates: str) -> Frame:
         """A row for each value of the columns `by`; without any, always exactly one."""
         wanted = [*by, *aggregates]
         names = tuple(expression.rpartition(" AS ")[2] for expression in wanted)
         groups = f" GROUP BY {', '.join(by)}" if by else ""
-        return Frame(f"({self._query(', '.join(wanted))}{groups})", names)
+        return Frame(Select(self, ", ".join(wanted), groups), names)
+
+    def collected(self, by: Sequence[str], fields: Sequence[str], name: str) -> Frame:
+        """A row for each value of the columns `by`, with the list of its rows; `fields` as in `select`."""
+        return Frame(Collect(self, by, fields, name), (*by, name))
 
     def listed(self, name: str, columns: Sequence[str]) -> Frame:
-        """A row for each element of the arrays in a column, structs with these fields."""
-        return Frame(f"({self._query(f'inline({name})')})", tuple(columns))
+        """A row for each element of the lists in a column, structs with these fields."""
+        return Frame(Inline(self, name, columns), tuple(columns))
 
     def union(self, *others: Frame) -> Frame:
         """All rows of frames with the same columns in the same order."""
         assert all(other.columns == self.columns for other in others), [f.columns for f in (self, *others)]
-        return Frame(f"({' UNION ALL '.join(f.text for f in (self, *others))})", self.columns)
+        return Frame(Union((self, *others)), self.columns)
 
     def join(self, other: Frame, on: Sequence[str], how: str = "INNER") -> Frame:
         """By equal columns; without any, every pair. SEMI and ANTI keep the columns of this frame."""
         condition = f"USING ({', '.join(on)})" if on else "ON true"
-        keyword = {"INNER": "JOIN", "LEFT": "LEFT JOIN"}.get(how, f"LEFT {how} JOIN")
-        hints = tuple(name for name, side in (("l", self), ("r", other)) if side.small)
+        keyword = "JOIN" if how == "INNER" else f"{how} JOIN"
         columns = self.columns
         if how in ("INNER", "LEFT"):
             columns += tuple(name for name in other.columns if name not in on)
             assert len(set(columns)) == len(columns), columns
-        source = f"{self._operand()} AS l {keyword} {other._operand()} AS r {condition}"
-        return Frame(source, columns, hints=hints, joined=True)
+        return Frame(Join(self, other, keyword, condition), columns)
 
     def distributed(self, by: str) -> Frame:
-        """The same rows, those with one value of a column in one partition."""
-        wanted = f"/*+ REPARTITION({by}) */ {', '.join(self.columns)}"
-        return Frame(f"({self._query(wanted)})", self.columns)
+        """The same rows, those with one value of a column in one partition, where there are partitions."""
+        return Frame(Select(self, f"/*+ REPARTITION({by}) */ {', '.join(self.columns)}"), self.columns)
 
     def broadcast(self, small: bool = True) -> Frame:
         return replace(self, small=small)
 
-    def data_frame(self, session: SparkSession) -> DataFrame:
-        return session.sql(self.text)
+    def sql(self, dialect: Dialect) -> str:
+        """The text of the whole query."""
+        return _Writer(dialect).whole(self)
 
-    def _query(self, wanted: str) -> str:
-        hint = f"/*+ BROADCAST({', '.join(self.hints)}) */ " if self.hints else ""
+
+_NOTHING = f"{number(1)} AS nothing"
+
+
+class _Writer:
+    """Writes one query. What is read more than once gets a name, unless it is a table already."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._readers: dict[int, int] = {}
+        self._named: dict[int, str] = {}
+        self._definitions: list[str] = []
+
+    def whole(self, frame: Frame) -> str:
+        self._count(frame)
+        text = self._query(frame)
+        return f"WITH {', '.join(self._definitions)} {text}" if self._definitions else text
+
+    def _count(self, root: Frame) -> None:
+        waiting = [root]
+        while waiting:
+            frame = waiting.pop()
+            for source in _sources(frame.node):
+                readers = self._readers[id(source.node)] = self._readers.get(id(source.node), 0) + 1
+                if readers == 1:
+                    waiting.append(source)
+
+    def _operand(self, frame: Frame) -> str:
+        """As a source of its own: a name, or a query in brackets."""
+        node = frame.node
+        if isinstance(node, Table):
+            return node.text
+        if self._readers[id(node)] == 1:
+            return f"({self._query(frame)})"
+        if id(node) not in self._named:
+            text = self._query(frame)
+            self._named[id(node)] = f"part_{len(self._named)}"
+            self._definitions.append(f"{self._named[id(node)]} AS ({text})")
+        return self._named[id(node)]
+
+    def _body(self, frame: Frame) -> tuple[str, list[str], list[str]]:
+        """What follows FROM, the conditions, and the aliases of what is broadcast."""
+        node = frame.node
+        if isinstance(node, Where | Join) and self._readers[id(node)] == 1:
+            return self._open_body(node)
+        return self._operand(frame), [], []
+
+    def _open_body(self, node: Where | Join) -> tuple[str, list[str], list[str]]:
+        if isinstance(node, Where):
+            source, conditions, hints = self._body(node.source)
+            return source, [*conditions, node.condition], hints
+        left, right = self._operand(node.left), self._operand(node.right)
+        hints = [name for name, side in (("l", node.left), ("r", node.right)) if side.small]
+        return f"{left} AS l {node.keyword} {right} AS r {node.condition}", [], hints
+
+    def _query(self, frame: Frame) -> str:
+        dialect, node = self._dialect, frame.node
+        everything = ", ".join(frame.columns) or _NOTHING
+        match node:
+            case Table(text):
+                return f"SELECT {everything} FROM {text}"
+            case Union(parts):
+                return " UNION ALL ".join(self._part(part) for part in parts)
+            case Where() | Join():
+                return self._from(everything, *self._open_body(node))
+            case Select(source, wanted, ending):
+                return self._from(wanted, *self._body(source)) + ending
+            case Stack(source, rows, names, kept):
+                return self._from(dialect.stack(rows, names, kept), *self._body(source))
+            case Explode(source, values, name, is_range):
+                expression = dialect.explode_range(*values) if is_range else dialect.explode(values)
+                wanted = ", ".join([*source.columns, f"{expression} AS {name}"])
+                return self._from(wanted, *self._body(source))
+            case Collect(source, by, fields, name):
+                wanted = ", ".join([*by, f"{dialect.collect(fields)} AS {name}"])
+                groups = f" GROUP BY {', '.join(by)}" if by else ""
+                return self._from(wanted, *self._body(source)) + groups
+            case Inline(source, name, fields):
+                return self._from(dialect.inline(name, fields), *self._body(source))
+
+    def _part(self, frame: Frame) -> str:
+        """As a part of a union: its own query where nothing else reads it."""
+        if not isinstance(frame.node, Table) and self._readers[id(frame.node)] > 1:
+            return f"SELECT {', '.join(frame.columns) or _NOTHING} FROM {self._operand(frame)}"
+        text = self._query(frame)
+        return f"({text})" if isinstance(frame.node, Select) and frame.node.ending else text
+
+    def _from(self, wanted: str, source: str, conditions: Sequence[str], hints: Sequence[str]) -> str:
+        hint = f"/*+ BROADCAST({', '.join(hints)}) */ " if hints else ""
         # Not `WHERE (false)`: Spark would take WHERE for a name of the source, and the rest for its columns.
-        first, *others = self.conditions or ("",)
+        first, *others = conditions or ("",)
         condition = f"({first}) AND {' AND '.join(f'({other})' for other in others)}" if others else first
         where = f" WHERE {condition}" if condition else ""
-        return f"SELECT {hint}{wanted} FROM {self.source}{where}"
-
-    @property
-    def text(self) -> str:
-        return self._query(", ".join(self.columns) or "1L AS nothing")
-
-    def _operand(self) -> str:
-        """As one side of a join: in brackets, unless it stands in some already or is a view."""
-        return f"({self.text})" if self.joined or self.conditions else self.source
+        return f"SELECT {hint}{wanted} FROM {source}{where}"
 
 
-class Views:
-    """DataFrames and functions under names that frames can use, until the query is analysed."""
-
-    def __init__(self, session: SparkSession, longest: int = _LONGEST) -> None:
-        self.session = session
-        self._longest = longest
-        self._views: list[str] = []
-        self._functions: list[str] = []
-
-    def frame(self, data: DataFrame, columns: Sequence[str]) -> Frame:
-        name = f"sparqlive_view_{next(_NUMBERS)}"
-        data.createOrReplaceTempView(name)
-        self._views.append(name)
-        return Frame(name, tuple(columns))
-
-    def shared(self, frame: Frame) -> Frame:
-        """The same rows, for several uses in one query. A long frame is run now, and its rows are held.
-
-        Only for what is to be broadcast, which the driver holds anyway. Repeated uses of uses would make a
-        query's text grow exponentially with the depth of its plan.
-        """
-        if len(frame.text) <= self._longest:
-            return frame
-        rows = frame.data_frame(self.session).toArrow()
-        local = self.frame(self.session.createDataFrame(rows), frame.columns)
-        return replace(local, is_empty=rows.num_rows == 0)
-
-    def function(self, function: Any) -> str:
-        """The name under which a Python function can be called."""
-        name = f"sparqlive_function_{next(_NUMBERS)}"
-        self.session.udf.register(name, function)
-        self._functions.append(name)
-        return name
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for name in self._views:
-            self.session.catalog.dropTempView(name)
-        for name in self._functions:
-            self.session.sql(f"DROP TEMPORARY FUNCTION {name}")
+def _sources(node: Node) -> tuple[Frame, ...]:
+    match node:
+        case Table():
+            return ()
+        case Join(left, right):
+            return (left, right)
+        case Union(parts):
+            return parts
+        case _:
+            return (node.source,)

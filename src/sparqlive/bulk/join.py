@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sparqlive.bulk.dialect import ONE, ZERO
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, keys_of, narrowed, text
 from sparqlive.plan import operators as op
@@ -92,10 +93,10 @@ def join(left: Solutions, right: Solutions, extras: Sequence[str] = ()) -> Solut
     left_frame, right_frame = left.frame, _right_side(right, both, soft, extras)
     keys = list(hard)
     for number, variable in enumerate(soft):
-        left_key, right_key = _soft_keys(left, right, variable)
-        left_frame = left_frame.select("*", f"{left_key} AS k_{number}")
-        right_frame = right_frame.select("*", f"{right_key} AS k_{number}")
-        keys.append(f"k_{number}")
+        key = f"k_{number}"
+        left_frame = _left_keys(left_frame, left, right, variable, key)
+        right_frame = _right_keys(right_frame, left, right, variable, key)
+        keys.append(key)
     left_frame = left_frame.broadcast(left.small and not right.small)
     joined = left_frame.join(right_frame.broadcast(right.small), keys)
     return _merged(left, right, soft, joined, bool(hard or soft), extras)
@@ -109,16 +110,22 @@ def _right_side(right: Solutions, both: list[Var], soft: list[Var], extras: Sequ
     return right.frame.select(*columns, *own, f"{WEIGHT} AS r_{WEIGHT}")
 
 
-def _soft_keys(left: Solutions, right: Solutions, variable: Var) -> tuple[str, str]:
-    name, other = column(variable), f"r_{column(variable)}"
-    if variable in left.always:
-        return f"explode(array({name}, 0L))", other
+def _left_keys(frame: Frame, left: Solutions, right: Solutions, variable: Var, key: str) -> Frame:
+    """The left rows with the keys that they offer for a variable that may be unbound."""
+    name = column(variable)
+    value = f"if({name} = {ZERO}, {ONE}, {name})"
     if variable in right.always:
-        return f"if({name} = 0L, 1L, {name})", f"explode(array({other}, 1L))"
-    return (
-        f"explode(array(if({name} = 0L, 1L, {name}), 0L))",
-        f"explode(if({other} = 0L, array(0L), array({other}, 1L)))",
-    )
+        return frame.select("*", f"{value} AS {key}")
+    return frame.exploded(key, name if variable in left.always else value, ZERO)
+
+
+def _right_keys(frame: Frame, left: Solutions, right: Solutions, variable: Var, key: str) -> Frame:
+    name = f"r_{column(variable)}"
+    if variable in left.always:
+        return frame.select("*", f"{name} AS {key}")
+    if variable in right.always:
+        return frame.exploded(key, name, ONE)
+    return frame.exploded(key, name, f"if({name} = {ZERO}, NULL, {ONE})").where(f"{key} IS NOT NULL")
 
 
 def _merged(
@@ -132,7 +139,7 @@ def _merged(
     variables = op.ordered_union(left.variables, right.variables)
     texts = left.texts | right.texts
     ids = [
-        f"if({column(v)} = 0L, r_{column(v)}, {column(v)}) AS {column(v)}" if v in soft else column(v)
+        f"if({column(v)} = {ZERO}, r_{column(v)}, {column(v)}) AS {column(v)}" if v in soft else column(v)
         for v in variables
     ]
     own_texts = [_text(left, right, v) for v in variables if v in texts]

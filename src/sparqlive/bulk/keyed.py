@@ -16,10 +16,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from sparqlive.bulk import closure, group, window
 from sparqlive.bulk.definition import Definition, Made, Row
+from sparqlive.bulk.dialect import ZERO, total
 from sparqlive.bulk.extend import with_terms
 from sparqlive.bulk.solutions import WEIGHT, Solutions, arranged, column, keys_of, semi, text, united
 from sparqlive.bulk.terms import value_of_text
@@ -66,11 +66,11 @@ def _redone(evaluation: Evaluation, operator: op.Keyed, old: Solutions | None, a
     texts = {v: text(v) for v in source.texts} | {v: f"a_{n}" for n, v in enumerate(definition.read)}
     given = [*source.ids, *(texts.get(v, "CAST(NULL AS STRING)") for v in source.variables)]
     names = _names(operator.variables)
-    rows = f"collect_list(struct({', '.join([*given, 'before', 'after'])})) AS rows"
+    fields = [f"{value} AS f_{number}" for number, value in enumerate([*given, "before", "after"])]
     function = evaluation.terms.function(
-        _worker(definition, len(source.variables), names, evaluation.terms.constants), _kind(names)
+        _worker(definition, len(source.variables), names, evaluation.terms.constants), _arrow_kind(names)
     )
-    together = frame.grouped([column(v) for v in operator.keys], rows)
+    together = frame.collected([column(v) for v in operator.keys], fields, "rows")
     made = together.select(f"{function}(rows) AS made").listed("made", names)
     columns = _columns(evaluation, operator, definition, source)
     return _solutions(operator, definition, source).of(made.select(*columns))
@@ -82,12 +82,12 @@ def _before_and_after(variables: tuple[Var, ...], old: Solutions | None, added: 
     both = united(parts, variables)
     frames = []
     for part in parts:
-        before = f"{WEIGHT} AS before" if part is old else "0L AS before"
+        before = f"{WEIGHT} AS before" if part is old else f"{ZERO} AS before"
         frame = arranged(part, variables, both.texts)
         frames.append(frame.select(*both.ids, *both.text_columns, before, f"{WEIGHT} AS after"))
     texts = [f"max({name}) AS {name}" for name in both.text_columns]
     frame = frames[0].union(*frames[1:])
-    frame = frame.grouped(both.ids, *texts, "sum(before) AS before", "sum(after) AS after")
+    frame = frame.grouped(both.ids, *texts, total("before"), total("after"))
     small = old is not None or added.small
     return replace(both, frame=frame.where("before <> 0 OR after <> 0"), small=small)
 
@@ -98,11 +98,6 @@ def _before_and_after(variables: tuple[Var, ...], old: Solutions | None, added: 
 def _names(variables: tuple[Var, ...]) -> list[str]:
     numbers = range(len(variables))
     return [*(f"id_{number}" for number in numbers), *(f"text_{number}" for number in numbers), WEIGHT]
-
-
-def _kind(names: Sequence[str]) -> ArrayType:
-    fields = [StructField(name, StringType() if name.startswith("text") else LongType()) for name in names]
-    return ArrayType(StructType(fields))
 
 
 def _columns(

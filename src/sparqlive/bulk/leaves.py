@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sparqlive.bulk import distinct
+from sparqlive.bulk.dialect import ONE, ZERO
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.scan import graph_condition, literal
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, restricted
@@ -69,14 +70,14 @@ def _occurrences(evaluation: Evaluation, leaf: Counted, state: State, keys: Keys
 def distinct_rows(found: Solutions) -> Frame:
     if not found.ids:
         return found.frame.first_row()
-    return found.frame.select(*found.ids).distinct().select("*", f"1L AS {WEIGHT}")
+    return found.frame.select(*found.ids).distinct().select("*", f"{ONE} AS {WEIGHT}")
 
 
 def table(columns: Sequence[Var], rows: Sequence[Sequence[int]]) -> Frame:
     """Rows that the driver has, each with weight one."""
     names = [*map(column, columns), WEIGHT]
     if not rows:
-        nothing = ", ".join(f"0L AS {name}" for name in names)
-        return Frame(f"(SELECT {nothing} WHERE false)", tuple(names))
-    values = ", ".join(f"({', '.join([*map(literal, row), '1L'])})" for row in rows)
-    return Frame(f"(SELECT * FROM VALUES {values} AS t({', '.join(names)}))", tuple(names))
+        nothing = ", ".join(f"{ZERO} AS {name}" for name in names)
+        return Frame.table(f"(SELECT {nothing} WHERE false)", names)
+    values = ", ".join(f"({', '.join([*map(literal, row), ONE])})" for row in rows)
+    return Frame.table(f"(SELECT * FROM (VALUES {values}) AS t({', '.join(names)}))", names)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sparqlive.bulk import semi
+from sparqlive.bulk.dialect import ONE, ZERO
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, anti, column, text, united
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -52,10 +53,10 @@ def _by_outer_join(left: Solutions, right: Solutions) -> Solutions:
     joined = left.frame.join(other.broadcast(right.small), shared, "LEFT")
     frame = joined.select(
         *left.ids,
-        *(f"coalesce({column(v)}, 0L) AS {column(v)}" for v in new),
+        *(f"coalesce({column(v)}, {ZERO}) AS {column(v)}" for v in new),
         *left.text_columns,
         *texts,
-        f"{WEIGHT} * coalesce(r_{WEIGHT}, 1L) AS {WEIGHT}",
+        f"{WEIGHT} * coalesce(r_{WEIGHT}, {ONE}) AS {WEIGHT}",
     )
     return replace(
         left,

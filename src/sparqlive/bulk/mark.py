@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyoxigraph import Literal
 
 from sparqlive.bulk import semi
+from sparqlive.bulk.dialect import ONE
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.scan import literal
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column
@@ -46,15 +47,15 @@ def from_right(evaluation: Evaluation, operator: op.Mark, changed: Solutions) ->
         both = _both_marks(evaluation, operator, flipped, WEIGHT)
         return _marked(flipped, operator, both)
     flips = semi.key_flips(evaluation, operator, changed, keys)
-    marked = _marked(flips, operator, _both_marks(evaluation, operator, flips, "1L"))
+    marked = _marked(flips, operator, _both_marks(evaluation, operator, flips, ONE))
     return semi.joined_with_left(evaluation, operator, marked)
 
 
 def _both_marks(evaluation: Evaluation, operator: op.Mark, flips: Solutions, weight: str) -> Frame:
     true, false = _booleans(evaluation)
     name, others = column(operator.variable), [*flips.ids, *flips.text_columns]
-    old = flips.frame.select(*others, f"if(o = 1L, {true}, {false}) AS {name}", f"-{weight} AS {WEIGHT}")
-    new = flips.frame.select(*others, f"if(n = 1L, {true}, {false}) AS {name}", f"{weight} AS {WEIGHT}")
+    old = flips.frame.select(*others, f"if(o = {ONE}, {true}, {false}) AS {name}", f"-{weight} AS {WEIGHT}")
+    new = flips.frame.select(*others, f"if(n = {ONE}, {true}, {false}) AS {name}", f"{weight} AS {WEIGHT}")
     return old.union(new)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sparqlive.bulk.dialect import ONE, ZERO
 from sparqlive.bulk.distinct import counted
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT, Solutions, column, keys_of, summed, text
@@ -20,8 +21,8 @@ _INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 def content(evaluation: Evaluation, operator: op.Numbered, state: State) -> Solutions:
     source = evaluation.content(operator.source, state, frozenset(operator.source.variables), None)
     source = summed(source)
-    numbers = f"explode(sequence(0L, {WEIGHT} - 1L)) AS n"
-    frame = source.frame.where(f"{WEIGHT} > 0").select(*source.ids, *source.text_columns, numbers, "1L AS s")
+    frame = source.frame.where(f"{WEIGHT} > 0").select("*", f"{ONE} AS s")
+    frame = frame.counted_up("n", ZERO, f"{WEIGHT} - {ONE}")
     return _numbered(evaluation, operator, source, frame)
 
 
@@ -29,9 +30,10 @@ def delta(evaluation: Evaluation, operator: op.Numbered, changed: Solutions) -> 
     """The highest numbers come and go: those of the others stay."""
     everything = frozenset(operator.source.variables)
     old = evaluation.content(operator.source, State.OLD, everything, keys_of(changed))
-    numbers = "explode(sequence(least(n, n + d), greatest(n, n + d) - 1L)) AS n"
     frame = counted(changed, old).where("d <> 0")
-    frame = frame.select(*changed.ids, *changed.text_columns, numbers, "CAST(sign(d) AS BIGINT) AS s")
+    frame = frame.select("*", "n AS old", "CAST(sign(d) AS BIGINT) AS s")
+    frame = frame.select(*(name for name in frame.columns if name != "n"))
+    frame = frame.counted_up("n", "least(old, old + d)", f"greatest(old, old + d) - {ONE}")
     return _numbered(evaluation, operator, changed, frame)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sparqlive.bulk import distinct
+from sparqlive.bulk.dialect import ONE, number
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, restricted
 from sparqlive.plan import operators as op
@@ -54,7 +55,7 @@ class Quads:
         if state is State.DELTA:
             assert self.changes is not None
             return self.changes.select(*QUAD, WEIGHT)
-        return self._states[state].select(*QUAD, f"1L AS {WEIGHT}")
+        return self._states[state].select(*QUAD, f"{ONE} AS {WEIGHT}")
 
 
 def _changed(old: Frame, changes: Frame, few: bool) -> Frame:
@@ -63,9 +64,9 @@ def _changed(old: Frame, changes: Frame, few: bool) -> Frame:
     return old.join(deleted, QUAD, "ANTI").union(inserted)
 
 
-def literal(number: int) -> str:
+def literal(value: int) -> str:
     """An id in the text of an expression."""
-    return f"{number}L"
+    return number(value)
 
 
 def graph_condition(graph: op.GraphChoice, id_of: Callable[[Term], int]) -> str:
@@ -139,4 +140,4 @@ def _merges(scan: op.Scan) -> bool:
 
 
 def _as_set(found: Solutions) -> Frame:
-    return found.frame.select(*found.ids).distinct().select("*", f"1L AS {WEIGHT}")
+    return found.frame.select(*found.ids).distinct().select("*", f"{ONE} AS {WEIGHT}")

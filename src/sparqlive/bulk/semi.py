@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from sparqlive.bulk import extend, join
+from sparqlive.bulk.dialect import ONE, ZERO
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, anti, column, keys_of, restricted, semi, summed
 from sparqlive.plan import operators as op
@@ -22,6 +23,12 @@ from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
+
+_FLAGS = (
+    (State.OLD, (f"{ONE} AS o", f"{ZERO} AS n")),
+    (State.NEW, (f"{ZERO} AS o", f"{ONE} AS n")),
+)
+"""What tells the matches of the old state from those of the new one."""
 
 Testing: TypeAlias = op.LeftJoin | op.Semi | op.Mark
 
@@ -93,7 +100,7 @@ def pairs_of(evaluation: Evaluation, operator: Testing, left: Solutions, right: 
     copies = [f"d_{column(v)}" for v in domain]
     other = right.of(right.frame.select("*", *(f"{column(v)} AS d_{column(v)}" for v in domain)))
     pairs = join.join(kept, other, [*own_columns(left), *copies])
-    common = " OR ".join(f"({own(column(v))} <> 0L AND d_{column(v)} <> 0L)" for v in domain)
+    common = " OR ".join(f"({own(column(v))} <> {ZERO} AND d_{column(v)} <> {ZERO})" for v in domain)
     return pairs.of(pairs.frame.where(common or "false"))
 
 
@@ -123,7 +130,10 @@ def key_flips(
     touched = Keys(changed.frame, keys)
     columns = [column(v) for v in keys]
     frames = []
-    for state, flags in ((State.OLD, ("1L AS o", "0L AS n")), (State.NEW, ("0L AS o", "1L AS n"))):
+    for state, flags in (
+        (State.OLD, (f"{ONE} AS o", f"{ZERO} AS n")),
+        (State.NEW, (f"{ZERO} AS o", f"{ONE} AS n")),
+    ):
         reached = touched.only(pushable(operator.right))
         right = evaluation.content(operator.right, state, frozenset(keys), reached)
         frame = restricted(right.frame, touched, keys) if columns else right.frame.first_row()
@@ -147,7 +157,10 @@ def whole_row_flips(
     touched = _left_of(left, pairs, ())
     touched = evaluation.shared(replace(touched, frame=touched.frame.distinct(), small=True))
     frames = []
-    for state, flags in ((State.OLD, ("1L AS o", "0L AS n")), (State.NEW, ("0L AS o", "1L AS n"))):
+    for state, flags in (
+        (State.OLD, (f"{ONE} AS o", f"{ZERO} AS n")),
+        (State.NEW, (f"{ZERO} AS o", f"{ONE} AS n")),
+    ):
         right = right_of(evaluation, operator, touched, state)
         frames.append(_left_of(left, pairs_of(evaluation, operator, touched, right), flags).frame)
     texts = [f"max({name}) AS {name}" for name in left.text_columns]

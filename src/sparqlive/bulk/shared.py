@@ -18,8 +18,8 @@ def content(evaluation: Evaluation, operator: op.Shared, state: State, keys: Key
     made = evaluation.named.get((operator, state))
     if made is None:
         whole = evaluation.content(operator.source, state, frozenset(operator.variables), None)
-        views = evaluation.views
-        frame = views.frame(whole.frame.data_frame(views.session), whole.frame.columns)
+        backend = evaluation.backend
+        frame = backend.frame(backend.query(whole.frame), whole.frame.columns)
         made = evaluation.named[operator, state] = replace(whole, frame=frame)
     if keys is None:
         return made

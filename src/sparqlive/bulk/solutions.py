@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from sparqlive.bulk.dialect import ZERO, total
 from sparqlive.bulk.frame import Frame
 from sparqlive.sparql.algebra import Var
 
@@ -112,7 +113,7 @@ def anti(frame: Frame, other: Frame, columns: Sequence[str]) -> Frame:
 def summed(solutions: Solutions) -> Solutions:
     """One row a solution. Of several texts for one id, NULL says least."""
     texts = [f"max({name}) AS {name}" for name in solutions.text_columns]
-    frame = solutions.frame.grouped(solutions.ids, *texts, f"sum({WEIGHT}) AS {WEIGHT}")
+    frame = solutions.frame.grouped(solutions.ids, *texts, total(WEIGHT))
     return solutions.of(frame.where(f"{WEIGHT} <> 0"))
 
 
@@ -137,7 +138,7 @@ def narrowed(solutions: Solutions, wanted: frozenset[Var], *, sums: bool) -> Sol
 def arranged(solutions: Solutions, variables: tuple[Var, ...], texts: frozenset[Var]) -> Frame:
     """The columns in a given order, for a union; a variable that is not there is unbound."""
     own = frozenset(solutions.variables)
-    ids = [column(v) if v in own else f"0L AS {column(v)}" for v in variables]
+    ids = [column(v) if v in own else f"{ZERO} AS {column(v)}" for v in variables]
     own_texts = [
         text(v) if v in solutions.texts else f"CAST(NULL AS STRING) AS {text(v)}"
         for v in variables

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sparqlive.bulk.dialect import ZERO
 from sparqlive.bulk.scan import literal
 from sparqlive.bulk.solutions import WEIGHT, Solutions, column, text
 from sparqlive.plan import operators as op
@@ -20,7 +21,7 @@ def filled(evaluation: Evaluation, operator: op.Template, source: Solutions) -> 
 
     def number(term: VarOrTerm) -> str:
         if isinstance(term, Var):
-            return column(term) if term in own else "0L"
+            return column(term) if term in own else ZERO
         return literal(evaluation.quads.id_of(term))
 
     def written(term: VarOrTerm) -> str:

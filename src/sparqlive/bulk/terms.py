@@ -1,4 +1,4 @@
-"""Terms on Spark: the dictionary, the constants of a plan, and the Python functions that read terms.
+"""Terms in SQL: the dictionary, the constants of a plan, and the Python functions that read terms.
 
 Owns the Arrow functions: they run `sparql.expressions`, the one definition of SPARQL's functions, in Python
 workers. A worker compiles an expression once and keeps the values of the terms it saw last.
@@ -13,11 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 from pyoxigraph import Literal
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import BooleanType, DataType, LongType, StringType
 
-from sparqlive.bulk.frame import Views
+from sparqlive.bulk.backend import Backend, Function
+from sparqlive.bulk.dialect import ZERO
 from sparqlive.plan import operators as op
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import UNDEF, term_of
@@ -25,11 +23,8 @@ from sparqlive.sparql.algebra import Call, Constant, Expression, Term, Var
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
 from sparqlive.sparql.values import Value, value_of
 
-_ARROW_FUNCTION: Any = arrow_udf  # its stub leaves out the form with only a return type
 _CACHED_VALUES = 50_000
 _CACHED_EXPRESSIONS = 256
-
-Function = Callable[..., pa.Array]
 
 
 class Terms:
@@ -37,30 +32,30 @@ class Terms:
 
     def __init__(
         self,
-        views: Views,
-        terms: DataFrame,
+        backend: Backend,
+        terms: Any,
         plan: op.Operator,
         id_of: Callable[[Term], int],
         exceptions: Mapping[str, int],
     ) -> None:
-        self.frame = views.frame(terms, ("id", "term"))
-        self._views = views
+        self.frame = backend.frame(terms, ("id", "term"))
+        self._backend = backend
         self.constants = {id_of(term): str(term) for term in _constants(plan)}
         self._exceptions = exceptions
         self._exceptional_name: str | None = None
-        self._functions: dict[tuple[BooleanType | StringType, Expression, tuple[Var, ...]], str] = {}
+        self._functions: dict[tuple[pa.DataType, Expression, tuple[Var, ...]], str] = {}
 
     def condition(self, condition: Expression, variables: tuple[Var, ...]) -> str:
         """The name of a function that tells whether solutions satisfy a condition."""
-        return self._named(BooleanType(), condition, variables, condition_function)
+        return self._named(pa.bool_(), condition, variables, condition_function)
 
     def computation(self, expression: Expression, variables: tuple[Var, ...]) -> str:
         """The name of a function that gives the canonical text of an expression's value."""
-        return self._named(StringType(), expression, variables, term_function)
+        return self._named(pa.string(), expression, variables, term_function)
 
     def _named(
         self,
-        kind: BooleanType | StringType,
+        kind: pa.DataType,
         expression: Expression,
         variables: tuple[Var, ...],
         make: Callable[[Expression, tuple[Var, ...], Mapping[int, str]], Any],
@@ -70,21 +65,21 @@ class Terms:
             self._functions[key] = self.function(make(expression, variables, self.constants), kind)
         return self._functions[key]
 
-    def function(self, function: Function, kind: DataType) -> str:
+    def function(self, function: Function, kind: pa.DataType) -> str:
         """The name of a function that runs in Python workers."""
-        return self._views.function(_ARROW_FUNCTION(function, returnType=kind))
+        return self._backend.function(function, kind)
 
     def id_of_text(self, name: str) -> str:
         """The id of a computed term as an SQL expression; 0 where there is none."""
         number = f"xxhash64({name})"
         if self._exceptions:
             number = f"coalesce({self._exceptional()}({name}), {number})"
-        return f"if({name} IS NULL, 0L, {number})"
+        return f"if({name} IS NULL, {ZERO}, {number})"
 
     def _exceptional(self) -> str:
         """The name of a function that gives the ids of exceptions, however many there are."""
         if self._exceptional_name is None:
-            self._exceptional_name = self.function(_exceptional_ids(dict(self._exceptions)), LongType())
+            self._exceptional_name = self.function(_exceptional_ids(dict(self._exceptions)), pa.int64())
         return self._exceptional_name
 
 

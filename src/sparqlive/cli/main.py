@@ -1,7 +1,8 @@
 """The command line: a thin layer over a session's calls.
 
 Owns words, formats and exit codes; decides nothing about data. An error is one sentence on standard error and
-exit code 1. `docs/CLI.md` is written from the commands themselves (`python -m sparqlive.cli.main --write-docs`).
+exit code 1. `docs/CLI.md` is generated from the commands
+themselves (`python -m sparqlive.cli.main --write-docs`).
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def documents_of(operations: Iterable[al.UpdateOperation], allow_private: bool) 
 def _fetched(address: str, allow_private: bool) -> Sequence[Statement]:
     if find_spec("httpx") is None:
         raise Unsupported("LOAD needs the network: install sparqlive with the extra [sources].")
-    from sparqlive.sources.kinds.web import fetch_document
+    from sparqlive.web.document import fetch_document
     from sparqlive.web.network import Reach
 
     return fetch_document(address, Reach(allow_private=allow_private))

@@ -34,12 +34,12 @@ from sparqlive.zset.zset import add_into, without_zeros
 
 if TYPE_CHECKING:
     from sparqlive.engine.writer import Epochs
-    from sparqlive.sources.links.traversal import Following
 
 TermRow: TypeAlias = tuple[Term | None, ...]
 Solution: TypeAlias = dict[str, Term]
 
 GRAPH_FORMS = ("CONSTRUCT", "DESCRIBE")
+FORMS = ("SELECT", "ASK", *GRAPH_FORMS)
 # What is held in memory of a view's deltas; a store has more.
 RETAINED_DELTAS = 4_000
 RETAINED_ROWS = 1_000_000
@@ -335,8 +335,8 @@ class View(Result):
         self.since = epochs.epoch
         self.failure: str | None = None
         self.choice: tuple[int, Choice] | None = None
-        self.follow: Following | None = None
-        """How the view follows links, if it does."""
+        self.follow: Any = None
+        """How the view follows links (`sources.links.traversal.Following`), if it does."""
         self._epochs = epochs
         self._decode = partial(_decoded, self._terms.dictionary)  # one object for all deltas
         self._history: deque[Delta] = deque()

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Pipelines (`sparqlive run`): sources, views and sinks of a `pipeline.toml`, as one job."""

@@ -23,12 +23,12 @@ from sparqlive.engine.deferred import check_refresh
 from sparqlive.engine.register import check_view_name
 from sparqlive.errors import Error
 from sparqlive.numbers import seconds, shown
+from sparqlive.pipeline.sinks import KINDS as SINKS
 from sparqlive.rdf.changes import ENDINGS, is_changes_name
 from sparqlive.sources.watcher import KINDS, watcher
 from sparqlive.sparql.syntax import parse_query
 
 SOURCE_KINDS = tuple(sorted(["changes", *KINDS]))
-SINK_KINDS = ("delta-lake", "json-lines", "parquet", "rdf-patch")
 _PATTERN = "*{" + ",".join(f"{ending}{zipped}" for ending in ENDINGS for zipped in ("", ".gz", ".bz2")) + "}"
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 Checked = TypeVar("Checked")
@@ -269,10 +269,11 @@ class _Reader:
         entry = self.table(where, value, known, required=("view", "kind", "path"))
         if entry["view"] not in views:
             raise self.error(where, f"there is no [views.{entry['view']}].")
-        form = views[entry["view"]]
-        if entry["kind"] == "rdf-patch" and form not in ("CONSTRUCT", "DESCRIBE"):
-            raise self.error(where, f"an RDF Patch is of a CONSTRUCT view, and {entry['view']} is {form}.")
-        self._check_kind(where, entry["kind"], SINK_KINDS)
+        self._check_kind(where, entry["kind"], tuple(SINKS))
+        form, forms = views[entry["view"]], SINKS[entry["kind"]].forms
+        if form not in forms:
+            taken = " or ".join(forms)
+            raise self.error(where, f"{entry['kind']} takes a {taken} view, and {entry['view']} is {form}.")
         if _URI.match(entry["path"]):
             raise self.error(where, f"sinks write to local paths, not to {entry['path']}.")
         return SinkEntry(name, entry["view"], entry["kind"], self.place(entry["path"]))

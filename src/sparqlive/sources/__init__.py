@@ -1,1 +1,1 @@
-"""TODO."""
+"""Sources: where changes come from, how they are watched, and what becomes of their reports."""

@@ -7,7 +7,6 @@ At most so many looks are under way at once, whatever the number of sources.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,14 +16,12 @@ from weakref import WeakKeyDictionary
 from sparqlive.errors import Error
 from sparqlive.numbers import seconds
 from sparqlive.sources.watcher import Content, Failed, Outcome, Report, Unchanged, Version
+from sparqlive.web.retry import CHANCE, retry_seconds
 
-# A source that fails is tried again after so many seconds, and after twice as long each time it fails again.
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 300.0
 # How long a source may ask not to be looked at.
 _LONGEST_REST_SECONDS = 3600.0
 _MOST_LOOKS = 128
 
-_chance = random.Random()  # of its own: the state of Python's belongs to the program that we are a part of
 _places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
@@ -74,14 +71,7 @@ def _seconds(interval: float | None, rest: float, failures: int) -> float | None
     rest = min(rest, max(interval, _LONGEST_REST_SECONDS))
     if failures:
         return max(rest, retry_seconds(failures))
-    return max(interval, rest) * _chance.uniform(1.0, 1.1)
-
-
-def retry_seconds(
-    failures: int, first: float = FIRST_RETRY_SECONDS, last: float = LAST_RETRY_SECONDS
-) -> float:
-    """How long to wait after so many failures in a row: twice as long each time, and not all at once."""
-    return min(last, first * 2.0 ** min(failures - 1, 20)) * _chance.uniform(0.5, 1.0)
+    return max(interval, rest) * CHANCE.uniform(1.0, 1.1)
 
 
 async def first_of(*awaited: asyncio.Future[Any] | asyncio.Event, seconds: float | None = None) -> None:

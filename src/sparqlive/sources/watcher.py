@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias
-from urllib.parse import urlsplit
 
 from pyoxigraph import Quad
 
@@ -129,14 +128,6 @@ class _Unusable:
             wake.clear()
             await report(Failed(self.reason))
             await wake.wait()
-
-
-def host_is_among(address: str, hosts: Sequence[str] | None) -> bool:
-    """Whether an address is of one of some hosts, given as `name` (any port) or `name:port`; None is all."""
-    if hosts is None:
-        return True
-    parts = urlsplit(address)
-    return parts.hostname in hosts or parts.netloc.rpartition("@")[2].lower() in hosts
 
 
 def address_of(kind: str, iri: str) -> str:

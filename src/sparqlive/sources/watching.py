@@ -24,7 +24,7 @@ from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.numbers import seconds
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.reserved import graph_refusal
-from sparqlive.sources.polling import retry_seconds, wait
+from sparqlive.sources.polling import wait
 from sparqlive.sources.watcher import (
     Changes,
     Content,
@@ -35,6 +35,7 @@ from sparqlive.sources.watcher import (
     Version,
     Watcher,
 )
+from sparqlive.web.retry import retry_seconds
 
 _REFRESH_SECONDS = 60.0
 # When a source was last seen is written into the store at most so often, unless something else is written.

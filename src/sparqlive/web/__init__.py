@@ -1,1 +1,1 @@
-"""TODO."""
+"""The one way to the network: fetching within limits, documents, JSON-LD contexts, event streams."""

@@ -27,7 +27,7 @@ from sparqlive.rdf.guard import check_json, parse_guarded
 from sparqlive.rdf.read import check_quad
 from sparqlive.web.contexts import bundled
 from sparqlive.web.headers import type_and_parameters
-from sparqlive.web.network import Network, Response
+from sparqlive.web.network import Network, Reach, Response, checked_url
 
 ACCEPT = (
     "application/n-quads, application/n-triples, application/trig;q=0.95, text/turtle;q=0.95, "
@@ -287,3 +287,17 @@ class _Contexts:
             if isinstance(part, dict):
                 part.pop("@base", None)  # that of a remote context is ignored (JSON-LD 1.1 API, 5.1)
         return found, len(json.dumps(found))
+
+
+def fetch_document(address: str, reach: Reach) -> list[Quad]:
+    """The quads of a document that is fetched once, by the rules of all that goes to the network."""
+
+    async def look() -> list[Quad]:
+        async with Network(reach, address) as network:
+            response = await network.get(address, {"Accept": ACCEPT})
+            if response.status != 200:
+                raise Error(f"{response.url}: answers with status {response.status}, which is no document.")
+            return await read_document(response, network)
+
+    checked_url(address)
+    return asyncio.run(look())

@@ -20,7 +20,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.errors import Error, UnknownView, ViewFailed
 from sparqlive.numbers import whole
-from sparqlive.sources.polling import retry_seconds
+from sparqlive.web.retry import retry_seconds
 
 Term: TypeAlias = NamedNode | BlankNode | Literal
 TermRow: TypeAlias = tuple[Term | None, ...]

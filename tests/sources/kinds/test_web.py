@@ -14,8 +14,8 @@ from pyoxigraph import Literal, NamedNode
 import sparqlive
 from sparqlive.sources import polling
 from sparqlive.sources.kinds import web
-from sparqlive.sources.kinds.web import fresh_seconds, retry_after_seconds
 from sparqlive.sources.watching import Source
+from sparqlive.web.answers import fresh_seconds, retry_after_seconds
 from tests.sources.kinds.test_file import wait_until
 from tests.sources.server import Handler, Page, Site
 

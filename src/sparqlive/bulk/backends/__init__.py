@@ -1,1 +1,1 @@
-"""TODO."""
+"""What runs the SQL of the bulk executor."""

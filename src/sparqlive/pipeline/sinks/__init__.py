@@ -31,7 +31,17 @@ class Sink(Protocol):
         """The job ends at an epoch."""
 
 
-KINDS: Mapping[str, Callable[[Path, Sequence[str]], Sink]] = {
+class SinkKind(Protocol):
+    """The class of a sink: opened at a path, for the variables of a view."""
+
+    @property
+    def forms(self) -> Sequence[str]:
+        """The query forms whose views it takes."""
+
+    def __call__(self, path: Path, variables: Sequence[str]) -> Sink: ...
+
+
+KINDS: Mapping[str, SinkKind] = {
     "delta-lake": DeltaLakeSink,
     "json-lines": JsonLinesSink,
     "parquet": ParquetSink,

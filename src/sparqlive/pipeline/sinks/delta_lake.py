@@ -10,9 +10,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from sparqlive.engine.view import TermRow
+from sparqlive.engine.view import FORMS, TermRow
 from sparqlive.errors import Error
 from sparqlive.sparql.arrow import WEIGHT, schema, table
 
@@ -20,6 +20,8 @@ _APPLICATION = "sparqlive"
 
 
 class DeltaLakeSink:
+    forms: ClassVar = FORMS
+
     def __init__(self, path: Path, variables: Sequence[str]) -> None:
         self._package = delta_lake()
         self._variables = variables

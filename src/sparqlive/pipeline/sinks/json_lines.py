@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import ClassVar
 
-from sparqlive.engine.view import TermRow
+from sparqlive.engine.view import FORMS, TermRow
 from sparqlive.errors import Error
+from sparqlive.pipeline.sinks.appending import last_end
 from sparqlive.sparql.results import json_delta
 
-_BLOCK_BYTES = 1 << 16
+_LINE_END = re.compile(rb"\n")
 
 
 class JsonLinesSink:
+    forms: ClassVar = FORMS
+
     def __init__(self, path: Path, variables: Sequence[str]) -> None:
         self._path = path
         self._variables = variables
@@ -44,11 +48,11 @@ class JsonLinesSink:
         if not self._path.exists():
             return None
         with open(self._path, "r+b") as stream:
-            end = _before(stream.seek(0, os.SEEK_END), stream)
+            end, _ = last_end(stream, stream.seek(0, os.SEEK_END), _LINE_END, 1)
             stream.truncate(end)
             if not end:
                 return None
-            start = _before(end - 1, stream)
+            start, _ = last_end(stream, end - 1, _LINE_END, 1)
             stream.seek(start)
             line = stream.read(end - start)
         try:
@@ -57,15 +61,3 @@ class JsonLinesSink:
             raise Error(
                 f"{self._path} is there and its last line is no delta of a view: give another path."
             ) from error
-
-
-def _before(position: int, stream: BinaryIO) -> int:
-    """The place after the last line end before a position; 0 if there is none."""
-    while position > 0:
-        start = max(0, position - _BLOCK_BYTES)
-        stream.seek(start)
-        found = stream.read(position - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        position = start
-    return 0

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow.parquet as pq
 
-from sparqlive.engine.view import TermRow
+from sparqlive.engine.view import FORMS, TermRow
 from sparqlive.sparql.arrow import table
 from sparqlive.store.place import sync
 
 
 class ParquetSink:
+    forms: ClassVar = FORMS
+
     def __init__(self, path: Path, variables: Sequence[str]) -> None:
         self._variables = variables
         self._deltas, self._snapshots = path / "deltas", path / "snapshots"

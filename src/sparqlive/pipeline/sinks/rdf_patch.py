@@ -11,20 +11,23 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from pyoxigraph import Quad
 
-from sparqlive.engine.view import TermRow
+from sparqlive.engine.view import GRAPH_FORMS, TermRow
 from sparqlive.errors import Error
+from sparqlive.pipeline.sinks.appending import last_end
 from sparqlive.rdf.changes import Batch, write_patch
 from sparqlive.store.place import sync
 
 _END = re.compile(rb"\nTC \.\n# epoch (\d+)\n")  # a term's line ends are escaped: this stands in no literal
 _LONGEST_END = 64
-_BLOCK_BYTES = 1 << 16
 
 
 class RdfPatchSink:
+    forms: ClassVar = GRAPH_FORMS
+
     def __init__(self, path: Path, variables: Sequence[str]) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,17 +56,10 @@ class RdfPatchSink:
         if not self._path.exists():
             return None
         with open(self._path, "r+b") as stream:
-            position, after = stream.seek(0, os.SEEK_END), b""
-            while position > 0:
-                start = max(0, position - _BLOCK_BYTES)
-                stream.seek(start)
-                block = stream.read(position - start) + after
-                ends = list(_END.finditer(block))
-                if ends:
-                    stream.truncate(start + ends[-1].end())
-                    return int(ends[-1][1])
-                position, after = start, block[:_LONGEST_END]
-            if after and not b"TX .\n".startswith(after[:5]):
-                raise Error(f"{self._path} is there and is no RDF Patch of a view: give another path.")
-            stream.truncate(0)
-            return None
+            end, found = last_end(stream, stream.seek(0, os.SEEK_END), _END, _LONGEST_END)
+            if found is None:
+                stream.seek(0)
+                if not b"TX .\n".startswith(stream.read(5)):
+                    raise Error(f"{self._path} exists and is no RDF Patch of a view: give another path.")
+            stream.truncate(end)
+            return None if found is None else int(found[1])

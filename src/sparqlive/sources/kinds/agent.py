@@ -19,9 +19,9 @@ from urllib.parse import urlencode
 from pyoxigraph import BlankNode, Quad
 
 from sparqlive.errors import Error
-from sparqlive.sources.kinds.web import failure
 from sparqlive.sources.polling import first_of
 from sparqlive.sources.watcher import Changes, Content, Report, Unchanged, Version
+from sparqlive.web.answers import failure
 from sparqlive.web.event_stream import (
     LINEAGE,
     MEDIA_TYPE,

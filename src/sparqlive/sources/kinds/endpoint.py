@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from sparqlive.errors import Error
-from sparqlive.sources.kinds.web import failure, retry_after_seconds
 from sparqlive.sources.polling import Look, checked_interval, poll
 from sparqlive.sources.watcher import Content, Failed, Report, Unchanged, Version
 from sparqlive.sparql.syntax import parse_query
+from sparqlive.web.answers import failure, retry_after_seconds
 from sparqlive.web.document import ACCEPT, read_document
 from sparqlive.web.network import Network, Reach, checked_url
 

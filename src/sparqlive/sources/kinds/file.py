@@ -24,8 +24,9 @@ from sparqlive.errors import Error
 from sparqlive.rdf.read import read_paths
 from sparqlive.sources.hints import Hints
 from sparqlive.sources.listing import Listing, listing_of
-from sparqlive.sources.polling import checked_interval, first_of, retry_seconds, wait
+from sparqlive.sources.polling import checked_interval, first_of, wait
 from sparqlive.sources.watcher import Content, Failed, Outcome, Report, Unchanged, Version
+from sparqlive.web.retry import retry_seconds
 
 POLL_SECONDS = 2.0
 # A file that has changed is read when it has been left alone for so long, or at the end of patience.

@@ -22,10 +22,10 @@ from pyoxigraph import BlankNode, NamedNode, Quad
 from pyoxigraph import Literal as RdfLiteral
 
 from sparqlive.errors import Error
-from sparqlive.sources.kinds.web import failure, fresh_seconds
 from sparqlive.sources.polling import Look, checked_interval, poll
 from sparqlive.sources.watcher import Content, Report, Unchanged, Version
 from sparqlive.sparql.moments import parse_date_time
+from sparqlive.web.answers import failure, fresh_seconds
 from sparqlive.web.document import ACCEPT, MOST_QUADS, read_document
 from sparqlive.web.network import Network, Reach, checked_url
 

@@ -20,13 +20,11 @@ from typing import Any, TypeAlias
 from urllib.parse import urljoin
 
 from pyoxigraph import NamedNode, Quad
-from websockets.asyncio.client import connect
-from websockets.exceptions import WebSocketException
 
 from sparqlive.errors import Error
-from sparqlive.sources.kinds.web import failure
-from sparqlive.sources.polling import retry_seconds, wait
+from sparqlive.sources.polling import wait
 from sparqlive.sources.watcher import Notifications, Report
+from sparqlive.web.answers import failure
 from sparqlive.web.document import ACCEPT, read_document
 from sparqlive.web.network import (
     Login,
@@ -34,10 +32,10 @@ from sparqlive.web.network import (
     Reach,
     Response,
     checked_url,
-    connected,
     same_origin,
-    tls_context,
 )
+from sparqlive.web.retry import retry_seconds
+from sparqlive.web.sockets import web_socket
 
 _NOTIFY, _SOLID = "http://www.w3.org/ns/solid/notifications#", "http://www.w3.org/ns/solid/terms#"
 _SUBSCRIPTION, _CHANNEL_TYPE = NamedNode(_NOTIFY + "subscription"), NamedNode(_NOTIFY + "channelType")
@@ -269,35 +267,16 @@ class _Channel:
                     self._heard()
 
     async def _web_socket(self, address: str, begun: _Begun, seconds: float) -> None:
-        scheme, separator, rest = address.partition("://")
-        if not separator or scheme not in ("ws", "wss"):
-            raise Error(f"{address}: is no address of a WebSocket.")
-        url = checked_url(f"{'https' if scheme == 'wss' else 'http'}://{rest}")
-        if scheme == "ws" and checked_url(self._topic).scheme == "https":
+        if address.startswith("ws:") and checked_url(self._topic).scheme == "https":
             raise Error(f"{address}: is not secure, though the resource is; it is not opened.")
-        secure: dict[str, Any] = {}
-        if scheme == "wss":
-            secure = {"ssl": tls_context(), "server_hostname": url.host}
-        async with self._limited(address) as limit:
-            socket = await connected(url, url.port or (443 if secure else 80), self._reach)
-            try:
-                async with connect(  # where the socket is given, no redirect is followed
-                    address,
-                    sock=socket,
-                    proxy=None,
-                    max_size=_MOST_MESSAGE_BYTES,
-                    user_agent_header="sparqlive",
-                    **secure,
-                ) as messages:
-                    limit.reschedule(asyncio.get_running_loop().time() + seconds)
-                    try:
-                        await begun()
-                        async for _ in messages:
-                            self._heard()
-                    finally:  # nobody waits for a server to say goodbye
-                        messages.transport.abort()
-            except (WebSocketException, OSError, ValueError) as error:
-                raise Error(f"{address}: the WebSocket broke, or is none: {error}.") from error
+        async with (
+            self._limited(address) as limit,
+            web_socket(address, self._reach, _MOST_MESSAGE_BYTES) as messages,
+        ):
+            limit.reschedule(asyncio.get_running_loop().time() + seconds)
+            await begun()
+            async for _ in messages:
+                self._heard()
 
     @asynccontextmanager
     async def _limited(self, address: str) -> AsyncIterator[asyncio.Timeout]:

@@ -29,10 +29,11 @@ from sparqlive.errors import Error
 from sparqlive.numbers import seconds
 from sparqlive.rdf.changes import Batch, Reader
 from sparqlive.sources.hints import Hints
-from sparqlive.sources.kinds.web import failure, retry_after_seconds
-from sparqlive.sources.polling import Look, checked_interval, first_of, retry_seconds, wait
+from sparqlive.sources.polling import Look, checked_interval, first_of, wait
 from sparqlive.sources.watcher import Changes, Failed, Report, Unchanged, Version, Watcher
+from sparqlive.web.answers import failure, retry_after_seconds
 from sparqlive.web.network import Network, Reach, Response, checked_url
+from sparqlive.web.retry import retry_seconds
 
 _PIECE_BYTES = 1 << 18
 _TAIL_BYTES = 1024  # before a place, to know the stream again

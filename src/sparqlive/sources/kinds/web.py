@@ -8,24 +8,19 @@ same ETag, always from then on.
 from __future__ import annotations
 
 import asyncio
-import re
-import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from hashlib import sha256
 from typing import Any, Literal
-
-from pyoxigraph import Quad
 
 from sparqlive.errors import Error
 from sparqlive.sources.polling import Look, checked_interval, poll
 from sparqlive.sources.watcher import Content, Failed, Report, Unchanged, Version
+from sparqlive.web.answers import directives, failure, fresh_seconds, retry_after_seconds
 from sparqlive.web.document import ACCEPT, read_document
 from sparqlive.web.network import Login, Network, Reach, Response, checked_url
 
 # Every so many looks the whole document is fetched, whatever its ETag.
 _WHOLE_EVERY = 10
-_DIRECTIVE = re.compile(r"([a-z-]+)(?:\s*=\s*\"?(\d+)\"?)?", re.IGNORECASE)
 
 
 class Web:
@@ -86,7 +81,7 @@ def _version(response: Response) -> dict[str, Any]:
     """What tells this version from another; without validators if nobody may keep it."""
     digest = sha256(f"{response.url}\n{response.headers.get('content-type', '')}\n".encode() + response.body)
     found: dict[str, Any] = {"digest": digest.hexdigest(), "bytes": len(response.body)}
-    if "no-store" not in _directives(response.headers):
+    if "no-store" not in directives(response.headers):
         for name, header in (("etag", "etag"), ("last_modified", "last-modified")):
             if header in response.headers:
                 found[name] = response.headers[header]
@@ -98,61 +93,3 @@ def _same_validators(found: Mapping[str, Any], known: Mapping[str, Any]) -> bool
     if "etag" in found or "etag" in known:
         return found.get("etag") == known.get("etag")
     return "last_modified" in found and found["last_modified"] == known.get("last_modified")
-
-
-def fetch_document(address: str, reach: Reach) -> list[Quad]:
-    """The quads of a document that is fetched once, by the rules of all that goes to the network."""
-
-    async def look() -> list[Quad]:
-        async with Network(reach, address) as network:
-            response = await network.get(address, {"Accept": ACCEPT})
-            if response.status != 200:
-                raise Error(f"{response.url}: answers with status {response.status}, which is no document.")
-            return await read_document(response, network)
-
-    checked_url(address)
-    return asyncio.run(look())
-
-
-# Shared by the kinds that fetch
-
-
-def failure(response: Response) -> str:
-    """A sentence on a status that is no success."""
-    status = response.status
-    if status in (404, 410):
-        return (
-            f"{response.url}: there is nothing there (status {status}); what was read from it before is kept."
-        )
-    if status in (401, 403):
-        return f"{response.url}: may not be read (status {status}): give credentials."
-    if status in (429, 503):
-        return f"{response.url}: asks to come back later (status {status})."
-    if status >= 500:
-        return f"{response.url}: the server failed (status {status})."
-    return f"{response.url}: answers with status {status}, which is no document."
-
-
-def fresh_seconds(headers: Mapping[str, str]) -> float:
-    """For how long an answer says that it is good."""
-    directives = _directives(headers)
-    if "no-store" in directives or "no-cache" in directives:
-        return 0.0
-    age = headers.get("age", "0")
-    return max(0.0, float(directives.get("max-age") or 0) - (float(age) if age.isdecimal() else 0.0))
-
-
-def retry_after_seconds(headers: Mapping[str, str]) -> float:
-    """When a server asks to come back: in so many seconds, or at a date."""
-    value = headers.get("retry-after", "").strip()
-    if value.isdecimal():
-        return float(value[:9])
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return 0.0
-
-
-def _directives(headers: Mapping[str, str]) -> dict[str, str | None]:
-    found = _DIRECTIVE.finditer(headers.get("cache-control", ""))
-    return {directive[1].lower(): directive[2] for directive in found}

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Following links: views that bring in the documents that their solutions mention."""

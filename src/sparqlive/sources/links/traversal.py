@@ -32,9 +32,10 @@ from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
 from sparqlive.rdf.reserved import DESCRIBED_BY, LINKS
 from sparqlive.sources.background import Woken
 from sparqlive.sources.links.follow import ADDRESSES, Follow, Matcher
-from sparqlive.sources.watcher import address_of, host_is_among, watcher
+from sparqlive.sources.watcher import address_of, watcher
 from sparqlive.sources.watching import Feeds, Source
 from sparqlive.sparql.syntax import parse_query
+from sparqlive.web.network import host_is_among
 from sparqlive.zset.relation import Row
 
 if TYPE_CHECKING:

@@ -103,6 +103,16 @@ FORMS: Final[dict[str, tuple[int, int | None]]] = {
     ".NODE": (1, None),
 }
 
+# What a query writes: the names of functions, and how many arguments each takes there. The base that IRI is
+# resolved against is added by the parser.
+WORDS: Final[dict[str, tuple[int, int | None]]] = {
+    **{name: (f.minimum, f.maximum) for name, f in FUNCTIONS.items() if name.isidentifier()},
+    **{name: bounds for name, bounds in FORMS.items() if name.isidentifier()},
+    **dict.fromkeys(("IRI", "URI", "ISURI"), (1, 1)),
+}
+for _sign in ("IN", "NEGATE", "PLUS"):  # written between or before their arguments
+    del WORDS[_sign]
+
 VOLATILE: Final = frozenset({"NOW", "RAND", "UUID", "STRUUID", "BNODE"})
 
 assert not FUNCTIONS.keys() & FORMS.keys(), "a name has two definitions"

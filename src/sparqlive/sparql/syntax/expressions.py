@@ -15,8 +15,9 @@ from pyoxigraph import NamedNode
 
 from sparqlive.errors import Unsupported
 from sparqlive.sparql.algebra import Aggregate, Call, Constant, Exists, Expression, Pattern, Var, combined
+from sparqlive.sparql.functions import WORDS
 from sparqlive.sparql.syntax.terms import Names, number, string_value
-from sparqlive.sparql.syntax.tree import FUNCTIONS, Node, TextError, Token
+from sparqlive.sparql.syntax.tree import Node, TextError, Token
 
 _BINARY = {"plus": "+", "minus_sign": "-", "times": "*", "divided": "/"}
 _UNARY = {"not": "!", "positive": "PLUS", "negative": "NEGATE"}
@@ -121,7 +122,7 @@ class ExpressionReader:
 
     def _function(self, token: Token, arguments: list[Node | Token], place: Place) -> Expression:
         name = token.upper()
-        least, most = FUNCTIONS[name]
+        least, most = WORDS[name]
         if len(arguments) < least or (most is not None and len(arguments) > most):
             wanted = str(least) if least == most else f"{least} to {most}"
             noun = "argument" if wanted == "1" else "arguments"

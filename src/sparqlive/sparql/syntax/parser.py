@@ -20,7 +20,8 @@ from lark.exceptions import UnexpectedToken
 from lark.lexer import Lexer, PatternStr, TerminalDef
 
 from sparqlive.sparql.deadline import flagged, give_way
-from sparqlive.sparql.syntax.tree import AGGREGATES, FUNCTIONS, Node, TextError
+from sparqlive.sparql.functions import WORDS
+from sparqlive.sparql.syntax.tree import AGGREGATES, Node, TextError
 
 # What a reader of an error message calls the terminals.
 _IN_WORDS = {
@@ -71,7 +72,7 @@ class _SparqlLexer(Lexer):
         self._scan_nameless = _scanner([*forms.values(), *last])
         self._types = strings
         keywords = {word for word in strings if word.isalpha() and word != "a"}
-        self._words = frozenset(keywords) | FUNCTIONS.keys() | AGGREGATES
+        self._words = frozenset(keywords) | WORDS.keys() | AGGREGATES
 
     def lex(self, text: str) -> Iterator[Token]:  # type: ignore[override]  # the interface of custom lexers
         types, position, nameless_until = self._types, 0, 0
@@ -112,7 +113,7 @@ class _SparqlLexer(Lexer):
 
     def _type(self, word: str) -> str | None:
         upper = word.upper()
-        if upper in FUNCTIONS:
+        if upper in WORDS:
             return "FUNCTION"
         if upper in AGGREGATES:
             return "AGGREGATE"

@@ -16,24 +16,8 @@ if TYPE_CHECKING:
 else:
     Token: TypeAlias = str
 
-__all__ = ["AGGREGATES", "FUNCTIONS", "Node", "TextError", "Token", "position", "tokens"]
+__all__ = ["AGGREGATES", "Node", "TextError", "Token", "position", "tokens"]
 
-# Built-in functions by the number of arguments they take, from and to; None is any number (§17.4).
-_BY_ARGUMENTS: dict[tuple[int, int | None], str] = {
-    (0, 0): "NOW RAND STRUUID UUID",
-    (0, 1): "BNODE",
-    (0, None): "COALESCE CONCAT",
-    (1, 1): """
-        ABS BOUND CEIL DATATYPE DAY ENCODE_FOR_URI FLOOR HOURS IRI ISBLANK ISIRI ISLITERAL ISNUMERIC ISURI
-        LANG LCASE MD5 MINUTES MONTH ROUND SECONDS SHA1 SHA256 SHA384 SHA512 STR STRLEN TIMEZONE TZ UCASE URI
-        YEAR
-    """,
-    (2, 2): "CONTAINS LANGMATCHES SAMETERM STRAFTER STRBEFORE STRDT STRENDS STRLANG STRSTARTS",
-    (2, 3): "REGEX SUBSTR",
-    (3, 3): "IF",
-    (3, 4): "REPLACE",
-}
-FUNCTIONS = {name: bounds for bounds, names in _BY_ARGUMENTS.items() for name in names.split()}
 AGGREGATES = frozenset(("AVG", "COUNT", "GROUP_CONCAT", "MAX", "MIN", "SAMPLE", "SUM"))
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from sparqlive.bulk.backends.spark.backend import SparkBackend
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import Result, evaluate
 from sparqlive.plan import operators as op
@@ -103,7 +104,7 @@ class Carrier:
         return [
             self._collected(
                 delta(
-                    plan, self._before, changed, self._terms, self._id_of,
+                    plan, SparkBackend(self._spark), self._before, changed, self._terms, self._id_of,
                     parameters=parameters, exceptions=self._exceptions, few=len(changes) <= FEW_CHANGES,
                 )
             )
@@ -121,7 +122,13 @@ class Carrier:
         return [
             self._content(
                 evaluate(
-                    plan, after, self._terms, self._id_of, parameters=parameters, exceptions=self._exceptions
+                    plan,
+                    SparkBackend(self._spark),
+                    after,
+                    self._terms,
+                    self._id_of,
+                    parameters=parameters,
+                    exceptions=self._exceptions,
                 )
             )
             for plan in plans

@@ -1,18 +1,17 @@
-"""One Spark session for all tests, started when the first of them asks for it, and small data for it."""
+"""Small data on the Spark session of the tests: evaluations and deltas, gathered and run as one job."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyoxigraph as ox
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from sparqlive.bulk.backends.spark.start import QUIET, start_session
+from sparqlive.bulk.backends.spark.backend import SparkBackend
+from sparqlive.bulk.backends.spark.start import QUIET
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import Result, evaluate
 from sparqlive.plan import operators as op
@@ -29,34 +28,6 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": f"{QUIET} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = start_session("local[2]", SETTINGS)
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="module")
-def ahead(
-    request: pytest.FixtureRequest, spark: SparkSession
-) -> Iterator[dict[str, Future[dict[str, Weights]]]]:
-    """What the module's function `computed` gives for each case that is to be tested, two cases at a time.
-
-    Nearly all the time goes into planning, which Spark does on one core a query.
-    """
-    calls = [
-        item.callspec.params
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec")
-    ]
-    cases = [parameters["case"] for parameters in calls if "case" in parameters]
-    pool = ThreadPoolExecutor(2)
-    try:
-        yield {case.name: pool.submit(request.module.computed, case, Work(spark)) for case in cases}
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def representative(names: Sequence[str], count: int) -> set[str]:
@@ -97,12 +68,12 @@ class Work:
         return self.spark.createDataFrame(pa.table(names, schema=schema))
 
     def evaluate(self, name: str, plan: op.Operator, quads: set[ox.Quad]) -> None:
-        result = evaluate(plan, self.quads(quads), self.terms(quads), self.id_of)
+        result = evaluate(plan, SparkBackend(self.spark), self.quads(quads), self.terms(quads), self.id_of)
         self.results.append((name, result, len(plan.variables)))
 
     def delta(self, name: str, plan: op.Operator, before: set[ox.Quad], after: set[ox.Quad]) -> None:
         changes, terms = self.changes(before, after), self.terms(before | after)
-        result = delta(plan, self.quads(before), changes, terms, self.id_of)
+        result = delta(plan, SparkBackend(self.spark), self.quads(before), changes, terms, self.id_of)
         self.results.append((name, result, len(plan.variables)))
 
     def run(self) -> dict[str, Weights]:

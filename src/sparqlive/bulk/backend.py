@@ -1,0 +1,43 @@
+"""What runs the SQL of the bulk executor: the interface that every backend has.
+
+A backend names tables and Python functions for frames, and runs a frame when its text is complete. The names
+are valid inside its `with` block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import pyarrow as pa
+
+from sparqlive.bulk.dialect import Dialect
+from sparqlive.bulk.frame import Frame
+
+Function = Callable[..., pa.Array]
+
+
+class Backend(Protocol):
+    dialect: Dialect
+
+    def frame(self, data: Any, columns: Sequence[str]) -> Frame:
+        """A table of the backend's own kind, under a name that frames can read."""
+
+    def shared(self, frame: Frame) -> Frame:
+        """The same rows, for several uses in one query."""
+
+    def function(self, function: Function, kind: pa.DataType) -> str:
+        """The name under which SQL calls a Python function of Arrow arrays; `kind` is its result's type."""
+
+    def query(self, frame: Frame) -> Any:
+        """The rows of a frame, as the backend's own kind of table; not computed yet."""
+
+    def is_broadcast(self, data: Any) -> bool:
+        """Whether a table is so small that a join with it needs no shuffle."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -1,0 +1,85 @@
+"""DuckDB as a backend of the bulk executor: Arrow tables and functions under names that SQL can use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+import pyarrow as pa
+
+from sparqlive.bulk.backend import Function
+from sparqlive.bulk.dialect import Dialect, DuckDbSql
+from sparqlive.bulk.frame import Frame
+from sparqlive.rdf.dictionary import hash_of
+
+_NUMBERS = count()
+
+
+class DuckDb:
+    """A connection to DuckDB, whose tables and functions go with the `with` block."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.dialect: Dialect = DuckDbSql()
+        self._connection = connection
+        self._tables: list[str] = []
+        self._functions: list[str] = []
+
+    def frame(self, data: Any, columns: Sequence[str]) -> Frame:
+        """An Arrow table or a relation of DuckDB."""
+        name = f"table_{next(_NUMBERS)}"
+        self._connection.register(name, data)
+        self._tables.append(name)
+        return Frame.table(name, columns)
+
+    def shared(self, frame: Frame) -> Frame:
+        """The same frame: DuckDB computes a common table expression once."""
+        return frame
+
+    def function(self, function: Function, kind: pa.DataType) -> str:
+        name = f"function_{next(_NUMBERS)}"
+        self._add(name, function, kind)
+        return name
+
+    def query(self, frame: Frame) -> pa.Table:
+        """The rows; a query runs at once, because what it reads goes with the `with` block."""
+        return self._connection.sql(frame.sql(self.dialect)).to_arrow_table()
+
+    def is_broadcast(self, data: Any) -> bool:
+        return False
+
+    def __enter__(self) -> Self:
+        self._add("xxhash64", _hashes, pa.int64())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._tables:
+            self._connection.unregister(self._tables.pop())
+        while self._functions:
+            self._connection.remove_function(self._functions.pop())
+
+    def _add(self, name: str, function: Function, kind: pa.DataType) -> None:
+        def call(*columns: pa.ChunkedArray) -> pa.Array:
+            return function(*(column.combine_chunks() for column in columns))
+
+        create: Any = self._connection.create_function  # its stub leaves out the names of the options
+        create(name, call, None, _duckdb_type(kind), type="arrow", null_handling="special")
+        self._functions.append(name)
+
+
+def _hashes(texts: pa.Array) -> pa.Array:
+    return pa.array([None if text is None else hash_of(text) for text in texts.to_pylist()], pa.int64())
+
+
+def _duckdb_type(kind: pa.DataType) -> Any:
+    if pa.types.is_list(kind):
+        return duckdb.list_type(_duckdb_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        return duckdb.struct_type({field.name: _duckdb_type(field.type) for field in fields})
+    names = {pa.bool_(): "BOOLEAN", pa.int64(): "BIGINT", pa.string(): "VARCHAR"}
+    return names[kind]
