@@ -338,7 +338,7 @@ def test_what_is_compressed_is_unpacked(encoding: str, site: Site) -> None:
         ("br", b"?", "is encoded as 'br'"),
         ("gzip, gzip", b"?", "is encoded as"),
         ("gzip", b"this is no gzip", "is not what it says it is"),
-        ("gzip", gzip.compress(b"x" * 1000)[:-6], "ends in the middle"),
+        ("gzip", gzip.compress(b"x" * 1000, mtime=0)[:-6], "ends in the middle"),
     ],
 )
 def test_other_encodings_and_broken_ones(encoding: str, body: bytes, sentence: str, site: Site) -> None:
