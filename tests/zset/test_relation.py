@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -12,14 +12,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sparqlive.zset import relation as relation_module
 from sparqlive.zset.relation import KeyedRelation, Relation, Row, change_between, rows_of
-from sparqlive.zset.run import Run
+from sparqlive.zset.run import Column, Run, RunRows
 
 values = st.sampled_from((-(2**63), -1, 0, 1, 2, 2**63 - 1))
 SHAPES = [(arity, length) for arity in range(1, 5) for length in (1, 2) if length <= arity]
 
 
 def run_of(rows: list[Row], arity: int) -> Run:
-    return Run.sort([np.array([row[number] for row in rows], dtype=np.int64) for number in range(arity)])
+    return Run.sort(columns_of(rows, arity))
+
+
+def columns_of(rows: Sequence[Row], arity: int) -> list[Column]:
+    return [np.array([row[number] for row in rows], dtype=np.int64) for number in range(arity)]
 
 
 class SmallMerges(RuleBasedStateMachine):
@@ -49,6 +53,17 @@ class KeyedMachine(SmallMerges):
         run = run_of(sorted(self.old), self.arity) if start else None
         self.relation = KeyedRelation(self.arity, self.key_length, run)
 
+    @precondition(lambda self: self.old == self.new)
+    @rule(data=st.data())
+    def stage_columns(self, data: st.DataObject) -> None:
+        """A batch as columns: the only one of its epoch."""
+        changed = sorted(data.draw(st.sets(self.rows, max_size=8)) | set(sorted(self.old)[::2]))
+        self.relation.rollback()
+        weights = np.array([-1 if row in self.old else 1 for row in changed], dtype=np.int64)
+        self.relation.stage_columns(columns_of(changed, self.arity), weights)
+        self.new = self.old ^ set(changed)
+
+    @precondition(lambda self: self.relation.next is None)
     @rule(data=st.data())
     def stage(self, data: st.DataObject) -> None:
         """Changes that change something, each row at most once a batch."""
@@ -57,6 +72,7 @@ class KeyedMachine(SmallMerges):
                 self.relation.stage(row, -1 if row in self.old else 1)
                 self.new ^= {row}
 
+    @precondition(lambda self: self.relation.next is None)
     @rule(data=st.data())
     def stage_deletes(self, data: st.DataObject) -> None:
         for row in sorted(self.old & self.new)[:: data.draw(st.integers(1, 3))]:
@@ -151,14 +167,14 @@ class BagMachine(SmallMerges):
         self.model: dict[Row, int] = data.draw(self.deltas)
         self.relation = Relation(arity, self.model)
 
-    @rule(data=st.data(), keep=st.booleans())
-    def epoch(self, data: st.DataObject, keep: bool) -> None:
+    @rule(data=st.data(), keep=st.booleans(), by_columns=st.booleans())
+    def epoch(self, data: st.DataObject, keep: bool, by_columns: bool) -> None:
         delta = data.draw(self.deltas)
         for row in sorted(self.model)[:2]:
             if data.draw(st.booleans()):
                 delta[row] = -self.model[row]
         before = dict(self.relation.items())
-        self.relation.stage(delta)
+        self.relation.stage(self.packed(delta) if by_columns else delta)
         assert dict(self.relation.items()) == before, "what is staged is not seen before the commit"
         if not keep:
             self.relation.rollback()
@@ -166,6 +182,20 @@ class BagMachine(SmallMerges):
         self.relation.commit()
         total = {row: self.model.get(row, 0) + delta.get(row, 0) for row in {*self.model, *delta}}
         self.model = {row: weight for row, weight in total.items() if weight}
+
+    def packed(self, delta: dict[Row, int]) -> Mapping[Row, int]:
+        """The same as columns, where there are any."""
+        if not self.relation.arity:
+            return delta
+        rows = RunRows(
+            Run.sort(
+                columns_of(list(delta), self.relation.arity), np.array([*delta.values()], dtype=np.int64)
+            )
+        )
+        assert rows == delta
+        assert dict(rows.items()) == delta
+        assert list(rows) == sorted(delta)
+        return rows
 
     @rule()
     def merge(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sparqlive.zset.run import Column, Run
+from sparqlive.zset.run import Column, Run, RunRows
 from sparqlive.zset.zset import add_into, difference
 
 Row = tuple[int, ...]
@@ -34,9 +34,20 @@ class KeyedRelation:
     A key is an integer, or a tuple of them if it has several columns; so is a value, the rest of a row.
     `before(key)` and `after(key)` give the values of a key as an iterable, or None where there are none:
     plain attributes, so that a relation that lives in its overlay alone is read by one dict lookup.
+    A large batch of changes is staged as columns: `next` is then the relation after them.
     """
 
-    __slots__ = ("after", "arity", "before", "key_length", "overlay", "overlay_rows", "pending", "run")
+    __slots__ = (
+        "after",
+        "arity",
+        "before",
+        "key_length",
+        "next",
+        "overlay",
+        "overlay_rows",
+        "pending",
+        "run",
+    )
 
     before: Callable[[Any], Iterable[Any] | None]
     after: Callable[[Any], Iterable[Any] | None]
@@ -49,6 +60,7 @@ class KeyedRelation:
         self.overlay: Layer = {}
         self.overlay_rows = 0
         self.pending: Layer = {}
+        self.next: KeyedRelation | None = None
         self._choose_readers()
 
     def _choose_readers(self) -> None:
@@ -56,7 +68,10 @@ class KeyedRelation:
             self.before = self.overlay.get
         else:
             self.before = self._read_pair if self.arity == 2 and self.key_length == 1 else self._read
-        self.after = self._read_after if self.pending else self.before
+        if self.next is not None:
+            self.after = self.next.before
+        else:
+            self.after = self._read_after if self.pending else self.before
 
     # Rows and their parts
 
@@ -122,6 +137,8 @@ class KeyedRelation:
         return run.position(self._row(key, value))[1]
 
     def has_after(self, key: Any, value: Any) -> bool:
+        if self.next is not None:
+            return self.next.has_before(key, value)
         changed = self.pending.get(key)
         if changed is not None and value in changed:
             return changed[value] > 0
@@ -137,6 +154,8 @@ class KeyedRelation:
         return count
 
     def count_after(self, key: Any) -> int:
+        if self.next is not None:
+            return self.next.count_before(key)
         changed = self.pending.get(key)
         return self.count_before(key) + (0 if changed is None else sum(changed.values()))
 
@@ -158,6 +177,9 @@ class KeyedRelation:
                     yield self._row(key, value)
 
     def rows_after(self) -> Iterator[Row]:
+        if self.next is not None:
+            yield from self.next.rows_before()
+            return
         pending = self.pending
         if not pending:
             yield from self.rows_before()
@@ -176,6 +198,8 @@ class KeyedRelation:
         return changed + (self.run.length if self.run is not None else 0)
 
     def size_after(self) -> int:
+        if self.next is not None:
+            return self.next.size_before()
         return self.size_before() + sum(sum(values.values()) for values in self.pending.values())
 
     # Writing
@@ -191,6 +215,21 @@ class KeyedRelation:
             self.after = self._read_after
         else:
             changes[value] = weight
+
+    def stage_columns(self, columns: Sequence[Column], weights: Column) -> None:
+        """Stages a large batch of distinct rows: +1 for those that are not there, -1 for those that are.
+
+        It is the only batch of its epoch, and costs a copy of the run.
+        """
+        assert not self.pending and self.next is None
+        self.merge()
+        if self.run is None:
+            assert (weights == 1).all(), "what is deleted is there"
+            run = Run.sort(columns)
+        else:
+            run = self.run.with_columns(columns, weights)
+        self.next = KeyedRelation(self.arity, self.key_length, run)
+        self.after = self.next.before
 
     def apply(self, key: Any, value: Any, weight: int) -> None:
         """Stages and commits one change that nothing looks at in between."""
@@ -210,6 +249,10 @@ class KeyedRelation:
             self.merge()
 
     def commit(self) -> None:
+        if self.next is not None:
+            self.run, self.next = self.next.run, None
+            self._choose_readers()
+            return
         overlay = self.overlay
         for key, changes in self.pending.items():
             values = overlay.get(key)
@@ -229,6 +272,7 @@ class KeyedRelation:
 
     def rollback(self) -> None:
         self.pending = {}
+        self.next = None
         self.after = self.before
 
     def fill(self, run: Run) -> None:
@@ -382,7 +426,11 @@ class Relation:
 
     def commit(self) -> None:
         if self.pending:
-            if self._elsewhere is None:
+            if self._elsewhere is None and isinstance(self.pending, RunRows):
+                self.merge()
+                run = self.pending.run if self.run is None else self.run.with_run(self.pending.run)
+                self.run = run if run.length else None
+            elif self._elsewhere is None:
                 add_into(self.overlay, self.pending)
                 if len(self.overlay) > _SMALLEST_MERGE and _merge_is_due(len(self.overlay), self.run):
                     self.merge()
@@ -454,13 +502,13 @@ def rows_of(content: Mapping[Row, int] | Run) -> dict[Row, int]:
     return dict(Relation(0, content).items()) if isinstance(content, Run) else dict(content)
 
 
-def change_between(old: Mapping[Row, int] | Run, new: Mapping[Row, int] | Run) -> dict[Row, int]:
-    """What takes one content to another; of runs, the rows that stay are only compared."""
+def change_between(old: Mapping[Row, int] | Run, new: Mapping[Row, int] | Run) -> Mapping[Row, int]:
+    """What takes one content to another; of runs, in columns."""
     if not isinstance(new, Run) or not isinstance(old, Run):
         return difference(rows_of(new), rows_of(old))
     assert new.weights is not None and old.weights is not None
     columns = [np.concatenate(pair) for pair in zip(new.columns, old.columns, strict=True)]
-    return rows_of(Run.sort(columns, np.concatenate((new.weights, -old.weights))))
+    return RunRows(Run.sort(columns, np.concatenate((new.weights, -old.weights))))
 
 
 def _columns(rows: Sequence[Row], arity: int) -> list[Column]:
