@@ -21,8 +21,9 @@ from pyoxigraph import RdfFormat, Store
 from pyspark.sql import SparkSession
 
 from bench.measure import Report, Sizes, duration, number, run_alone, same, timed, watched
-from sparqlive.bulk.backends.spark.ingest import Ingested, ingest
 from sparqlive.bulk.backends.spark.start import start_session
+from sparqlive.bulk.backends.spark.workers import SparkWorkers
+from sparqlive.bulk.ingest.job import Ingested, ingest
 
 SIZES = {"triples": (10_000_000, 200_000)}
 WANTED = 2.0
@@ -205,7 +206,7 @@ def run(sizes: Sizes) -> Report:
         _, making = timed(lambda: write_triples(file, triples))
         spark, starting = timed(_session)
         try:
-            ingested, ours, memory = watched(lambda: ingest(spark, file, None, folder / "runs"))
+            ingested, ours, memory = watched(lambda: ingest(SparkWorkers(spark), file, None, folder / "runs"))
         finally:
             spark.stop()
         peer, peer_quads = _peer(file, folder / "peer")

@@ -36,7 +36,7 @@ from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Column, Run
 
 if TYPE_CHECKING:
-    from sparqlive.bulk.backends.spark.ingest import Ingested
+    from sparqlive.bulk.ingest.job import Ingested
 
 
 @dataclass(frozen=True)
@@ -381,7 +381,7 @@ class Persistence:
         batch: tuple[str, int] | None,
     ) -> Ingested:
         """Files straight into runs, by Spark, as one epoch of a store that has no quads yet."""
-        from sparqlive.bulk.backends.spark.ingest import ingest
+        from sparqlive.bulk.ingest.job import ingest
 
         with self.store.attempt() as attempt:
             exceptions = dict(self._dictionary.exceptions)

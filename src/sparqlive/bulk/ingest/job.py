@@ -1,14 +1,14 @@
-"""Ingest: RDF documents in, sorted files of quads and a dictionary out, on all cores that Spark has.
+"""Ingest: RDF documents in, sorted files of quads and a dictionary out, on all cores that there are.
 
-Owns what is under `target`: `quads/` and `terms/`, sorted Parquet files, and the list of them. Two Spark
-jobs, with an exchange through files beside the result (on a cluster a path that all workers reach):
+Owns what is under `target`: `quads/` and `terms/`, sorted Parquet files, and the list of them. Two steps,
+each a list of tasks for `Workers`, with an exchange through files beside the result (on a cluster a path that
+all workers reach):
 
-1. *parse*: a piece of a document becomes ids and terms (`ntriples.py`);
-2. *merge*: each file of the result is gathered from all parts, sorted and freed of duplicates
-   (`ingest_parts.py`).
+1. *parse*: a piece of a document becomes ids and terms (`rdf/columns.py`);
+2. *merge*: each file of the result is gathered from all parts, sorted and freed of duplicates (`parts.py`).
 
-Rows never pass through the JVM: cutting, comparing and sorting whole columns in its Python workers is several
-times faster than splitting lines and shuffling strings there. Spark places, repeats and counts the tasks.
+On Spark, rows never pass through the JVM: cutting, comparing and sorting whole columns in its Python workers
+is several times faster than splitting lines and shuffling strings there.
 
 Refuses malformed documents (or keeps what it left out in a file of rejects), and a target that holds
 something. Invariants: a quad is there once; an id stands for one term, and the terms are those of the quads;
@@ -30,13 +30,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
+from typing import Literal, NoReturn
 
 from pyarrow import fs
 from pyoxigraph import NamedNode, Quad
 
-from sparqlive.bulk.backends.spark.documents import Document, Piece, absolute, find_documents, tasks_of
-from sparqlive.bulk.backends.spark.ingest_parts import (
+from sparqlive.bulk.ingest.documents import Document, Piece, absolute, find_documents, tasks_of
+from sparqlive.bulk.ingest.parts import (
     Part,
     PartWriter,
     QuadFile,
@@ -49,7 +49,10 @@ from sparqlive.bulk.backends.spark.ingest_parts import (
     plan_quads,
     plan_terms,
 )
-from sparqlive.bulk.backends.spark.ntriples import (
+from sparqlive.bulk.ingest.workers import Workers
+from sparqlive.errors import Error, InvalidChange
+from sparqlive.errors import SyntaxError as RdfSyntaxError
+from sparqlive.rdf.columns import (
     TRIPLE_TERM,
     Encoder,
     Fault,
@@ -58,18 +61,11 @@ from sparqlive.bulk.backends.spark.ntriples import (
     numbered_labels,
     reason_of,
 )
-from sparqlive.errors import Error, InvalidChange
-from sparqlive.errors import SyntaxError as RdfSyntaxError
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id
 from sparqlive.rdf.guard import parse_guarded
 from sparqlive.store.place import file_system
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 OnError = Literal["fail", "skip"]
-Given = TypeVar("Given")
-Result = TypeVar("Result")
 
 _REJECTS = "rejects.jsonl"
 _PARTS = "parts"
@@ -99,7 +95,7 @@ class Ingested:
 
 
 def ingest(
-    spark: SparkSession,
+    workers: Workers,
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     graph: str | None,
     target: str | os.PathLike[str],
@@ -122,7 +118,7 @@ def ingest(
     with _folder(folder):
         while True:
             encoder = Encoder(name, hash_function, known)
-            job = _Job(spark, folder, encoder, on_error, seconds)
+            job = _Job(workers, folder, encoder, on_error, seconds)
             made = job.run(documents)
             clashes = _clashes(made)
             if not clashes:
@@ -215,17 +211,16 @@ class _Made:
 
 @dataclass(frozen=True)
 class _Job:
-    spark: SparkSession
+    workers: Workers
     target: str
     encoder: Encoder
     on_error: OnError
     seconds: dict[str, float]
 
     def run(self, documents: Sequence[Document]) -> _Made:
-        cores = self.spark.sparkContext.defaultParallelism
         started = time.perf_counter()
         task = _ParseTask(f"{self.target}/{_PARTS}", self.encoder, self.on_error)
-        parsed = self._each(tasks_of(list(documents), cores), task, "parse")
+        parsed = self.workers.each(tasks_of(list(documents), self.workers.cores), task, "parse")
         lines_before = _lines_before(parsed)
         _raise_first(documents, parsed, lines_before)
         rejected = _write_rejects(f"{self.target}/{_REJECTS}", documents, parsed, lines_before)
@@ -234,19 +229,11 @@ class _Job:
         files: list[QuadFile | tuple[TermFile, dict[int, list[str]]]] = []
         if parts:
             tasks: list[QuadTask | TermTask] = [*plan_terms(parts), *plan_quads(parts)]
-            files = self._each(list(enumerate(tasks)), _MergeTask(self.target), "merge")
+            files = self.workers.each(list(enumerate(tasks)), _MergeTask(self.target), "merge")
         self.seconds["parse"] += parsed_at - started
         self.seconds["merge"] += time.perf_counter() - parsed_at
         quads = [file for file in files if isinstance(file, QuadFile)]
         return _Made(quads, [file for file in files if not isinstance(file, QuadFile)], rejected)
-
-    def _each(self, tasks: list[Given], work: Callable[[Given], Result], name: str) -> list[Result]:
-        context = self.spark.sparkContext
-        context.setJobDescription(f"sparqlive ingest: {name}")
-        try:
-            return context.parallelize(tasks, len(tasks)).map(work).collect()
-        finally:
-            context.setJobDescription(None)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

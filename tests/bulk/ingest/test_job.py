@@ -1,10 +1,11 @@
-"""Ingest on Spark: syntaxes, ids, faults, blank nodes, collisions, and the layout of the files."""
+"""Ingest here, in other processes and on Spark: syntaxes, ids, faults, blank nodes, collisions, layout."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
 import json
+import os
 import random
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -27,13 +28,15 @@ from pyoxigraph import (
 from pyspark.sql import SparkSession
 
 import sparqlive
-from sparqlive.bulk.backends.spark import documents, ingest_parts
-from sparqlive.bulk.backends.spark.documents import Document, find_documents, tasks_of
-from sparqlive.bulk.backends.spark.ingest import Ingested, _other_ids, ingest
-from sparqlive.bulk.backends.spark.ntriples import Encoded, Encoder, labels
+from sparqlive.bulk.backends.spark.workers import SparkWorkers
+from sparqlive.bulk.ingest import documents, parts
+from sparqlive.bulk.ingest.documents import Document, find_documents, tasks_of
+from sparqlive.bulk.ingest.job import Ingested, _other_ids, ingest
+from sparqlive.bulk.ingest.workers import Here, Processes
+from sparqlive.rdf.columns import Encoded, Encoder, labels
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id, term_of
 
-pytestmark = pytest.mark.spark
+HERE = Here()
 
 TURTLE = """
 @prefix : <http://example.org/> .
@@ -115,9 +118,7 @@ def _line(number: int, object_: str | None = None) -> str:
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_every_syntax_is_read_as_the_parser_reads_it(
-    spark: SparkSession, tmp_path: Path, compression: str
-) -> None:
+def test_every_syntax_is_read_as_the_parser_reads_it(tmp_path: Path, compression: str) -> None:
     expected: list[Quad] = []
     for syntax, text in DOCUMENTS.items():
         file = tmp_path / f"{syntax}-document.{syntax}{compression}"
@@ -125,7 +126,7 @@ def test_every_syntax_is_read_as_the_parser_reads_it(
         known = RdfFormat.from_extension(syntax)
         assert known is not None
         expected += parse(text.encode(), known, base_iri=file.as_uri(), rename_blank_nodes=True)
-    ingested = ingest(spark, tmp_path, None, tmp_path / "out")
+    ingested = ingest(HERE, tmp_path, None, tmp_path / "out")
     assert _canonical(_quads(ingested)) == _canonical(expected)
     assert ingested.rejected == 0
     assert ingested.rejects_path is None
@@ -133,32 +134,32 @@ def test_every_syntax_is_read_as_the_parser_reads_it(
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"quads", "terms"}
 
 
-def test_quads_of_the_unnamed_graph_go_into_the_given_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_quads_of_the_unnamed_graph_go_into_the_given_one(tmp_path: Path) -> None:
     (tmp_path / "a.nq").write_text(_line(1) + "<a:s> <a:p> <a:o> <a:g> .\n")
     (tmp_path / "b.ttl").write_text("<a:x> <a:y> 1 .")
-    quads = _quads(ingest(spark, tmp_path, "http://e/graph", tmp_path / "out"))
+    quads = _quads(ingest(HERE, tmp_path, "http://e/graph", tmp_path / "out"))
     assert {str(quad.graph_name) for quad in quads} == {"<http://e/graph>", "<a:g>"}
-    only = _quads(ingest(spark, tmp_path / "b.ttl", None, tmp_path / "unnamed"))
+    only = _quads(ingest(HERE, tmp_path / "b.ttl", None, tmp_path / "unnamed"))
     assert [quad.graph_name for quad in only] == [DefaultGraph()]
 
 
-def test_a_name_that_is_no_iri_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_name_that_is_no_iri_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text(_line(1))
     with pytest.raises(sparqlive.Error, match="not the name of a graph"):
-        ingest(spark, tmp_path / "a.nt", "no iri", tmp_path / "out")
+        ingest(HERE, tmp_path / "a.nt", "no iri", tmp_path / "out")
 
 
 # Terms
 
 
-def test_terms_are_canonical_whichever_way_they_are_written(spark: SparkSession, tmp_path: Path) -> None:
+def test_terms_are_canonical_whichever_way_they_are_written(tmp_path: Path) -> None:
     same = ['"é\\ta"@en-us', '"\\u00E9\\u0009a"@EN-us', '"é\ta"@en-US']
     plain = ['"x"', '"x"^^<http://www.w3.org/2001/XMLSchema#string>', '"\\u0078"']
     objects = [*same, *plain, "<http://e/é>", "<http://e/\\u00e9>", '"01"^^<http://e/number>']
     text = "".join(_line(number, object_) for number, object_ in enumerate(objects))
     text += "<http://e/t>\t<http://e/p1>\t<http://e/o1> .   # a comment\n\n  # another\r\n" + _line(4)
     (tmp_path / "a.nt").write_text(text, newline="")
-    ingested = ingest(spark, tmp_path / "a.nt", None, tmp_path / "out")
+    ingested = ingest(HERE, tmp_path / "a.nt", None, tmp_path / "out")
     texts = _terms(ingested)
     assert all(number == hash_of(text) for number, text in texts.items())
     found = {text for text in texts.values() if not text.startswith("<http://e/s")}
@@ -236,9 +237,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("ending", ["nt", "nq.gz"])
-def test_a_malformed_line_is_named_and_nothing_is_left(
-    spark: SparkSession, tmp_path: Path, ending: str
-) -> None:
+def test_a_malformed_line_is_named_and_nothing_is_left(tmp_path: Path, ending: str) -> None:
     lines = [_line(number) for number in range(1000)]
     lines[613], lines[850] = "<a:s> <a:p> nonsense .\n", "worse\n"
     data = "".join(lines).encode()
@@ -247,17 +246,17 @@ def test_a_malformed_line_is_named_and_nothing_is_left(
     with pytest.raises(
         sparqlive.SyntaxError, match=rf"a\.{ending}, line 614: The object of a triple must be"
     ):
-        ingest(spark, file, None, tmp_path / "out")
+        ingest(HERE, file, None, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     (tmp_path / "there").mkdir()
     with pytest.raises(sparqlive.SyntaxError):
-        ingest(spark, file, None, tmp_path / "there")
+        ingest(HERE, file, None, tmp_path / "there")
     assert not list((tmp_path / "there").iterdir())
 
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("ending", ["nt", "nq.gz"])
-def test_malformed_lines_are_kept_as_rejects(spark: SparkSession, tmp_path: Path, ending: str) -> None:
+def test_malformed_lines_are_kept_as_rejects(tmp_path: Path, ending: str) -> None:
     lines = [_line(number) for number in range(1000)]
     bad = {0: "first", 613: "<a:s> <a:p> nonsense .", 999: "<a:s> <a:p> <<( <a:s> <a:p> <a:o> )>> ."}
     for number, text in bad.items():
@@ -265,7 +264,7 @@ def test_malformed_lines_are_kept_as_rejects(spark: SparkSession, tmp_path: Path
     data = "".join(lines).encode()
     file = tmp_path / f"a.{ending}"
     file.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
-    ingested = ingest(spark, file, None, tmp_path / "out", on_error="skip")
+    ingested = ingest(HERE, file, None, tmp_path / "out", on_error="skip")
     assert (ingested.quads, ingested.rejected) == (997, 3)
     assert ingested.rejects_path is not None
     rejects = [json.loads(line) for line in Path(ingested.rejects_path).read_text().splitlines()]
@@ -274,19 +273,19 @@ def test_malformed_lines_are_kept_as_rejects(spark: SparkSession, tmp_path: Path
     assert all(reject["reason"] for reject in rejects)
 
 
-def test_a_malformed_document_is_named_or_left_out_whole(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_malformed_document_is_named_or_left_out_whole(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text(_line(1))
     (tmp_path / "b.ttl").write_text("<a:s> <a:p> 1 .\n<a:s> <a:p> 2 ;; 3 .\n")
     with pytest.raises(sparqlive.SyntaxError, match=r"b\.ttl, line 2: "):
-        ingest(spark, tmp_path, None, tmp_path / "out")
-    ingested = ingest(spark, tmp_path, None, tmp_path / "out", on_error="skip")
+        ingest(HERE, tmp_path, None, tmp_path / "out")
+    ingested = ingest(HERE, tmp_path, None, tmp_path / "out", on_error="skip")
     assert (ingested.quads, ingested.rejected) == (1, 1)
 
 
-def test_triple_terms_and_broken_files_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_triple_terms_and_broken_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text(_line(1) + "<a:s> <a:p> <<( <a:s> <a:p> <a:o> )>> .\n")
     with pytest.raises(sparqlive.InvalidChange, match=r"a\.nt, line 2: .*triple terms"):
-        ingest(spark, tmp_path / "a.nt", None, tmp_path / "out")
+        ingest(HERE, tmp_path / "a.nt", None, tmp_path / "out")
     deep = "<a:s> <a:p> " + "<<( <a:s> <a:p> " * 100_000  # it would end a worker
     for name, text, said in (
         ("deep.nt", deep, "line 2: .*triple terms"),
@@ -295,24 +294,24 @@ def test_triple_terms_and_broken_files_are_refused(spark: SparkSession, tmp_path
     ):
         (tmp_path / name).write_text((_line(1) if name != "deep.jsonld" else "") + text)
         with pytest.raises(sparqlive.InvalidChange, match=said):
-            ingest(spark, tmp_path / name, None, tmp_path / "out")
+            ingest(HERE, tmp_path / name, None, tmp_path / "out")
     (tmp_path / "b.nt.gz").write_bytes(gzip.compress(_line(1).encode() * 100)[:-10])
     for choice in ("fail", "skip"):
         with pytest.raises(sparqlive.Error, match=r"b\.nt\.gz: cannot be read"):
-            ingest(spark, tmp_path / "b.nt.gz", None, tmp_path / "out", on_error=choice)
+            ingest(HERE, tmp_path / "b.nt.gz", None, tmp_path / "out", on_error=choice)
     assert not (tmp_path / "out").exists()
 
 
 # Documents
 
 
-def test_files_folders_and_globs(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_folders_and_globs(tmp_path: Path) -> None:
     for number, name in enumerate(["a.nt", "b.nt", "sub/c.nt", "sub/d.ttl", "notes.md"]):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(_line(number))
 
     def loaded(number: int, *paths: object) -> list[int]:
-        ingested = ingest(spark, [str(path) for path in paths], None, tmp_path / f"out{number}")
+        ingested = ingest(HERE, [str(path) for path in paths], None, tmp_path / f"out{number}")
         return sorted(int(quad.subject.value.removeprefix("http://e/s")) for quad in _quads(ingested))  # type: ignore[union-attr]
 
     assert loaded(1, tmp_path) == [0, 1]
@@ -324,14 +323,14 @@ def test_files_folders_and_globs(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(sparqlive.Error, match="does not tell the RDF syntax"):
         loaded(6, tmp_path / "notes.md")
     with pytest.raises(sparqlive.Error, match="is not an empty folder"):
-        ingest(spark, tmp_path / "a.nt", None, tmp_path / "sub")
+        ingest(HERE, tmp_path / "a.nt", None, tmp_path / "sub")
 
 
-def test_an_empty_document_is_no_quads(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_empty_document_is_no_quads(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text("")
     (tmp_path / "b.nq").write_text("# nothing\n\n")
     (tmp_path / "c.nt").write_text("\n")
-    ingested = ingest(spark, tmp_path, "http://e/g", tmp_path / "out")
+    ingested = ingest(HERE, tmp_path, "http://e/g", tmp_path / "out")
     assert (ingested.quads, ingested.terms, ingested.quad_files, ingested.term_files) == (0, 0, (), ())
 
 
@@ -350,7 +349,7 @@ def test_every_line_is_in_exactly_one_piece(tmp_path: Path, end: str) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_blank_nodes_are_those_of_their_document(spark: SparkSession, tmp_path: Path) -> None:
+def test_blank_nodes_are_those_of_their_document(tmp_path: Path) -> None:
     nodes = "".join(f'_:n{number} <http://e/name> "{number}" .\n' for number in range(7))
     # Some lines by columns, some by the parser; each node in many pieces.
     links = [f"_:n{number % 7} <http://e/p{number}> _:m{number % 5} .\n" for number in range(200)]
@@ -358,11 +357,11 @@ def test_blank_nodes_are_those_of_their_document(spark: SparkSession, tmp_path: 
     for name in ("a.nt", "b.nt"):
         (tmp_path / name).write_text(text)
     assert len(tasks_of(find_documents([tmp_path]), 2)) > 2
-    quads = _quads(ingest(spark, tmp_path, None, tmp_path / "out"))
+    quads = _quads(ingest(HERE, tmp_path, None, tmp_path / "out"))
     one = list(parse(text.encode(), RdfFormat.N_TRIPLES))
     other = list(parse(text.encode(), RdfFormat.N_TRIPLES, rename_blank_nodes=True))
     assert _canonical(quads) == _canonical([*one, *other])
-    again = _quads(ingest(spark, tmp_path / "a.nt", None, tmp_path / "again"))
+    again = _quads(ingest(HERE, tmp_path / "a.nt", None, tmp_path / "again"))
     assert again < quads, "the same document gives the same nodes"
 
 
@@ -389,10 +388,10 @@ def test_other_ids_are_looked_up_for_all_terms_at_once() -> None:
 
 
 @pytest.mark.parametrize("bits", [3, 8])
-def test_terms_that_share_an_id_are_told_apart(spark: SparkSession, tmp_path: Path, bits: int) -> None:
+def test_terms_that_share_an_id_are_told_apart(tmp_path: Path, bits: int) -> None:
     text = "".join(_line(number) for number in range(40)) + '_:x <a:p> "x"@EN .\n'
     (tmp_path / "a.nt").write_text(text)
-    ingested = ingest(spark, tmp_path / "a.nt", "http://e/g", tmp_path / "out", hash_function=_few(bits))
+    ingested = ingest(HERE, tmp_path / "a.nt", "http://e/g", tmp_path / "out", hash_function=_few(bits))
     assert ingested.collisions == len(ingested.exceptions) > 0
     texts = _terms(ingested)
     assert not {UNDEF, DEFAULT_GRAPH} & set(texts)
@@ -406,7 +405,7 @@ def test_terms_that_share_an_id_are_told_apart(spark: SparkSession, tmp_path: Pa
     plain = [Quad(q.subject, q.predicate, q.object, graph) for q in parse(text.encode(), RdfFormat.N_TRIPLES)]
     assert _canonical(_quads(ingested)) == _canonical(plain)
     kept = ingest(
-        spark,
+        HERE,
         tmp_path / "a.nt",
         "http://e/g",
         tmp_path / "again",
@@ -420,11 +419,9 @@ def test_terms_that_share_an_id_are_told_apart(spark: SparkSession, tmp_path: Pa
 # Files
 
 
-def test_files_are_sorted_split_and_described(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ingest_parts, "ROWS_A_FILE", 300)
-    monkeypatch.setattr(ingest_parts, "_SMALL_GROUP_ROWS", 40)
+def test_files_are_sorted_split_and_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "ROWS_A_FILE", 300)
+    monkeypatch.setattr(parts, "_SMALL_GROUP_ROWS", 40)
     chance = random.Random(2)
     quads = {
         Quad(
@@ -438,7 +435,7 @@ def test_files_are_sorted_split_and_described(
     lines = [f"{quad} .\n" for quad in quads]
     (tmp_path / "a.nq").write_text("".join(lines + lines[:1000]))
     (tmp_path / "b.nq").write_text("".join(lines[3000:4000]))
-    ingested = ingest(spark, tmp_path, None, tmp_path / "out")
+    ingested = ingest(HERE, tmp_path, None, tmp_path / "out")
     assert _quads(ingested) == quads
     groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
     places: dict[tuple[int, int], set[str]] = {}
@@ -471,9 +468,10 @@ def test_files_are_sorted_split_and_described(
         assert (ids[0], ids[-1], len(ids)) == (term_file.min_id, term_file.max_id, term_file.rows)
 
 
-def test_spark_reads_the_files(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.spark
+def test_spark_reads_and_writes_the_files(tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "a.nt").write_text("".join(_line(number) for number in range(50)))
-    ingested = ingest(spark, tmp_path / "a.nt", None, tmp_path / "out")
+    ingested = ingest(SparkWorkers(spark), tmp_path / "a.nt", None, tmp_path / "out")
     quads = spark.read.parquet(f"{ingested.target}/quads")
     terms = spark.read.parquet(f"{ingested.target}/terms")
     assert quads.dtypes == [(name, "bigint") for name in "spog"]
@@ -486,3 +484,31 @@ def test_a_document_says_what_it_is() -> None:
     document = Document("/data/a.nq.gz", 10, "nq", "gzip", "1")
     assert document.base == "file:///data/a.nq.gz"
     assert document.has_lines
+
+
+@pytest.mark.parametrize("workers", [Here(), Processes(2)])
+def test_other_processes_write_the_same_files(tmp_path: Path, workers: Here | Processes) -> None:
+    for ending, text in DOCUMENTS.items():
+        (tmp_path / f"a.{ending}").write_text(text)
+    ingested = ingest(workers, tmp_path, None, tmp_path / "out")
+    expected = ingest(HERE, tmp_path, None, tmp_path / "expected")
+    assert _quads(ingested) == _quads(expected)
+    assert ingested.terms == expected.terms
+
+
+def test_a_fault_in_another_process_is_told_here(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.nt").write_text(_line(number))
+    (tmp_path / "3.nt").write_text("<a> nonsense .\n")
+    with pytest.raises(sparqlive.SyntaxError, match=r"3\.nt"):
+        ingest(Processes(2), tmp_path, None, tmp_path / "out")
+
+
+def test_a_process_that_ends_is_an_error() -> None:
+    with pytest.raises(OSError, match="exit status 7"):
+        Processes(2).each([7, 7], os._exit, "end")
+
+
+def test_an_error_in_another_process_is_raised_here() -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        Processes(2).each(["1", "x"], int, "read")

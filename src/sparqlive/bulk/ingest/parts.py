@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sparqlive.bulk.backends.spark.documents import PIECE_BYTES
-from sparqlive.bulk.backends.spark.ntriples import Encoded, Ids, together
+from sparqlive.bulk.ingest.documents import PIECE_BYTES
+from sparqlive.rdf.columns import Encoded, Ids, together
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
 from sparqlive.store.place import file_system
 
