@@ -246,9 +246,9 @@ def test_an_inverse_that_a_query_made_is_kept_and_kept_right() -> None:
             [Quad(NamedNode(f"x:s{i}"), NamedNode("x:p"), NamedNode(f"x:o{i % 9}")) for i in range(20_000)]
         )
         quads = session._epochs.quads
-        assert not quads._inverse
+        assert not quads._pairs.inverses
         assert len(session.query("SELECT ?s { ?s <x:p> <x:o1> }")) == 2223
-        assert quads._inverse
+        assert quads._pairs.inverses
         session.apply(insert="<x:new> <x:p> <x:o1> .", delete="<x:s1> <x:p> <x:o1> .")
         quads.check()
         assert len(session.query("SELECT ?s { ?s <x:p> <x:o1> }")) == 2223

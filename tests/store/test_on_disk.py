@@ -62,7 +62,7 @@ def in_memory(session: sparqlive.Session) -> int:
 def test_a_batch_reads_no_part_of_a_file_twice(
     session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = next(iter(session._epochs.quads._cold.values()))._disk
+    disk = next(iter(session._epochs.quads._pairs.cold.values())).disk
     segments = sum(len(found) for found in disk._segments.values())
     given = random.Random(1).sample(ALL, len(ALL))
     with reads(monkeypatch) as read:
@@ -87,7 +87,9 @@ def test_a_source_that_repeats_all_takes_nothing_in(session: sparqlive.Session, 
     source.refresh()
     assert (len(session), source.status()["quads"]) == (len(ALL) + 1, len(ALL) + 1)
     ids = session.dictionary.id_of
-    assert set(session._epochs.quads._pairs) == {(ids(ox.NamedNode("a:other")), ids(ox.NamedNode("a:p1")))}
+    assert set(session._epochs.quads._pairs.in_memory) == {
+        (ids(ox.NamedNode("a:other")), ids(ox.NamedNode("a:p1")))
+    }
     source.remove()
     assert set(session.quads()) == set(ALL)
 

@@ -11,8 +11,9 @@ from operator import itemgetter
 from typing import Any
 
 from sparqlive.live.maintained import Inputs, Maintained
-from sparqlive.live.quads import Change, Quads, Scope
+from sparqlive.live.quads import Quads
 from sparqlive.live.scan import scope_of
+from sparqlive.live.scope import Change, Scope
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Var
 

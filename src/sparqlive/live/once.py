@@ -14,8 +14,9 @@ from pyoxigraph import BlankNode
 
 from sparqlive.errors import TooLarge, Unsupported
 from sparqlive.live.compiler import Compiler
-from sparqlive.live.quads import Quads, Scope
+from sparqlive.live.quads import Quads
 from sparqlive.live.scan import scope_of
+from sparqlive.live.scope import Scope
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.checks import calls_in

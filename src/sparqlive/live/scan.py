@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
-from sparqlive.live.quads import GRAPH, PREDICATE, Scope
+from sparqlive.live.scope import GRAPH, PREDICATE, Scope
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary

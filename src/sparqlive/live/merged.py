@@ -1,0 +1,107 @@
+"""Merged graphs: the union of several graphs as a set (a union default graph, several FROM).
+
+Owns how often a triple occurs in the graphs of a merged scope; the change of a merged graph is the sign
+change of that number. The triples themselves are pairs under the scope (`live/pairs.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import TypeAlias
+
+from sparqlive.live.pairs import Pairs, relation_of
+from sparqlive.live.scope import Change, Quad, Scope
+from sparqlive.zset.relation import KeyedRelation
+
+Triple: TypeAlias = tuple[int, int, int]
+
+
+class _Occurrences:
+    """How often a triple is there beyond once, and the changes of that in the epoch under way."""
+
+    __slots__ = ("again", "changes")
+
+    def __init__(self) -> None:
+        self.again: dict[Triple, int] = {}
+        self.changes: dict[Triple, int] = {}
+
+
+class MergedGraphs:
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self._scopes: dict[Scope, _Occurrences] = {}
+
+    def __contains__(self, scope: Scope) -> bool:
+        return scope in self._scopes
+
+    def __iter__(self) -> Iterator[Scope]:
+        return iter(self._scopes)
+
+    def add(self, scope: Scope) -> None:
+        """Computes the union of a scope's graphs."""
+        occurrences = _Occurrences()
+        found: dict[int, list[KeyedRelation]] = {}
+        for (_, predicate), pairs in self._pairs.select(
+            lambda graph, _: isinstance(graph, int) and scope.covers(graph)
+        ):
+            found.setdefault(predicate, []).append(pairs)
+        for predicate, parts in found.items():
+            if len(parts) == 1:  # a set already
+                self._pairs.in_memory[(scope, predicate)] = parts[0].copy()
+                continue
+            counts: dict[tuple[int, ...], int] = {}
+            for pair in chain.from_iterable(part.rows_before() for part in parts):
+                counts[pair] = counts.get(pair, 0) + 1
+            self._pairs.in_memory[(scope, predicate)] = relation_of(list(counts), 2, 1)
+            for pair, count in counts.items():
+                if count > 1:
+                    occurrences.again[(pair[0], predicate, pair[1])] = count - 1
+        self._scopes[scope] = occurrences
+
+    def stage(self, scope: Scope, changes: Sequence[Change]) -> list[Change]:
+        """Stages what changes of graphs change in their union, and lists that."""
+        occurrences = self._scopes[scope]
+        for subject, predicate, object_, graph, weight in changes:
+            if scope.covers(graph):
+                triple = (subject, predicate, object_)
+                occurrences.changes[triple] = occurrences.changes.get(triple, 0) + weight
+        result: list[Change] = []
+        for (subject, predicate, object_), weight in occurrences.changes.items():
+            there = self._pairs.of_if_any(scope, predicate).has_before(subject, object_)
+            old = occurrences.again.get((subject, predicate, object_), 0) + 1 if there else 0
+            sign = (old + weight > 0) - (old > 0)
+            if sign:
+                self._pairs.stage_merged(scope, predicate, subject, object_, sign)
+                result.append((subject, predicate, object_, 0, sign))
+        return result
+
+    def commit(self) -> None:
+        """Before the pairs are committed: it reads what was there."""
+        for scope, occurrences in self._scopes.items():
+            for triple, weight in occurrences.changes.items():
+                there = self._pairs.of_if_any(scope, triple[1]).has_before(triple[0], triple[2])
+                count = (occurrences.again.pop(triple, 0) + 1 if there else 0) + weight
+                if count > 1:
+                    occurrences.again[triple] = count - 1
+            occurrences.changes = {}
+
+    def rollback(self) -> None:
+        for occurrences in self._scopes.values():
+            occurrences.changes = {}
+
+    def snapshot(self, original: MergedGraphs, scopes: frozenset[Scope]) -> None:
+        """Knows the unions that the original has; they are read, not changed."""
+        self._scopes = {scope: _Occurrences() for scope in original._scopes if scope in scopes}
+
+    def adopt(self, snapshot: MergedGraphs) -> set[Scope]:
+        """Takes over the unions that a snapshot's reader made; returns which are new."""
+        new = {scope for scope in snapshot._scopes if scope not in self._scopes}
+        self._scopes.update({scope: snapshot._scopes[scope] for scope in new})
+        return new
+
+    def check(self, quads: Sequence[Quad]) -> None:
+        for scope in self._scopes:
+            triples = {quad[:3] for quad in quads if scope.covers(quad[3])}
+            merged = {quad[:3] for quad in self._pairs.of_scope(scope, None)}
+            assert merged == triples, "a merged graph differs from its graphs"

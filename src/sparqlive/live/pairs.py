@@ -1,0 +1,407 @@
+"""The runs of quads: subject → objects of each graph and predicate, in memory or on disk.
+
+Owns every pair of subject and object, its inverse order (object → subjects), and which of them plans read.
+A merged graph has its pairs here too, under its scope (`live/merged.py` says what they are). Changes of pairs
+that plans read are pending until `commit`; changes of all others wait for it in a list. Pairs of a store
+that no plan reads stay on disk (`live/cold.py`). Invariant: pairs and their inverse hold the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import methodcaller
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from sparqlive.live.cold import Cold
+from sparqlive.live.scope import Change, Quad, Scope
+from sparqlive.zset.relation import KeyedRelation
+from sparqlive.zset.run import Column, Run
+
+if TYPE_CHECKING:
+    from sparqlive.store.quad_runs import QuadRuns
+
+Key: TypeAlias = tuple[int | Scope, int]
+"""A graph or merged scope, and a predicate."""
+
+_MOST_COPIED = 250
+
+
+class Pairs:
+    def __init__(self) -> None:
+        self.in_memory: dict[Key, KeyedRelation] = {}
+        self.cold: dict[Key, Cold] = {}
+        self.inverses: dict[Key, KeyedRelation] = {}
+        self._touched: set[KeyedRelation] = set()
+        # Pairs that no plan reads need no pending layer: their changes wait for the commit.
+        self._read: set[Key] = set()
+        self._unread: list[tuple[KeyedRelation | Cold, int, int, int]] = []
+        self._empty = KeyedRelation(2, 1)
+        self.reads_any_predicate = False
+
+    # Looking up
+
+    def __contains__(self, quad: Quad) -> bool:
+        subject, predicate, object_, graph = quad
+        pairs = self.in_memory.get((graph, predicate))
+        if pairs is not None:
+            return pairs.has_before(subject, object_)
+        cold = self.cold.get((graph, predicate))
+        return cold is not None and cold.has(subject, object_)
+
+    def select(self, wanted: Callable[[int | Scope, int], bool]) -> Iterator[tuple[Key, KeyedRelation]]:
+        """Of graphs and predicates that are wanted: what is in memory, and a copy of what is on disk."""
+        for key, pairs in list(self.in_memory.items()):
+            if wanted(*key):
+                yield key, pairs
+        for key, cold in list(self.cold.items()):
+            if wanted(*key):
+                yield key, cold.relation()
+
+    def quads(self, wanted: Callable[[int, int], bool]) -> Iterator[Quad]:
+        """The quads of graphs and predicates that are wanted, merged graphs left out."""
+        chosen = self.select(lambda graph, predicate: isinstance(graph, int) and wanted(graph, predicate))
+        for (graph, predicate), pairs in chosen:
+            for subject, object_ in pairs.rows_before():
+                yield subject, predicate, object_, graph  # type: ignore[misc]
+
+    def of_scope(self, scope: Scope, predicate: int | None) -> Iterator[Quad]:
+        """The quads of a scope, of one predicate if given; merged triples with 0 as their graph."""
+        if scope.kind != "merged":
+            yield from self.quads(
+                lambda graph, of: (predicate is None or of == predicate) and scope.covers(graph)
+            )
+            return
+        for (_, of), pairs in self.select(
+            lambda graph, of: (predicate is None or of == predicate) and graph == scope
+        ):
+            for subject, object_ in pairs.rows_before():
+                yield subject, of, object_, 0
+
+    def graph_sizes(self) -> dict[int, int]:
+        """The number of quads of each graph that has any."""
+        sizes: dict[int, int] = {}
+        every: tuple[Mapping[Key, KeyedRelation | Cold], ...] = (self.in_memory, self.cold)
+        for found in every:
+            for (graph, _), pairs in found.items():
+                if isinstance(graph, int):
+                    sizes[graph] = sizes.get(graph, 0) + pairs.size_before()
+        return {graph: size for graph, size in sizes.items() if size}
+
+    def present(self, quads: Iterable[Quad]) -> set[Quad]:
+        """Of some quads, those that were there before the epoch under way, in memory or on disk."""
+        known, found, unread = self.in_memory, set(), []
+        for quad in quads:
+            subject, predicate, object_, graph = quad
+            pairs = known.get((graph, predicate))
+            if pairs is None:
+                unread.append(quad)
+            elif pairs.has_before(subject, object_):
+                found.add(quad)
+        if self.cold:
+            found.update(quad for quad in sorted(unread, key=_disk_order) if quad in self)
+        return found
+
+    def effective(self, wanted: Mapping[Quad, int]) -> list[Change]:
+        """Of the quads wanted in (+1) or out (-1), those that are not so already."""
+        known = self.in_memory.get
+        cold = self.cold
+        changes: list[Change] = []
+        unread: list[Quad] = []
+        for quad, weight in wanted.items():
+            subject, predicate, object_, graph = quad
+            pairs = known((graph, predicate))
+            if pairs is None:
+                if cold and (graph, predicate) in cold:
+                    unread.append(quad)
+                    continue
+                there = False
+            else:  # KeyedRelation.has_before, written out: this is most of what a batch costs
+                changed = pairs.overlay.get(subject)
+                if changed is not None and object_ in changed:
+                    there = changed[object_] > 0
+                else:
+                    there = pairs.run is not None and pairs.run.has_pair(subject, object_)
+            if there == (weight < 0):
+                changes.append((subject, predicate, object_, graph, weight))
+        if unread:
+            found = self.present(unread)
+            changes += [(*quad, wanted[quad]) for quad in unread if (quad in found) == (wanted[quad] < 0)]
+        return changes
+
+    # Reading by plans
+
+    def of(self, graph: int | Scope, predicate: int) -> KeyedRelation:
+        """Subject → objects of one graph and predicate, to be read also while changes are staged."""
+        is_read = (graph, predicate) in self._read  # then nothing of it was left for the commit
+        self._read.add((graph, predicate))
+        found = self.in_memory.get((graph, predicate))
+        if found is None and (graph, predicate) in self.cold:
+            found = self._warm((graph, predicate))
+        if found is None:
+            found = self.in_memory[(graph, predicate)] = KeyedRelation(2, 1)
+        elif self._unread and not is_read:
+            self._stage_unread({found})
+        return found
+
+    def inverse(self, graph: int | Scope, predicate: int) -> KeyedRelation:
+        """Object → subjects, made when first asked for."""
+        found = self.inverses.get((graph, predicate))
+        if found is None:
+            pairs = self.of(graph, predicate)
+            found = self.inverses[(graph, predicate)] = _inverted(pairs)
+            if found.pending:
+                self._touched.add(found)
+        return found
+
+    def of_if_any(self, graph: int | Scope, predicate: int) -> KeyedRelation:
+        """Like `of`, for a graph or predicate known only at run time: nothing is made."""
+        found = self.in_memory.get((graph, predicate), self._empty)
+        return self._warm((graph, predicate)) if (graph, predicate) in self.cold else found
+
+    def inverse_if_any(self, graph: int | Scope, predicate: int) -> KeyedRelation:
+        if (graph, predicate) not in self.in_memory and (graph, predicate) not in self.cold:
+            return self._empty
+        return self.inverse(graph, predicate)
+
+    def read_any_predicate(self) -> None:
+        """From now on lookups may ask for any graph and predicate while changes are staged."""
+        self.reads_any_predicate = True
+        self._stage_unread({entry[0] for entry in self._unread if isinstance(entry[0], KeyedRelation)})
+
+    def warm_all(self) -> None:
+        for key in list(self.cold):
+            self._warm(key)
+
+    def _warm(self, key: Key) -> KeyedRelation:
+        """Pairs that a plan reads are taken into memory."""
+        cold = self.cold.pop(key)
+        found = self.in_memory[key] = cold.relation()
+        self._read.add(key)
+        self._unread = [(found if entry[0] is cold else entry[0], *entry[1:]) for entry in self._unread]
+        self._stage_unread({found})
+        return found
+
+    def _stage_unread(self, wanted: set[KeyedRelation]) -> None:
+        """What was left for the commit becomes pending, for relations that are read after all."""
+        waiting, self._unread = self._unread, []
+        for entry in waiting:
+            pairs, subject, object_, weight = entry
+            if isinstance(pairs, KeyedRelation) and pairs in wanted:
+                pairs.stage_value(subject, object_, weight)
+                self._touched.add(pairs)
+            else:
+                self._unread.append(entry)
+
+    # Changing
+
+    def stage(self, changes: Sequence[Change]) -> None:
+        """Puts effective changes into the pending layers, or on the list of what waits for the commit."""
+        touched, known, inverses = self._touched, self.in_memory, self.inverses
+        read, read_all = self._read, self.reads_any_predicate
+        for subject, predicate, object_, graph, weight in changes:
+            key = (graph, predicate)
+            pairs = known.get(key)
+            if pairs is None:
+                if key in self.cold:
+                    self._unread.append((self.cold[key], subject, object_, weight))
+                    continue
+                pairs = known[key] = KeyedRelation(2, 1)
+            if not read_all and key not in read:
+                self._unread.append((pairs, subject, object_, weight))
+                continue
+            pairs.stage_value(subject, object_, weight)
+            touched.add(pairs)
+            inverse = inverses.get(key)
+            if inverse is not None:
+                inverse.stage_value(object_, subject, weight)
+                touched.add(inverse)
+
+    def stage_merged(self, scope: Scope, predicate: int, subject: int, object_: int, weight: int) -> None:
+        """One change of a merged graph, which plans always read."""
+        pairs = self.of(scope, predicate)
+        pairs.stage_value(subject, object_, weight)
+        self._touched.add(pairs)
+        inverse = self.inverses.get((scope, predicate))
+        if inverse is not None:
+            inverse.stage_value(object_, subject, weight)
+            self._touched.add(inverse)
+
+    def commit(self) -> None:
+        for relation in self._touched:
+            relation.commit()
+        for pairs, subject, object_, weight in self._unread:
+            pairs.apply(subject, object_, weight)
+        self._touched.clear()
+        self._unread.clear()
+
+    def rollback(self) -> None:
+        for relation in self._touched:
+            relation.rollback()
+        self._touched.clear()
+        self._unread.clear()
+
+    def insert(self, changes: Iterable[Change]) -> None:
+        """Many new quads at once, where there are no inverses: a run for pairs that have none."""
+        groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for subject, predicate, object_, graph, _ in changes:
+            groups.setdefault((graph, predicate), []).append((subject, object_))
+        for key, rows in groups.items():
+            pairs = self.cold.get(key) or self.in_memory.setdefault(key, KeyedRelation(2, 1))
+            if isinstance(pairs, KeyedRelation) and pairs.run is None and not pairs.overlay:
+                pairs.fill(run_of(rows, 2))
+            else:
+                for subject, object_ in rows:
+                    pairs.apply(subject, object_, 1)
+
+    def load_columns(self, subjects: Column, predicates: Column, objects: Column, graph: int) -> int:
+        """Bulk load of one graph that has no quads yet, sorted once; returns the number of rows."""
+        order = np.argsort(predicates, kind="stable")
+        sorted_predicates = predicates[order]
+        rows = 0
+        for start, stop in _groups_of(sorted_predicates):
+            part = order[start:stop]
+            run = Run.sort([subjects[part], objects[part]])
+            self.of(graph, int(sorted_predicates[start])).fill(run)
+            rows += run.length
+        return rows
+
+    # On disk
+
+    def attach(self, disk: QuadRuns) -> int:
+        """The quads of a store's runs, where there were none; returns their number."""
+        size = 0
+        for key, rows in disk.sizes():
+            self.cold[key] = Cold(disk, key)
+            size += rows
+        return size
+
+    def move(self, disk: QuadRuns, since: Sequence[Change]) -> None:
+        """New runs are on disk, which lack the changes since: what no plan reads is left there."""
+        unread = {key for key in self.in_memory if isinstance(key[0], int) and key not in self._read}
+        left = set(self.cold) if self.reads_any_predicate else set(self.cold) | unread
+        self.cold = {}
+        for key in left:
+            self.in_memory.pop(key, None)
+        for key, _ in disk.sizes():
+            if key in left:
+                self.cold[key] = Cold(disk, key)
+        for subject, predicate, object_, graph, weight in since:
+            if (graph, predicate) in left:
+                target: Cold | KeyedRelation | None = self.cold.get((graph, predicate))
+                if target is None:
+                    target = self.in_memory.setdefault((graph, predicate), KeyedRelation(2, 1))
+                target.apply(subject, object_, weight)
+
+    def columns(self) -> Iterator[tuple[Column, Column, Column, Column]]:
+        """All quads in memory as columns s, p, o, g, sorted by p, g, s, o, in pieces."""
+        graphs = sorted((key[1], key[0]) for key in self.in_memory if isinstance(key[0], int))
+        for predicate, graph in graphs:
+            pairs = self.in_memory[(graph, predicate)]
+            pairs.merge()
+            if pairs.run is not None:
+                subjects, objects = pairs.run.columns
+                size = pairs.run.length
+                yield subjects, np.full(size, predicate), objects, np.full(size, graph)
+
+    def is_blank(self) -> bool:
+        """Whether there are no quads, and no deleted ones are left in a run either."""
+        return not self.cold and all(
+            pairs.run is None and not pairs.overlay for pairs in self.in_memory.values()
+        )
+
+    # Snapshots
+
+    def snapshot(self, is_read: Callable[[int | Scope, int], bool]) -> Pairs:
+        """A copy of some graphs and predicates; runs are shared."""
+        made = Pairs()
+        made.cold = {key: cold.copy() for key, cold in self.cold.items() if is_read(*key)}
+        made.in_memory = {key: copy_of(pairs) for key, pairs in self.in_memory.items() if is_read(*key)}
+        made.inverses = {key: copy_of(pairs) for key, pairs in self.inverses.items() if is_read(*key)}
+        return made
+
+    def keep_inverses(self, snapshot: Pairs) -> None:
+        """Takes over the inverses that a snapshot's reader made, of runs that are still there."""
+        for key, inverse in snapshot.inverses.items():
+            pairs, copied = self.in_memory.get(key), snapshot.in_memory.get(key)
+            if pairs is None or copied is None or key in self.inverses:
+                continue
+            if pairs.run is copied.run:
+                self.inverses[key] = _inverted(pairs, inverse.run)
+                self._read.add(key)  # from now on both are changed together
+
+    def adopt(self, snapshot: Pairs, new: set[Scope]) -> None:
+        """Takes over what a snapshot's reader took into memory or made; `new` are merged scopes."""
+        for key, pairs in snapshot.in_memory.items():
+            if key in self.cold or key[0] in new:
+                self.cold.pop(key, None)
+                self.in_memory[key] = pairs
+                self._read.add(key)
+        for key, inverse in snapshot.inverses.items():
+            if key in self.in_memory and key not in self.inverses:
+                self.inverses[key] = inverse
+                self._read.add(key)
+
+    def places(self) -> dict[int, methodcaller]:
+        """For each relation in memory, by its identity: how to get the same of other quads."""
+        found = {id(relation): methodcaller("pairs", *key) for key, relation in self.in_memory.items()}
+        found.update((id(relation), methodcaller("inverse", *key)) for key, relation in self.inverses.items())
+        return found
+
+    def check_inverses(self) -> None:
+        for key, inverse in self.inverses.items():
+            forward = {(o, s) for s, o in self.in_memory[key].rows_before()}
+            assert set(inverse.rows_before()) == forward, "an inverse index differs from its pairs"
+
+    @property
+    def nbytes(self) -> int:
+        every = (self.in_memory, self.inverses)
+        return sum(relation.nbytes for relations in every for relation in relations.values())
+
+
+def relation_of(rows: Sequence[tuple[int, ...]], arity: int, key_length: int) -> KeyedRelation:
+    """A relation with these rows as its run."""
+    if not rows:
+        return KeyedRelation(arity, key_length)
+    return KeyedRelation(arity, key_length, run_of(rows, arity))
+
+
+def run_of(rows: Sequence[tuple[int, ...]], arity: int) -> Run:
+    return Run.sort([np.fromiter((row[i] for row in rows), np.int64, len(rows)) for i in range(arity)])
+
+
+def copy_of(relation: KeyedRelation) -> KeyedRelation:
+    """A copy; what has changed becomes part of the run before, where that costs no more than copies do."""
+    if relation.overlay_rows > max(_MOST_COPIED, (relation.run.length if relation.run else 0) // 64):
+        relation.merge()
+    return relation.copy()
+
+
+def _disk_order(quad: Quad) -> Quad:
+    """The order of quads on disk: in it, many are looked up without reading a file twice."""
+    subject, predicate, object_, graph = quad
+    return predicate, graph, subject, object_
+
+
+def _groups_of(values: Column) -> list[tuple[int, int]]:
+    """Where each group of equal values begins and ends in a sorted column."""
+    if not len(values):
+        return []
+    starts = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1]))).tolist()
+    return list(zip(starts, [*starts[1:], len(values)], strict=True))
+
+
+def _inverted(pairs: KeyedRelation, run: Run | None = None) -> KeyedRelation:
+    """Pairs the other way round, the pending ones too; `run` is that of the inverse, if it is known."""
+    if run is None and pairs.run is not None:
+        run = Run.sort([pairs.run.columns[1], pairs.run.columns[0]])
+    made = KeyedRelation(2, 1, run)
+    made.overlay_rows = pairs.overlay_rows
+    for subject, objects in pairs.overlay.items():
+        for object_, weight in objects.items():
+            made.overlay.setdefault(object_, {})[subject] = weight
+    for subject, objects in pairs.pending.items():
+        for object_, weight in objects.items():
+            made.stage_value(object_, subject, weight)
+    return made

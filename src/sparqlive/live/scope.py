@@ -1,0 +1,35 @@
+"""Quads as ids, and scopes: which of them a pattern reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH
+
+Quad: TypeAlias = tuple[int, int, int, int]
+Change: TypeAlias = tuple[int, int, int, int, int]
+
+SUBJECT, PREDICATE, OBJECT, GRAPH = range(4)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which quads: of one graph, of several merged into a set, or of each named graph.
+
+    `graphs` None means all: for "merged" the unnamed one too, for "named" without it.
+    """
+
+    kind: Literal["one", "merged", "named"]
+    graphs: frozenset[int] | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.kind, self.graphs)))
+
+    def __hash__(self) -> int:  # a key of several dicts at every change
+        return self._hash  # type: ignore[attr-defined, no-any-return]
+
+    def covers(self, graph: int) -> bool:
+        if self.graphs is not None:
+            return graph in self.graphs
+        return self.kind == "merged" or graph != DEFAULT_GRAPH
