@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import sparqlive
+from sparqlive.live import pairs as pairs_module
 from sparqlive.live import quads as quads_module
 from sparqlive.live.quads import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
 from sparqlive.zset import relation as relation_module
+from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import KeyedRelation
 
 # Ids at both ends of their range; some are predicates and nodes at once.
@@ -68,6 +70,9 @@ def in_order(order: tuple[int, ...], predicate: int | None) -> Rows:
     return lambda data, scope: {
         tuple(quad[i] for i in order) for quad in seen(data, scope) if predicate in (None, quad[PREDICATE])
     }
+
+
+SIGNS = st.sampled_from((-1, 1))
 
 
 class Machine(RuleBasedStateMachine):
@@ -151,6 +156,30 @@ class Machine(RuleBasedStateMachine):
         self.changes = [(*quad, -1 if quad in self.old else 1) for quad in sorted(batch)]
         self.new = self.old ^ batch
         self.quads.stage(self.changes)
+
+    @precondition(lambda self: not self.changes)
+    @rule(
+        data=st.data(),
+        batch=st.sets(quads, min_size=1, max_size=8),
+        rows_to_copy=st.sampled_from((0, 1, 128)),
+    )
+    def stage_columns(self, data: st.DataObject, batch: set[Quad], rows_to_copy: int) -> None:
+        """As columns: what is said several times counts as said last, what is so already is no change."""
+        said = data.draw(st.lists(st.tuples(st.sampled_from(sorted(batch | self.old)), SIGNS), min_size=1))
+        last = dict(said)
+        wanted = ColumnRows([np.array(column) for column in zip(*((*q, w) for q, w in said), strict=True)])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pairs_module, "_ROWS_TO_COPY", rows_to_copy)
+            changes = self.quads.effective_columns(wanted)
+            self.changes = list(changes)
+            expected = self.quads.effective(last)
+            assert sorted(self.changes) == sorted(expected)
+            assert [(p, g, s, o) for s, p, o, g, _ in changes] == sorted(
+                (p, g, s, o) for s, p, o, g, _ in changes
+            )
+            self.new = self.old ^ {change[:4] for change in self.changes}
+            if self.changes:
+                self.quads.stage(changes)
 
     @precondition(lambda self: not self.changes and self.old)
     @rule(step=st.integers(1, 3), batch=quad_sets)

@@ -20,7 +20,7 @@ class Cold:
         self._key = key
         self._changes: dict[int, dict[int, int]] = {}
 
-    def has(self, subject: int, object_: int) -> bool:
+    def has_before(self, subject: int, object_: int) -> bool:
         weight = self._changes.get(subject, _NO_CHANGES).get(object_, 0)
         return weight > 0 if weight else self.disk.has_pair(self._key, subject, object_)
 

@@ -7,24 +7,33 @@ change of that number. The triples themselves are pairs under the scope (`live/p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TypeAlias
+
+import numpy as np
 
 from sparqlive.live.pairs import Pairs, relation_of
 from sparqlive.live.scope import Change, Quad, Scope
+from sparqlive.zset.columns import ColumnRows, group_starts
 from sparqlive.zset.relation import KeyedRelation
+from sparqlive.zset.run import Column
 
 Triple: TypeAlias = tuple[int, int, int]
 
 
 class _Occurrences:
-    """How often a triple is there beyond once, and the changes of that in the epoch under way."""
+    """How often a triple is there beyond once, and the changes of that in the epoch under way.
 
-    __slots__ = ("again", "changes")
+    Of a large batch, not the changes are listed but the triples that are there more than once after it, or
+    were before.
+    """
+
+    __slots__ = ("again", "changes", "recounted")
 
     def __init__(self) -> None:
         self.again: dict[Triple, int] = {}
         self.changes: dict[Triple, int] = {}
+        self.recounted: dict[Triple, int] = {}
 
 
 class MergedGraphs:
@@ -76,9 +85,47 @@ class MergedGraphs:
                 result.append((subject, predicate, object_, 0, sign))
         return result
 
+    def stage_columns(self, scope: Scope, changes: ColumnRows) -> ColumnRows:
+        """The same for a large batch; what changes is sorted by p, s, o."""
+        occurrences = self._scopes[scope]
+        subjects, predicates, objects, _, weights = changes.take(scope.covered(changes.columns[3])).columns
+        order = np.lexsort((objects, subjects, predicates))
+        subjects, predicates, objects = subjects[order], predicates[order], objects[order]
+        starts = group_starts(predicates, subjects, objects)[:-1]
+        weights = np.add.reduceat(weights[order], starts) if len(starts) else weights
+        subjects, predicates, objects = subjects[starts], predicates[starts], objects[starts]
+        old = self._counts(scope, subjects, predicates, objects)
+        new = old + weights
+        for place in np.flatnonzero((old > 1) | (new > 1)).tolist():
+            triple = int(subjects[place]), int(predicates[place]), int(objects[place])
+            occurrences.recounted[triple] = int(new[place])
+        sign = (new > 0).astype(np.int64) - (old > 0)
+        changed = ColumnRows((subjects, predicates, objects, np.zeros(len(sign), dtype=np.int64), sign))
+        changed = changed.take(sign != 0)
+        self._pairs.stage_columns(changed, scope)
+        return changed
+
+    def _counts(self, scope: Scope, subjects: Column, predicates: Column, objects: Column) -> Column:
+        """How often each of some triples was there, sorted by predicate."""
+        again = self._scopes[scope].again
+        counts = np.zeros(len(subjects), dtype=np.int64)
+        for start, stop in pairwise(group_starts(predicates).tolist()):
+            key, part = (scope, int(predicates[start])), slice(start, stop)
+            counts[part] = self._pairs.has(key, subjects[part], objects[part])
+        for place in np.flatnonzero(counts).tolist() if again else ():
+            triple = int(subjects[place]), int(predicates[place]), int(objects[place])
+            counts[place] += again.get(triple, 0)
+        return counts
+
     def commit(self) -> None:
         """Before the pairs are committed: it reads what was there."""
         for scope, occurrences in self._scopes.items():
+            for triple, count in occurrences.recounted.items():
+                if count > 1:
+                    occurrences.again[triple] = count - 1
+                else:
+                    occurrences.again.pop(triple, None)
+            occurrences.recounted = {}
             for triple, weight in occurrences.changes.items():
                 there = self._pairs.of_if_any(scope, triple[1]).has_before(triple[0], triple[2])
                 count = (occurrences.again.pop(triple, 0) + 1 if there else 0) + weight
@@ -89,6 +136,7 @@ class MergedGraphs:
     def rollback(self) -> None:
         for occurrences in self._scopes.values():
             occurrences.changes = {}
+            occurrences.recounted = {}
 
     def snapshot(self, original: MergedGraphs, scopes: frozenset[Scope]) -> None:
         """Knows the unions that the original has; they are read, not changed."""

@@ -11,8 +11,9 @@ from copy import copy
 from operator import methodcaller
 from typing import Literal, TypeAlias
 
-from sparqlive.live.pairs import Pairs, copy_of, relation_of
+from sparqlive.live.pairs import Pairs, copy_of, relation_of, stage_rows
 from sparqlive.live.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
+from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import KeyedRelation, Row
 
 Order: TypeAlias = tuple[int | None, tuple[int, ...], int]
@@ -68,6 +69,13 @@ class Orders:
 
     def _stage_in(self, relation: KeyedRelation, order: Order, changes: Sequence[Change]) -> None:
         predicate, positions, _ = order
+        if isinstance(changes, ColumnRows):
+            if predicate is not None:
+                changes = changes.take(changes.columns[PREDICATE] == predicate)
+            if len(changes):
+                stage_rows(relation, [changes.columns[i] for i in positions], changes.columns[4])
+                self._touched.add(relation)
+            return
         for change in changes:
             if predicate is None or change[PREDICATE] == predicate:
                 relation.stage([change[i] for i in positions], change[4])

@@ -9,6 +9,7 @@ that no plan reads stay on disk (`live/cold.py`). Invariant: pairs and their inv
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from operator import methodcaller
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from sparqlive.live.cold import Cold
 from sparqlive.live.scope import Change, Quad, Scope
+from sparqlive.zset.columns import ColumnRows, Mask, group_starts
 from sparqlive.zset.relation import KeyedRelation
 from sparqlive.zset.run import Column, Run
 
@@ -26,6 +28,8 @@ Key: TypeAlias = tuple[int | Scope, int]
 """A graph or merged scope, and a predicate."""
 
 _MOST_COPIED = 250
+_ROWS_TO_COPY = 128
+"""To copy so many rows of a run takes as long as to look up or to stage one row by itself."""
 
 
 class Pairs:
@@ -48,7 +52,7 @@ class Pairs:
         if pairs is not None:
             return pairs.has_before(subject, object_)
         cold = self.cold.get((graph, predicate))
-        return cold is not None and cold.has(subject, object_)
+        return cold is not None and cold.has_before(subject, object_)
 
     def select(self, wanted: Callable[[int | Scope, int], bool]) -> Iterator[tuple[Key, KeyedRelation]]:
         """Of graphs and predicates that are wanted: what is in memory, and a copy of what is on disk."""
@@ -130,6 +134,37 @@ class Pairs:
             changes += [(*quad, wanted[quad]) for quad in unread if (quad in found) == (wanted[quad] < 0)]
         return changes
 
+    def effective_columns(self, wanted: ColumnRows) -> ColumnRows:
+        """The same for a large batch of rows s, p, o, g, weight: of several words on a quad the last counts.
+
+        The changes are sorted by p, g, s, o.
+        """
+        subjects, predicates, objects, graphs, _ = wanted.columns
+        order = np.lexsort((objects, subjects, graphs, predicates))  # stable: the last word stays last
+        ordered = wanted.take(order)
+        subjects, predicates, objects, graphs, _ = ordered.columns
+        last = ordered.take(group_starts(predicates, graphs, subjects, objects)[1:] - 1)
+        there = np.zeros(len(last), dtype=bool)
+        for key, part in _groups(last):
+            subjects, _, objects, _, _ = last[part].columns
+            there[part] = self.has(key, subjects, objects)
+        return last.take(there == (last.columns[4] < 0))
+
+    def has(self, key: Key, subjects: Column, objects: Column) -> Mask:
+        """Which of many pairs, best sorted, were there before the epoch under way, in memory or on disk."""
+        pairs = self.in_memory.get(key) or self.cold.get(key)
+        if pairs is None:
+            return np.zeros(len(subjects), dtype=bool)
+        if _is_few(subjects, pairs):
+            has = pairs.has_before
+            found = map(has, subjects.tolist(), objects.tolist())
+            return np.fromiter(found, dtype=bool, count=len(subjects))
+        relation = pairs if isinstance(pairs, KeyedRelation) else pairs.relation()
+        relation.merge()
+        if relation.run is None:
+            return np.zeros(len(subjects), dtype=bool)
+        return relation.run.places((subjects, objects))[1]
+
     # Reading by plans
 
     def of(self, graph: int | Scope, predicate: int) -> KeyedRelation:
@@ -151,7 +186,7 @@ class Pairs:
         if found is None:
             pairs = self.of(graph, predicate)
             found = self.inverses[(graph, predicate)] = _inverted(pairs)
-            if found.pending:
+            if found.pending or found.next is not None:
                 self._touched.add(found)
         return found
 
@@ -218,6 +253,28 @@ class Pairs:
                 inverse.stage_value(object_, subject, weight)
                 touched.add(inverse)
 
+    def stage_columns(self, changes: ColumnRows, scope: Scope | None = None) -> None:
+        """The same for a large batch sorted by p, g, s, o; with a scope, for changes of that merged graph."""
+        for key, part in _groups(changes, scope):
+            subjects, _, objects, _, weights = changes[part].columns
+            pairs = self.in_memory.get(key)
+            if pairs is None and key in self.cold:
+                if _is_few(subjects, self.cold[key]):
+                    rows = zip(subjects.tolist(), objects.tolist(), weights.tolist(), strict=True)
+                    self._unread += [(self.cold[key], *row) for row in rows]
+                    continue
+                pairs = self.in_memory[key] = self.cold.pop(key).relation()
+            if pairs is None:
+                pairs = self.of(*key) if scope is not None else KeyedRelation(2, 1)
+                self.in_memory[key] = pairs
+            self._stage_in(pairs, subjects, objects, weights)
+            if key in self.inverses:
+                self._stage_in(self.inverses[key], objects, subjects, weights)
+
+    def _stage_in(self, relation: KeyedRelation, keys: Column, values: Column, weights: Column) -> None:
+        stage_rows(relation, (keys, values), weights)
+        self._touched.add(relation)
+
     def stage_merged(self, scope: Scope, predicate: int, subject: int, object_: int, weight: int) -> None:
         """One change of a merged graph, which plans always read."""
         pairs = self.of(scope, predicate)
@@ -260,7 +317,7 @@ class Pairs:
         order = np.argsort(predicates, kind="stable")
         sorted_predicates = predicates[order]
         rows = 0
-        for start, stop in _groups_of(sorted_predicates):
+        for start, stop in pairwise(group_starts(sorted_predicates).tolist()):
             part = order[start:stop]
             run = Run.sort([subjects[part], objects[part]])
             self.of(graph, int(sorted_predicates[start])).fill(run)
@@ -360,6 +417,28 @@ class Pairs:
         return sum(relation.nbytes for relations in every for relation in relations.values())
 
 
+def stage_rows(relation: KeyedRelation, columns: Sequence[Column], weights: Column) -> None:
+    """Stages changes as columns, or one by one where a copy of the run would cost more."""
+    if not _is_few(weights, relation):
+        relation.stage_columns(columns, weights)
+        return
+    for *row, weight in zip(*(column.tolist() for column in columns), weights.tolist(), strict=True):
+        relation.stage(row, weight)
+
+
+def _is_few(changed: Column, pairs: KeyedRelation | Cold) -> bool:
+    size = pairs.size_before() if isinstance(pairs, Cold) else pairs.run.length if pairs.run else 0
+    return len(changed) * _ROWS_TO_COPY < size
+
+
+def _groups(changes: ColumnRows, scope: Scope | None = None) -> Iterator[tuple[Key, slice]]:
+    """The parts of changes of one predicate and graph, which stand together; or of one scope."""
+    _, predicates, _, graphs, _ = changes.columns
+    starts = group_starts(predicates, graphs).tolist()
+    for start, stop in pairwise(starts):
+        yield (int(graphs[start]) if scope is None else scope, int(predicates[start])), slice(start, stop)
+
+
 def relation_of(rows: Sequence[tuple[int, ...]], arity: int, key_length: int) -> KeyedRelation:
     """A relation with these rows as its run."""
     if not rows:
@@ -384,14 +463,6 @@ def _disk_order(quad: Quad) -> Quad:
     return predicate, graph, subject, object_
 
 
-def _groups_of(values: Column) -> list[tuple[int, int]]:
-    """Where each group of equal values begins and ends in a sorted column."""
-    if not len(values):
-        return []
-    starts = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1]))).tolist()
-    return list(zip(starts, [*starts[1:], len(values)], strict=True))
-
-
 def _inverted(pairs: KeyedRelation, run: Run | None = None) -> KeyedRelation:
     """Pairs the other way round, the pending ones too; `run` is that of the inverse, if it is known."""
     if run is None and pairs.run is not None:
@@ -404,4 +475,6 @@ def _inverted(pairs: KeyedRelation, run: Run | None = None) -> KeyedRelation:
     for subject, objects in pairs.pending.items():
         for object_, weight in objects.items():
             made.stage_value(object_, subject, weight)
+    if pairs.next is not None:
+        made.stage_next(_inverted(pairs.next))
     return made

@@ -15,6 +15,7 @@ from sparqlive.live.merged import MergedGraphs
 from sparqlive.live.orders import Kind, Orders
 from sparqlive.live.pairs import Pairs
 from sparqlive.live.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
+from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import KeyedRelation, Row
 from sparqlive.zset.run import Column
 
@@ -33,7 +34,7 @@ class Quads:
         self._orders = Orders(self._pairs)
         self._single: dict[int, Scope] = {}
         self._plural: set[Scope] = set()
-        self.staged: dict[Scope, list[Change]] = {}
+        self.staged: Mapping[Scope, Sequence[Change]] = {}
         self.size = 0
         self._staged_size = 0
 
@@ -134,13 +135,37 @@ class Quads:
         """Of the quads wanted in (+1) or out (-1), those that are not so already."""
         return self._pairs.effective(wanted)
 
+    def effective_columns(self, wanted: ColumnRows) -> ColumnRows:
+        """The same for a large batch, in which the last word on a quad counts; sorted by p, g, s, o."""
+        return self._pairs.effective_columns(wanted)
+
     def stage(self, changes: Sequence[Change]) -> None:
-        """Puts a batch of effective changes into the pending layers; they are listed by scope."""
-        self._pairs.stage(changes)
-        self.staged = self._by_scope(changes)
+        """Puts a batch of effective changes into the pending layers; they are listed by scope.
+
+        A large batch is given as columns, sorted as `effective_columns` does.
+        """
+        if isinstance(changes, ColumnRows):
+            self._pairs.stage_columns(changes)
+            self.staged = self._columns_by_scope(changes)
+            self._staged_size = int(changes.columns[4].sum())
+        else:
+            self._pairs.stage(changes)
+            self.staged = self._by_scope(changes)
+            self._staged_size = sum(change[4] for change in changes)
         self._orders.stage(self.staged)
-        self._staged_size = sum(change[4] for change in changes)
         self.size += self._staged_size
+
+    def _columns_by_scope(self, changes: ColumnRows) -> dict[Scope, Sequence[Change]]:
+        staged: dict[Scope, ColumnRows] = {}
+        graphs = changes.columns[GRAPH]
+        for graph, scope in self._single.items():
+            staged[scope] = changes.take(graphs == graph)
+        for scope in self._plural:
+            if scope.kind == "merged":
+                staged[scope] = self._merged.stage_columns(scope, changes)
+            else:
+                staged[scope] = changes.take(scope.covered(graphs))
+        return {scope: found for scope, found in staged.items() if len(found)}
 
     def _by_scope(self, changes: Sequence[Change]) -> dict[Scope, list[Change]]:
         """The changes that each watched scope sees; scopes that see none are left out."""
@@ -177,6 +202,10 @@ class Quads:
 
     def add(self, changes: Sequence[Change]) -> None:
         """Changes that no view looks at: the same as stage and commit; large ones are sorted at once."""
+        if isinstance(changes, ColumnRows):
+            self.stage(changes)
+            self.commit()
+            return
         is_bulk = len(changes) > _BULK and not (self._pairs.inverses or self._orders or self._plural)
         if not is_bulk or any(change[4] < 0 for change in changes):
             self.stage(changes)

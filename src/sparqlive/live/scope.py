@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
+from sparqlive.zset.columns import Mask
+from sparqlive.zset.run import Column
 
 Quad: TypeAlias = tuple[int, int, int, int]
 Change: TypeAlias = tuple[int, int, int, int, int]
@@ -33,3 +37,9 @@ class Scope:
         if self.graphs is not None:
             return graph in self.graphs
         return self.kind == "merged" or graph != DEFAULT_GRAPH
+
+    def covered(self, graphs: Column) -> Mask:
+        """The same for a column of graphs."""
+        if self.graphs is not None:
+            return np.isin(graphs, list(self.graphs))
+        return np.full(len(graphs), True) if self.kind == "merged" else graphs != DEFAULT_GRAPH

@@ -228,8 +228,12 @@ class KeyedRelation:
             run = Run.sort(columns)
         else:
             run = self.run.with_columns(columns, weights)
-        self.next = KeyedRelation(self.arity, self.key_length, run)
-        self.after = self.next.before
+        self.stage_next(KeyedRelation(self.arity, self.key_length, run))
+
+    def stage_next(self, relation: KeyedRelation) -> None:
+        """Stages all changes at once: this is the relation after them."""
+        self.next = relation
+        self.after = relation.before
 
     def apply(self, key: Any, value: Any, weight: int) -> None:
         """Stages and commits one change that nothing looks at in between."""

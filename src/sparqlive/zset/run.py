@@ -118,7 +118,7 @@ class Run:
         waits for it.
         """
         given = np.array(rows, dtype=np.int64).reshape(-1, len(self.columns))
-        return self.with_columns(given.T, np.array(changes, dtype=np.int64))
+        return self.with_columns(list(given.T), np.array(changes, dtype=np.int64))
 
     def with_columns(self, given: Sequence[Column], changes: Column) -> Run:
         """The same for rows that are given as columns."""

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
@@ -115,6 +115,7 @@ def _answered(requests: BinaryIO, answers: BinaryIO) -> bool:
         work, task = pickle.load(requests)
     except EOFError:
         return False
+    answer: tuple[Any, Exception | None]
     try:
         answer = work(task), None
     except Exception as error:

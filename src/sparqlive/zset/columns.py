@@ -1,0 +1,57 @@
+"""Rows as columns: a large batch stays in arrays, and its rows become tuples only where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from sparqlive.zset.run import Column
+
+Mask = npt.NDArray[np.bool_]
+
+
+class ColumnRows(Sequence[Any]):
+    """Rows of integers, in any order: a sequence of tuples of any one length."""
+
+    __slots__ = ("columns",)
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.columns = tuple(columns)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return zip(*(column.tolist() for column in self.columns), strict=True)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> ColumnRows: ...
+    def __getitem__(self, index: int | slice) -> tuple[int, ...] | ColumnRows:
+        if isinstance(index, slice):
+            return ColumnRows([column[index] for column in self.columns])
+        return tuple(int(column[index]) for column in self.columns)
+
+    def take(self, chosen: Mask | Column) -> ColumnRows:
+        """The rows of a mask, or those at some places in that order."""
+        return ColumnRows([column[chosen] for column in self.columns])
+
+    def packed(self) -> bytes:
+        """Row after row, as numbers of 64 bits."""
+        return np.column_stack(self.columns).tobytes()
+
+
+def group_starts(*columns: Column) -> Column:
+    """Where each group of equal rows begins in sorted columns, and where the last one ends."""
+    length = len(columns[0])
+    if not length:
+        return np.zeros(1, dtype=np.int64)
+    fresh = np.zeros(length, dtype=bool)
+    fresh[0] = True
+    for column in columns:
+        fresh[1:] |= column[1:] != column[:-1]
+    return np.append(np.flatnonzero(fresh), length)
