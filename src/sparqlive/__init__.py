@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sparqlive.engine.view import Answer, Delta, Epoch, View
+from sparqlive.engine.results import Answer, Delta
+from sparqlive.engine.view import Epoch, View
 from sparqlive.errors import (
     CheckFailed,
     Closed,

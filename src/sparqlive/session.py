@@ -26,8 +26,9 @@ from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.deferred import Refresh
 from sparqlive.engine.limits import Limits
 from sparqlive.engine.register import Registration
+from sparqlive.engine.results import Answer
 from sparqlive.engine.updates import check_size, documents_of, on_dataset, wanted_by
-from sparqlive.engine.view import Answer, Epoch, View
+from sparqlive.engine.view import Epoch, View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, Unsupported
 from sparqlive.live.once import compute_once, snapshot_for
@@ -214,11 +215,11 @@ class Session:
     def _ingests(self, paths: Sequence[str], on_error: str) -> bool:
         """Whether Spark is to read the files: it starts in seconds, and pays for hundreds of megabytes."""
         epochs = self._epochs
-        if epochs.persistence is None or not epochs.spark.installed:
+        if epochs.persistence is None or "spark" not in epochs.strategies.carriers:
             return False
         if epochs.views.readers or not epochs.quads.is_blank():
             return False
-        return on_error == "skip" or epochs.spark.given is not None or size_of(paths) > INGEST_BYTES
+        return on_error == "skip" or epochs.strategies.spark_was_given or size_of(paths) > INGEST_BYTES
 
     def apply(
         self,
@@ -279,7 +280,7 @@ class Session:
         if strategy not in ("auto", "live", "spark", "rebuild"):
             raise Error(f'A strategy is "auto", "live", "spark" or "rebuild", not {strategy!r}.')
         if strategy == "spark":
-            self._epochs.spark.ensure_installed()
+            self._epochs.strategies.ensure_installed("spark")
 
     def replace(self, graph: NamedNode | DefaultGraph, quads: Iterable[Quad]) -> Epoch:
         """From now on a graph has just these quads, as one epoch.

@@ -22,7 +22,7 @@ from sparqlive.agent.access import Access
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
-from sparqlive.engine.view import TermRow
+from sparqlive.engine.results import TermRow
 from sparqlive.web.event_stream import Following, Parser
 from tests.agent.conftest import serving
 

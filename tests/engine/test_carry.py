@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import sparqlive
 from sparqlive.engine import carry as strategies
+from sparqlive.engine import costs
 from sparqlive.store import place, store
 from tests.store.test_store import quad, query
 
@@ -85,7 +86,7 @@ def test_estimates_follow_sizes_and_measurements(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(strategies, "ALWAYS_LIVE", 1)
     rng = random.Random(9)
     with sparqlive.open() as session:
-        session._epochs.strategies.carrier = None
+        monkeypatch.delitem(session._epochs.strategies.carriers, "spark", raising=False)
         session.view("distinct", query("distinct"))
 
         def estimates(count: int, how: strategies.Strategy = "live") -> Mapping[str, float]:
@@ -94,13 +95,13 @@ def test_estimates_follow_sizes_and_measurements(monkeypatch: pytest.MonkeyPatch
 
         first = estimates(20)
         assert set(first) == {"live", "rebuild"}, "Spark is not there"
-        factors = dict(session._epochs.strategies._machine.factors)
-        assert set(factors) == {"live"}
+        measured = session._epochs.strategies.measured
+        assert set(measured.factors) == {costs.LIVE}
         estimates(20, "rebuild")
-        assert set(session._epochs.strategies._machine.factors) == {"live", "rebuild in process"}
-        sizes = strategies.Sizes(quads=1_000, rows=10, derivations=100_000)
+        assert set(measured.factors) == {costs.LIVE, costs.REBUILD}
+        sizes = costs.Sizes(quads=1_000, rows=10, derivations=100_000)
         assert sizes.live(2) == 2 * sizes.live(1)
-        assert sizes.live(1) > strategies.Sizes(1_000, 10, 1_000).live(1), "a larger fan-out costs more"
+        assert sizes.live(1) > costs.Sizes(1_000, 10, 1_000).live(1), "a larger fan-out costs more"
         session.check()
 
 
@@ -180,18 +181,17 @@ def test_an_empty_store_is_loaded_by_spark(spark: SparkSession, tmp_path: Path) 
 
 def test_when_spark_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strategies, "ALWAYS_LIVE", 1)
-    monkeypatch.setattr(strategies.Sizes, "spark", lambda *_: 1e-9)
+    monkeypatch.setitem(costs.BULK, "spark", costs.BulkCosts("Spark", 0, lambda *_: 1e-9, lambda _: 1.0))
     rng = random.Random(7)
     with sparqlive.open() as session:
         view = session.view("distinct", query("distinct"))
         session.apply(insert=[quad(rng) for _ in range(20)], strategy="live")
         rows, epoch = view.weights(), session.epoch
 
-        def gone() -> None:
+        def gone(_: object) -> strategies.Carrier:
             raise ConnectionError("the cluster is gone")
 
-        session._epochs.strategies.carrier = gone  # type: ignore[assignment]
-        session._epochs.strategies.spark_started = True
+        monkeypatch.setitem(session._epochs.strategies.carriers, "spark", gone)
         with pytest.raises(sparqlive.SparkFailed, match="the cluster is gone"):
             session.apply(insert=[quad(rng) for _ in range(20)], strategy="spark")
         assert (view.weights(), session.epoch) == (rows, epoch)

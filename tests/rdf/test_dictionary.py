@@ -236,8 +236,7 @@ class Counted:
 
     def __init__(self) -> None:
         self.looks = 0
-        self.dictionary = Dictionary(lambda text: 7)
-        self.dictionary.older = self._look
+        self.dictionary = Dictionary(lambda text: 7, older=self._look)
 
     def _look(self, number: int) -> None:
         self.looks += 1
@@ -259,7 +258,7 @@ def test_ids_that_somebody_took_beforehand_cost_one_look_each() -> None:
     taken = {other_id('"victim"', attempt): f'"taker {attempt}"' for attempt in range(1, 101)}
     counted = Counted()
     for number, text in taken.items():
-        counted.dictionary.load([(number, text)])
+        counted.dictionary.load(counted._look, [(number, text)], ())
     counted.dictionary.enter('"first"')
     assert counted.dictionary.enter('"victim"') == other_id('"victim"', 101)
     assert counted.looks < 10
@@ -331,10 +330,10 @@ def test_exceptions_come_back_with_the_store(tmp_path: Path, monkeypatch: pytest
 
 def test_an_epoch_writes_only_the_exceptions_that_are_new() -> None:
     dictionary = Dictionary(lambda text: 7)
-    dictionary.journal = []
+    dictionary.start_journal()
     for number in range(5):
         dictionary.enter(f'"{number}"')
-    assert [text for text, _ in dictionary.new_exceptions] == [f'"{number}"' for number in range(1, 5)]
+    assert [text for text, _ in dictionary.new_exceptions()] == [f'"{number}"' for number in range(1, 5)]
     extended = dictionary.extended()
     assert extended.exceptions == {}, "nothing is copied for a query"
     assert extended.find(ox.Literal("3")) == dictionary.exceptions['"3"']

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from sparqlive.agent import events
 from sparqlive.agent.events import Ending, Format
-from sparqlive.engine.view import Delta, View
+from sparqlive.engine.results import Delta
+from sparqlive.engine.view import View
 from sparqlive.errors import ViewFailed
 from sparqlive.sparql.deadline import within
 

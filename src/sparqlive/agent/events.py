@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias
 
 from pyoxigraph import Quad
 
-from sparqlive.engine.view import Delta, TermRow, View
+from sparqlive.engine.results import Delta, TermRow
+from sparqlive.engine.view import View
 from sparqlive.rdf.changes import Batch, write_patch
 from sparqlive.sparql.results import json_weighted
 

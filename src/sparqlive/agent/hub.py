@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from sparqlive.agent.channel import Channel
 from sparqlive.agent.events import Ending
-from sparqlive.engine.view import Delta, Epoch, View
+from sparqlive.engine.results import Delta
+from sparqlive.engine.view import Epoch, View
 from sparqlive.errors import Error
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from starlette.requests import Request
 
 from sparqlive.agent.operations import Parameter
-from sparqlive.engine.view import GRAPH_FORMS
+from sparqlive.engine.results import GRAPH_FORMS
 from sparqlive.web.headers import parts_of, type_and_parameters
 
 RESULT_TYPES = {

@@ -1,7 +1,8 @@
-"""How an epoch is carried to a plan: live, by Spark, or by a rebuild; chosen by cost, and explained.
+"""How an epoch is carried to plans: live, by a bulk backend, or by a rebuild; chosen by cost, and explained.
 
-Owns the choice and the measurements it is made from. A small batch is carried live without asking. Invariant:
-every strategy gives the same deltas, of the result and of what operators store.
+Owns the choice, the start of bulk backends, and the measurements behind the choice. A small batch is carried
+live without asking. Invariant: every strategy gives the same deltas, of the result and of what operators
+store.
 """
 
 from __future__ import annotations
@@ -9,52 +10,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from importlib.util import find_spec
+from typing import Any, Literal, Protocol
 
-from sparqlive.errors import SparkFailed
+from sparqlive.engine.costs import BULK, LIVE, Measured, Sizes, Way, seconds_of, ways_of
+from sparqlive.engine.export import BulkData
+from sparqlive.errors import SparkFailed, Unsupported
+from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
-from sparqlive.live.maintained import Inputs, Maintained
+from sparqlive.live.maintained import Inputs, Maintained, Saved
 from sparqlive.live.quads import Change
+from sparqlive.plan.operators import Operator
 from sparqlive.zset.relation import Row, change_between
 from sparqlive.zset.run import Run
-
-if TYPE_CHECKING:
-    from sparqlive.bulk.backends.spark.carry import Carrier
 
 Strategy = Literal["auto", "live", "spark", "rebuild"]
 
 # Below so many changed quads a batch is carried live without estimating: it takes milliseconds.
 ALWAYS_LIVE = 256
-_SMOOTHING = 0.3
-_SPARK_START_SECONDS = 12.0
-_WAYS = {"live": ("live",), "spark": ("spark",), "rebuild": ("rebuild in process", "rebuild on Spark")}
-"""The ways to carry out each strategy: a plan is rebuilt where that is cheaper."""
-_ON_SPARK = ("spark", "rebuild on Spark")
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What the costs of a plan follow: the quads that its patterns match, its rows, its derivations."""
-
-    quads: int
-    rows: int
-    derivations: int
-
-    def live(self, changed: int) -> float:
-        """Lookups for each changed row, and what they lead to: what a quad leads to on average."""
-        return changed * (1e-5 + 1e-6 * self.derivations / max(1, self.quads))
-
-    def spark(self, changed: int) -> float:
-        """A query is planned and started; the files are scanned for the keys of the changes."""
-        return 1.5 + 5e-7 * self.quads + 1e-5 * changed
-
-    def rebuild(self) -> float:
-        """In process, each quad is looked up, and each derivation made, one by one."""
-        return 2e-6 * self.quads + 5e-7 * self.derivations
-
-    def spark_rebuild(self) -> float:
-        """On Spark, quads are joined by columns; the rows are taken in and compared with those there are."""
-        return 1.5 + 1e-6 * self.quads + 2e-6 * self.rows
 
 
 @dataclass(frozen=True)
@@ -67,119 +40,230 @@ class Choice:
     reason: str
 
 
-class _Speeds:
-    """How many times as long as estimated each strategy took, lately."""
+class Carried:
+    """An epoch as it was carried: the deltas of contents, those that failed, and the choices.
 
-    def __init__(self, known: Mapping[str, float]) -> None:
-        self.factors = dict(known)
+    Only plans for which there was something to choose have a choice.
+    """
 
-    def learn(self, strategy: str, factor: float) -> None:
-        old = self.factors.get(strategy)
-        self.factors[strategy] = factor if old is None else old + _SMOOTHING * (factor - old)
+    __slots__ = ("choices", "deltas", "failed")
+
+    def __init__(
+        self,
+        deltas: dict[PlanContent, dict[Row, int]],
+        failed: dict[PlanContent, Exception],
+        choices: dict[Maintained, Choice],
+    ) -> None:
+        self.deltas = deltas
+        self.failed = failed
+        self.choices = choices
+
+    def summary(self) -> str:
+        """The strategies in a word."""
+        return "+".join(sorted({choice.strategy for choice in self.choices.values()})) or "live"
+
+
+class Carrier(Protocol):
+    """Evaluates plans on a bulk backend, from the quads and terms as they were before the epoch under way."""
+
+    def deltas(
+        self,
+        plans: Sequence[Operator],
+        changes: Sequence[Sequence[int]],
+        parameters: Sequence[Sequence[int]],
+    ) -> list[dict[Row, int]]:
+        """The change of each plan by its delta rules."""
+
+    def contents(
+        self,
+        plans: Sequence[Operator],
+        changes: Sequence[Sequence[int]],
+        parameters: Sequence[Sequence[int]],
+    ) -> list[dict[Row, int] | Run]:
+        """The content of each plan after the changes, from scratch."""
 
 
 class Strategies:
-    """Carries one session's epochs."""
+    """Carries one session's epochs.
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
-        self._speeds: dict[str, _Speeds] = {}
-        self._machine = _Speeds({})
-        self.carrier: Callable[[], Carrier] | None = None
-        self.spark_started = False
-        self.choices: dict[Maintained, Choice] = {}
+    `spark`: a Spark session, the URL of a master, or None.
+    """
+
+    def __init__(self, data: BulkData, spark: Any) -> None:
+        self._data = data
+        self._spark = spark
+        self.carriers: dict[str, Callable[[Sequence[Change]], Carrier]] = {}
+        """The bulk backends that are installed: each gives its carrier, without some changes."""
+        if find_spec("pyspark") is not None:
+            self.carriers["spark"] = self._spark_carrier
+        self._started: set[str] = set()
+        self.measured = Measured()
+
+    # Backends
+
+    def ensure_installed(self, name: str) -> None:
+        if name not in self.carriers:
+            title = BULK[name].title
+            raise Unsupported(f"{title} is not installed: install sparqlive with the extra [{name}].")
+
+    def is_started(self, name: str) -> bool:
+        return name in self._started
+
+    @property
+    def spark_was_given(self) -> bool:
+        """Whether there is a Spark session or master to use, rather than a local one to start."""
+        return self._spark is not None
+
+    def spark_session(self) -> Any:
+        """The Spark session that was given, or one that is started now and shared by all in this process."""
+        if self._spark is None or isinstance(self._spark, str):
+            from sparqlive.bulk.backends.spark.start import start_session
+
+            self._spark = start_session(self._spark or "local[*]")
+        self._started.add("spark")
+        return self._spark
+
+    def _spark_carrier(self, undone: Sequence[Change]) -> Carrier:
+        from sparqlive.bulk.backends.spark.carry import Carrier
+
+        spark, dictionary = self.spark_session(), self._data.dictionary
+        sources = self._data.sources(undone)
+        return Carrier(spark, sources, dictionary.id_of, dictionary.exceptions, dictionary.enter)
+
+    def contents_by(self, backend: str) -> Saved:
+        """Gives the contents of plans as of the last epoch, computed by a backend."""
+        carrier = self.carriers[backend](())
+        return lambda _, plan: carrier.contents([plan], (), ())[0]
+
+    # Epochs
 
     def carry(
-        self, maintained: Maintained, inputs: Inputs, changes: Sequence[Change], wanted: Strategy
-    ) -> dict[Row, int]:
+        self, keeper: Keeper, changes: Sequence[Change], wanted: Strategy, undone: Sequence[Change] = ()
+    ) -> Carried:
+        """Carries the staged changes to the plans that a keeper says they concern.
+
+        Each is carried by the wanted strategy or the cheapest one. A plan that fails is reported.
+
+        `undone` are changes that lead from the last epoch to the one that the keeper's contents stand for.
+        """
+        is_small = len(changes) <= ALWAYS_LIVE and wanted in ("auto", "live")
+        batch = None if is_small else _Batch(keeper, changes, undone, wanted)
+        failed: dict[PlanContent, Exception] = {}
+        choices: dict[Maintained, Choice] = {}
+        limit = keeper.limit
+        for maintained, inputs in keeper.work().items():
+            try:
+                if limit is not None:
+                    limit.begin(maintained)
+                try:
+                    if batch is None:
+                        delta = maintained.delta(inputs)
+                    else:
+                        delta, choices[maintained] = self._carry_chosen(batch, maintained, inputs)
+                finally:
+                    if limit is not None:
+                        limit.end(maintained)
+            except SparkFailed:  # the way failed, not the plan: the epoch as a whole is given up
+                keeper.ran(maintained, {})
+                raise
+            except Exception as error:
+                keeper.failed(maintained, error, failed)
+                continue
+            keeper.ran(maintained, delta)
+        return Carried(keeper.deltas(failed), failed, choices)
+
+    def carry_live(self, keeper: Keeper) -> Carried:
+        """The same without asking what it costs: everything is carried live."""
+        return self.carry(keeper, (), "live")
+
+    def _carry_chosen(
+        self, batch: _Batch, maintained: Maintained, inputs: Inputs
+    ) -> tuple[dict[Row, int], Choice]:
         """The delta of a plan's result by the wanted or the cheapest strategy."""
-        if len(changes) <= ALWAYS_LIVE and wanted in ("auto", "live"):
-            maintained.carried = "live"
-            return maintained.delta(inputs)
-        if maintained.key not in self._speeds:
-            self._speeds[maintained.key] = _Speeds(self._machine.factors)
-        speeds = self._speeds[maintained.key]
         rows = sum(len(given) for given in inputs.values())
-        costs = self._costs(maintained, rows)
-        expected = {way: seconds * speeds.factors.get(way, 1.0) for way, seconds in costs.items()}
-        if not self.spark_started:
-            expected |= {way: expected[way] + _SPARK_START_SECONDS for way in expected if way in _ON_SPARK}
-        cheapest = {
-            name: min((way for way in ways if way in expected), key=expected.__getitem__)
-            for name, ways in _WAYS.items()
-            if any(way in expected for way in ways)
-        }
-        estimates = {name: expected[way] for name, way in cheapest.items()}
-        strategy = min(estimates, key=estimates.__getitem__) if wanted == "auto" else wanted
-        way = cheapest.get(strategy, strategy)
-        reason = _reason(strategy, wanted, estimates, rows)
-        was_started = self.spark_started
+        sizes = Sizes(maintained.matching_quads() + rows, *batch.keeper.size_of(maintained))
+        costs = {way: seconds_of(way, sizes, rows) for way in ways_of(self.carriers)}
+        cheapest = self._cheapest(maintained.key, costs)
+        estimates = {way.strategy: seconds for way, seconds in cheapest.items()}
+        strategy = min(estimates, key=estimates.__getitem__) if batch.wanted == "auto" else batch.wanted
+        way = next(way for way in cheapest if way.strategy == strategy)
+        reason = _reason(strategy, batch.wanted, estimates, rows)
+        is_measured = way.backend is None or way.backend in self._started
         start = time.perf_counter()
         try:
-            delta = self._by(way, maintained, inputs, changes)
+            delta = self._by(way, batch, maintained, inputs)
         except SparkFailed as error:
-            if wanted != "auto":
+            if batch.wanted != "auto":
                 raise
-            strategy, way, reason = "live", "live", f"live, because {error}"
+            way, is_measured, reason = LIVE, True, f"live, because {error}"
             delta = maintained.delta(inputs)
         seconds = time.perf_counter() - start
-        if was_started or way not in _ON_SPARK:
-            for learner in (speeds, self._machine):
-                learner.learn(way, seconds / costs[way])
-        maintained.carried = strategy
-        self.choices[maintained] = Choice(strategy, estimates, seconds, reason)
-        return delta
+        if is_measured:
+            self.measured.learn(maintained.key, way, seconds / costs[way])
+        maintained.carried_by(way.strategy)
+        return delta, Choice(way.strategy, estimates, seconds, reason)
 
-    def _costs(self, maintained: Maintained, changed: int) -> dict[str, float]:
-        """Seconds of each way by the sizes of things, before what was measured."""
-        sizes = Sizes(maintained.matching_quads() + changed, *self._keeper.size_of(maintained))
-        found = {"live": sizes.live(changed), "rebuild in process": sizes.rebuild()}
-        if self.carrier is not None:
-            found |= {"spark": sizes.spark(changed), "rebuild on Spark": sizes.spark_rebuild()}
-        return found
+    def _cheapest(self, plan: str, costs: Mapping[Way, float]) -> dict[Way, float]:
+        """The cheapest way of each strategy, and the seconds that are expected of it."""
+        expected = self.measured.expected(plan, costs)
+        for way in expected:
+            if way.backend is not None and way.backend not in self._started:
+                expected[way] += BULK[way.backend].start_seconds
+        best: dict[str, Way] = {}
+        for way, seconds in expected.items():
+            if way.strategy not in best or seconds < expected[best[way.strategy]]:
+                best[way.strategy] = way
+        return {way: expected[way] for way in best.values()}
 
-    def _by(
-        self, way: str, maintained: Maintained, inputs: Inputs, changes: Sequence[Change]
-    ) -> dict[Row, int]:
-        if way == "live":
+    def _by(self, way: Way, batch: _Batch, maintained: Maintained, inputs: Inputs) -> dict[Row, int]:
+        if way.backend is not None:
+            return self._by_backend(way.backend, way, batch, maintained)
+        if way == LIVE:
             return maintained.delta(inputs)
-        if way == "rebuild in process":
-            return self._changed(maintained, maintained.rebuilt())
-        on_spark = self._spark if way == "spark" else self._spark_rebuild
+        return batch.change(maintained, maintained.rebuilt())
+
+    def _by_backend(self, name: str, way: Way, batch: _Batch, maintained: Maintained) -> dict[Row, int]:
         try:
-            return on_spark(maintained, changes)
+            carrier = self.carriers[name](batch.undone)
+            carry = _rebuild_by if way.strategy == "rebuild" else _delta_by
+            return carry(carrier, batch, maintained)
         except SparkFailed:
             raise
         except Exception as error:
             first_line = str(error).strip().split("\n")[0]
-            raise SparkFailed(f"Spark failed: {type(error).__name__}: {first_line}") from error
+            raise SparkFailed(f"{BULK[name].title} failed: {type(error).__name__}: {first_line}") from error
 
-    def summary(self) -> str:
-        """The strategies of the last epoch in a word."""
-        return "+".join(sorted({choice.strategy for choice in self.choices.values()})) or "live"
 
-    def _spark(self, maintained: Maintained, changes: Sequence[Change]) -> dict[Row, int]:
-        assert self.carrier is not None
-        carrier = self.carrier()
-        sources = maintained.state_sources()
-        plans = [maintained.plan, *sources.values()]
-        result, *states = carrier.deltas(plans, changes, maintained.parameter_rows())
-        maintained.take(dict(zip(sources, states, strict=True)))
-        return result
+@dataclass(frozen=True)
+class _Batch:
+    """What is carried: the changes, to the contents of a keeper, which stand without `undone`."""
 
-    def _spark_rebuild(self, maintained: Maintained, changes: Sequence[Change]) -> dict[Row, int]:
-        assert self.carrier is not None
-        plans = [maintained.plan, *maintained.state_sources().values()]
-        result, *states = self.carrier().contents(plans, changes, maintained.parameter_rows())
-        old = maintained.state_rows()
-        maintained.take(
-            {number: change_between(old[number], new) for number, new in zip(old, states, strict=True)}
-        )
-        return self._changed(maintained, result)
+    keeper: Keeper
+    changes: Sequence[Change]
+    undone: Sequence[Change]
+    wanted: Strategy
 
-    def _changed(self, maintained: Maintained, result: dict[Row, int] | Run) -> dict[Row, int]:
+    def change(self, maintained: Maintained, result: dict[Row, int] | Run) -> dict[Row, int]:
         """The delta of a result that was computed from scratch: the difference to what is there."""
-        return change_between(self._keeper.rows_of(maintained), result)
+        return change_between(self.keeper.rows_of(maintained), result)
+
+
+def _delta_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> dict[Row, int]:
+    sources = maintained.state_sources()
+    plans = [maintained.plan, *sources.values()]
+    result, *states = carrier.deltas(plans, batch.changes, maintained.parameter_rows())
+    maintained.take(dict(zip(sources, states, strict=True)))
+    return result
+
+
+def _rebuild_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> dict[Row, int]:
+    plans = [maintained.plan, *maintained.state_sources().values()]
+    result, *states = carrier.contents(plans, batch.changes, maintained.parameter_rows())
+    old = maintained.state_rows()
+    maintained.take(
+        {number: change_between(old[number], new) for number, new in zip(old, states, strict=True)}
+    )
+    return batch.change(maintained, result)
 
 
 def _reason(strategy: str, wanted: Strategy, estimates: Mapping[str, float], rows: int) -> str:

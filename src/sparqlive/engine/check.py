@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sparqlive.engine.view import TermRow, View
+from sparqlive.engine.results import TermRow
+from sparqlive.engine.view import View
 from sparqlive.errors import CheckFailed
 from sparqlive.live.quads import Quads
 from sparqlive.plan.operators import Listing

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
-from sparqlive.engine.carry import Strategies
+from sparqlive.engine.carry import Carried, Strategies
 from sparqlive.errors import Error
-from sparqlive.live.keeper import Content, Keeper
+from sparqlive.live.content import PlanContent
+from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Saved
 from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
@@ -52,7 +53,6 @@ class Deferred:
         self.epoch = epoch
         self.gathered: dict[Quad, int] = {}
         self.keeper = Keeper(quads, terms, scope=name)
-        self.strategies = Strategies(self.keeper)
         self._quads = quads
         self._name = name
         self._timer: threading.Timer | None = None
@@ -62,7 +62,7 @@ class Deferred:
         """The name under which a store keeps what is gathered."""
         return gathered_name(self._name)
 
-    def keep(self, plan: Operator, saved: Saved | None) -> Content:
+    def keep(self, plan: Operator, saved: Saved | None) -> PlanContent:
         """The content as of the view's epoch; what was not saved is computed from the quads of that epoch."""
         self._quads.add(self.undone())
         try:
@@ -77,6 +77,11 @@ class Deferred:
         """The changes that lead from the quads of now back to those of the view's epoch."""
         return [(*quad, -weight) for quad, weight in self.gathered.items()]
 
+    def load(self, gathered: Mapping[Row, int], epoch: int) -> None:
+        """The view stands for an epoch, and has not seen these changes."""
+        self.gathered = {(s, p, o, g): weight for (s, p, o, g), weight in gathered.items()}
+        self.epoch = epoch
+
     def gather(self, changes: Sequence[Change], epoch: int) -> None:
         """Takes note of a committed epoch; changes that cancel each other are forgotten."""
         add_into(self.gathered, {(s, p, o, g): weight for s, p, o, g, weight in changes})
@@ -84,18 +89,13 @@ class Deferred:
             self.epoch = epoch
 
     @contextmanager
-    def carried(
-        self, epoch: int, on_failure: Callable[[Content, Exception], None]
-    ) -> Iterator[Mapping[Content, dict[Row, int]]]:
+    def carried(self, epoch: int, strategies: Strategies) -> Iterator[Carried]:
         """The deltas that bring the content to the present; they are committed when the block ends well."""
-        changes = self.changes()
-        self._quads.add(self.undone())
-        self.strategies.choices = {}
+        changes, undone = self.changes(), self.undone()
+        self._quads.add(undone)
         try:
             self._quads.stage(changes)
-            yield self.keeper.carry(
-                on_failure, lambda plan, inputs: self.strategies.carry(plan, inputs, changes, "auto")
-            )
+            yield strategies.carry(self.keeper, changes, "auto", undone)
         except BaseException:
             self.keeper.rollback()
             self._quads.rollback()

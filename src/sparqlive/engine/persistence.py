@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from sparqlive.engine.deferred import Deferred, Refresh, gathered_name
 from sparqlive.errors import InvalidChange, StoreFailed
-from sparqlive.live.keeper import Content, Product
+from sparqlive.live.content import PlanContent, Product
 from sparqlive.live.quads import Change, Quads
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
@@ -79,14 +79,14 @@ class Persistence:
         self.store.catalog.used_under = lock
         try:
             self._compactor = Compactor(self.store, lock, self._moved, self._kept_from)
-            self._terms = dictionary.older = self.store.terms()
-            dictionary.load(self.store.catalog.terms())
-            dictionary.exceptions.update(self.store.catalog.exceptions())
+            self._terms = self.store.terms()
+            dictionary.load(self._terms, self.store.catalog.terms(), self.store.catalog.exceptions())
             self._at = self.epoch
         except BaseException:
             self.store.close()
             raise
-        dictionary.journal = None if read_only else []
+        if not read_only:
+            dictionary.start_journal()
 
     @property
     def is_forked(self) -> bool:
@@ -156,7 +156,7 @@ class Persistence:
         saved = self.store.relation(name)
         return saved.rows() if saved is not None else {}
 
-    def has(self, content: Content) -> bool:
+    def has(self, content: PlanContent) -> bool:
         """Whether everything that a content stores was saved."""
         return all(self.store.catalog.has(name) for name, _, _ in content.relations())
 
@@ -171,7 +171,7 @@ class Persistence:
         note: Mapping[str, Any],
         batch: tuple[str, int] | None,
         notes: Mapping[str, str],
-        failed: Iterable[Content] = (),
+        failed: Iterable[PlanContent] = (),
     ) -> None:
         """Makes an epoch durable: its changes, its new terms, the deltas of all that is stored, its notes.
 
@@ -203,9 +203,9 @@ class Persistence:
         text: str,
         base: str | None,
         refresh: Refresh,
-        content: Content,
+        content: PlanContent,
         epoch: int,
-        instead_of: Content | None,
+        instead_of: PlanContent | None,
         notes: Mapping[str, str],
     ) -> None:
         """Registers a view, in the place of another one if there is one of that name.
@@ -233,11 +233,11 @@ class Persistence:
         """Raises unless every file, every term and all history of the store is as it was written."""
         self.store.verify()
 
-    def reads(self, content: Content, relations: Set[str]) -> bool:
+    def reads(self, content: PlanContent, relations: Set[str]) -> bool:
         """Whether a content stores one of the relations."""
         return not relations.isdisjoint(_all_names(content))
 
-    def save(self, name: str, content: Content, epoch: int, damaged: Set[str] = frozenset()) -> int:
+    def save(self, name: str, content: PlanContent, epoch: int, damaged: Set[str] = frozenset()) -> int:
         """Writes a content that was computed anew; its history begins now."""
         with self._contents(content, epoch, damaged) as commit:
             commit.forgotten = {*commit.forgotten, *(damaged & _all_names(content))}
@@ -246,7 +246,7 @@ class Persistence:
         return epoch
 
     @contextmanager
-    def _contents(self, content: Content, epoch: int, new: Set[str]) -> Iterator[Commit]:
+    def _contents(self, content: PlanContent, epoch: int, new: Set[str]) -> Iterator[Commit]:
         """What a content stores that is new, or not in the store, ready to be committed."""
         fresh = {
             key: (width, _whole(rows))
@@ -259,7 +259,7 @@ class Persistence:
                 epoch, terms=terms, exceptions=exceptions, runs=runs, bases=bases, forgotten=fresh.keys()
             )
 
-    def drop(self, name: str, content: Content, epoch: int) -> None:
+    def drop(self, name: str, content: PlanContent, epoch: int) -> None:
         """Forgets a view, and what its content stores if nobody else uses it."""
         self.store.drop(name, {*_of_nobody_else(content), gathered_name(name)}, epoch)
 
@@ -268,10 +268,9 @@ class Persistence:
     def deferred(self, name: str, deferred: Deferred) -> None:
         """What a view that is refreshed later has not seen yet."""
         gathered = self.rows(deferred.relation)
-        deferred.gathered = {(s, p, o, g): weight for (s, p, o, g), weight in gathered.items()}
-        deferred.epoch = self.store.refreshed(name) if gathered else self.epoch
+        deferred.load(gathered, self.store.refreshed(name) if gathered else self.epoch)
 
-    def refresh(self, name: str, deferred: Deferred, epoch: int, failed: Iterable[Content]) -> None:
+    def refresh(self, name: str, deferred: Deferred, epoch: int, failed: Iterable[PlanContent]) -> None:
         """Makes the refreshing of a view durable."""
         forgotten = _of_failed(failed)
         deltas = {key: delta for key, delta in deferred.keeper.staged().items() if key not in forgotten}
@@ -290,11 +289,11 @@ class Persistence:
         self._entered()
 
     def _new_terms(self) -> tuple[list[tuple[int, str]], list[tuple[str, int]]]:
-        return list(self._dictionary.journal or ()), list(self._dictionary.new_exceptions)
+        return self._dictionary.new_entries(), self._dictionary.new_exceptions()
 
     def _entered(self) -> None:
         """The dictionary's new terms are in the store."""
-        self._dictionary.journal, self._dictionary.new_exceptions = [], []
+        self._dictionary.start_journal()
 
     # Reading beside the writer
 
@@ -327,14 +326,12 @@ class Persistence:
                 log = catalog.changes(self.store.quads_epoch())
                 self._quads.move(self._runs, [change for _, rows in log for change in _changes(rows)])
         self._terms = self.store.terms(self._terms)
-        self._dictionary.older = self._terms
-        self._dictionary.load(catalog.terms())
-        self._dictionary.exceptions.update(catalog.exceptions())
+        self._dictionary.load(self._terms, catalog.terms(), catalog.exceptions())
         self._at = self.epoch
         self.store.read_until(self._at)
         return self._at
 
-    def changed(self, content: Content, since: int) -> bool:
+    def changed(self, content: PlanContent, since: int) -> bool:
         """Whether a content has a delta after an epoch."""
         parts = content.parts if isinstance(content, Product) else []
         return any(self.store.catalog.delta_rows(one.name, since) for one in (content, *parts))
@@ -345,7 +342,7 @@ class Persistence:
         """Deltas after this epoch are kept."""
         return self.store.catalog.history_start()
 
-    def history(self, content: Content, since: int, until: int) -> Iterator[tuple[int, dict[Row, int]]]:
+    def history(self, content: PlanContent, since: int, until: int) -> Iterator[tuple[int, dict[Row, int]]]:
         """The deltas of a content's rows after an epoch and up to another."""
         for epoch, rows in self.store.catalog.deltas(content.name, since, until):
             yield epoch, {tuple(row): weight for *row, weight in rows.tolist()}
@@ -397,8 +394,7 @@ class Persistence:
                 )  # fmt: skip
             runs = self.store.written(folder, made.quad_files, made.term_files)
             self._check_names(runs)
-            self._dictionary.exceptions.update(made.exceptions)
-            self._dictionary.new_exceptions += made.exceptions.items()
+            self._dictionary.load_exceptions(made.exceptions)
             terms, known = self._new_terms()
             note = {"rejected": made.rejected, "seconds": dict(made.seconds)}
             self.store.commit(
@@ -415,7 +411,8 @@ class Persistence:
                 )
             )
         self._entered()
-        self._terms = self._dictionary.older = self.store.terms()
+        self._terms = self.store.terms()
+        self._dictionary.load(self._terms, (), ())
         return made
 
     def _taken(self, made: Ingested, folder: str) -> dict[str, int]:
@@ -456,7 +453,7 @@ class Persistence:
 
     def sources(self) -> Sources:
         """Where Spark finds the quads and terms of the last epoch."""
-        return self.store.sources(self._dictionary.journal or ())
+        return self.store.sources(self._dictionary.new_entries())
 
     def close(self) -> None:
         """The caller does not hold the session's lock: a compaction under way ends first."""
@@ -466,17 +463,17 @@ class Persistence:
         self.store.close()
 
 
-def _names(content: Content) -> set[str]:
+def _names(content: PlanContent) -> set[str]:
     return {content.name, *(name for name, _, _ in content.relations())}
 
 
-def _all_names(content: Content) -> set[str]:
+def _all_names(content: PlanContent) -> set[str]:
     """What a content stores, and its parts."""
     parts = content.parts if isinstance(content, Product) else []
     return _names(content).union(*map(_all_names, parts))
 
 
-def _of_nobody_else(content: Content) -> set[str]:
+def _of_nobody_else(content: PlanContent) -> set[str]:
     """What is no longer stored when one user gives a content back."""
     if content.users > 1:
         return set()
@@ -485,7 +482,7 @@ def _of_nobody_else(content: Content) -> set[str]:
     return _names(content)
 
 
-def _of_failed(contents: Iterable[Content]) -> set[str]:
+def _of_failed(contents: Iterable[PlanContent]) -> set[str]:
     """What is no longer stored when all users of contents give them back."""
     failed = set(contents)
     found: set[str] = set()

@@ -22,7 +22,8 @@ from sparqlive.engine.view import View
 from sparqlive.engine.views import readable
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, TooLarge, ViewExists
-from sparqlive.live.keeper import Content, Keeper
+from sparqlive.live.content import PlanContent
+from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Saved
 from sparqlive.live.once import snapshot_for
 from sparqlive.live.prepared import Prepared, prepared, prepared_apart
@@ -156,7 +157,7 @@ class Registration:
             keeper = self._views.temporary if temporary else self._views.keeper
             if refresh == "immediate" and keeper.is_known(planned.kept):
                 is_there = True
-            if is_there or epochs.read_only or self._first(strategy) is not None:
+            if is_there or epochs.read_only or self._backend(strategy) is not None:
                 yield planned
                 return
         with ExitStack() as files:
@@ -240,7 +241,7 @@ class Registration:
                 epochs.settle()
             return view
 
-    def _content(self, keeper: Keeper, planned: Planned, strategy: Strategy) -> Content:
+    def _content(self, keeper: Keeper, planned: Planned, strategy: Strategy) -> PlanContent:
         """What a view keeps: as computed without the lock, brought to the present; else computed now."""
         computed, kept = planned.prepared, planned.kept
         terms = planned.terms if planned.temporary else None
@@ -270,25 +271,24 @@ class Registration:
         return replace(computed, relations=relations)
 
     def _first(self, strategy: Strategy) -> Saved | None:
-        """How a view is computed for the first time: on Spark, or (None) in process."""
+        """How a view is computed for the first time: by a bulk backend, or (None) in process."""
+        backend = self._backend(strategy)
+        return None if backend is None else self._epochs.strategies.contents_by(backend)
+
+    def _backend(self, strategy: Strategy) -> str | None:
+        """What computes a view for the first time, if it is not this process."""
         strategies = self._epochs.strategies
-        large = self._epochs.quads.size > SPARK_QUADS and strategies.spark_started
+        large = self._epochs.quads.size > SPARK_QUADS and strategies.is_started("spark")
         if strategy == "spark" or (strategy == "auto" and large):
-            self._epochs.spark.ensure_installed()
-            assert strategies.carrier is not None
-            carrier = strategies.carrier()
-            return lambda _, plan: carrier.contents([plan], (), ())[0]
+            strategies.ensure_installed("spark")
+            return "spark"
         return None
 
     def _deferred(self, name: str, refresh: Refresh, epoch: int) -> Deferred | None:
         """What a view needs that is refreshed later than at once."""
         if refresh == "immediate":
             return None
-        epochs = self._epochs
-        deferred = Deferred(name, refresh, epoch, epochs.carried_quads, epochs.terms)
-        if epochs.spark.installed:
-            deferred.strategies.carrier = lambda: epochs.spark.carrier(deferred.undone())
-        return deferred
+        return Deferred(name, refresh, epoch, self._epochs.carried_quads, self._epochs.terms)
 
     def _add(
         self,
@@ -296,7 +296,7 @@ class Registration:
         text: str,
         query: Query,
         plan: Operator,
-        content: Content,
+        content: PlanContent,
         deferred: Deferred | None,
         terms: Terms | None = None,
     ) -> View:
@@ -315,8 +315,7 @@ class Registration:
             self._views.check_not_read(name)
             if epochs.persistence is not None and not view.temporary:
                 epochs.persistence.drop(name, view.content, epochs.epoch)
-            del self._views.by_name[name]
-            self._views.release(view)
+            self._views.remove(name)
 
     def repair(self) -> list[str]:
         """Computes anew the views whose files are damaged or missing; see `Session.repair`."""
@@ -337,7 +336,7 @@ class Registration:
                 keep = self._views.keeper.keep if view.deferred is None else view.deferred.keep
                 self._views.give(view, keep(rewrite(kept_of(view.plan)), None))
             for view in stale:
-                view.since = store.save(view.name, view.content, view.epoch, damaged)
+                view.begin_history(store.save(view.name, view.content, view.epoch, damaged))
             return [view.name for view in stale]
 
     # Views of a store
@@ -362,12 +361,12 @@ class Registration:
             keep = deferred.keeper.keep
         content = keep(rewrite(kept_of(plan)), store.saved)
         view = self._add(name, text, parsed, plan, content, deferred)
-        view.since = since
+        view.begin_history(since)
         if not store.has(content):
             if read_only:
-                view.failure = f"View {name!r} is not kept at present: the store's writer computes it anew."
+                view.fail(f"View {name!r} is not kept at present: the store's writer computes it anew.")
             else:
-                view.since = store.save(name, content, view.epoch)
+                view.begin_history(store.save(name, content, view.epoch))
 
     def follow(self, store: Persistence) -> None:
         """The store's writer has committed something: a reader goes on to the store's last epoch."""
@@ -380,9 +379,7 @@ class Registration:
             epochs.moved_to(store.advance())
             now = {entry[0]: entry for entry in store.views()}
             for name in [name for name, entry in listed.items() if now.get(name) != entry]:
-                gone = views.by_name.pop(name)
-                views.release(gone)
-                gone.failure = f"View {name!r} was dropped or replaced by the store's writer."
+                views.remove(name).fail(f"View {name!r} was dropped or replaced by the store's writer.")
             stale = [view for view in views.by_name.values() if store.changed(view.content, at[view])]
             for view in stale:
                 views.release_content(view)

@@ -1,250 +1,49 @@
-"""What a session gives out: views, answers, deltas and epochs.
+"""Views, and the epochs that change them.
 
-Owns reading. Terms are decoded when somebody reads them, not before. Invariant: whatever is read belongs
-to one whole epoch.
+Owns what a session keeps of a view beside its content: its deltas, and how it fares. Invariant: whatever is
+read belongs to one whole epoch.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from pyoxigraph import Quad
+from typing import TYPE_CHECKING, Any
 
 from sparqlive.engine.carry import Choice
 from sparqlive.engine.deferred import Deferred, Refresh
-from sparqlive.errors import Error, HistoryGone, TooLarge, Unsupported, ViewFailed
-from sparqlive.live.keeper import Content
+from sparqlive.engine.results import (
+    FORMS,
+    GRAPH_FORMS,
+    Answer,
+    Columns,
+    Delta,
+    Readable,
+    Solution,
+    TermRow,
+    decoded,
+)
+from sparqlive.errors import HistoryGone, TooLarge, Unsupported, ViewFailed
+from sparqlive.live.content import PlanContent
 from sparqlive.live.terms import Terms
-from sparqlive.live.window import in_order as ordered
 from sparqlive.numbers import whole
 from sparqlive.plan.explain import Explained, explain, explained
-from sparqlive.plan.operators import Listing, Operator, kept_of
+from sparqlive.plan.operators import Operator, kept_of
 from sparqlive.plan.spelling import Spelt, spelt
-from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.sparql.algebra import Query, Term
-from sparqlive.sparql.deadline import paced
-from sparqlive.sparql.results import write_answer, write_graph, write_results
+from sparqlive.sparql.algebra import Query
 from sparqlive.zset.relation import Row
-from sparqlive.zset.zset import add_into, without_zeros
+from sparqlive.zset.zset import add_into
 
 if TYPE_CHECKING:
     from sparqlive.engine.writer import Epochs
 
-TermRow: TypeAlias = tuple[Term | None, ...]
-Solution: TypeAlias = dict[str, Term]
+__all__ = ["FORMS", "GRAPH_FORMS", "Answer", "Cost", "Delta", "Deltas", "Epoch", "TermRow", "View"]
 
-GRAPH_FORMS = ("CONSTRUCT", "DESCRIBE")
-FORMS = ("SELECT", "ASK", *GRAPH_FORMS)
 # What is held in memory of a view's deltas; a store has more.
 RETAINED_DELTAS = 4_000
 RETAINED_ROWS = 1_000_000
-
-
-def _decoded(dictionary: Dictionary, items: Iterable[tuple[Row, int]]) -> dict[TermRow, int]:
-    term = dictionary.term
-    return {tuple([term(number) for number in row]): weight for row, weight in paced(items)}
-
-
-class _Columns:
-    """What is shown of a plan's rows, and in which order: a plan may have columns that only order them."""
-
-    def __init__(self, plan: Operator, terms: Terms) -> None:
-        self._variables = kept_of(plan).variables
-        self._order = plan.order if isinstance(plan, Listing) else ()
-        self._width = len(plan.variables)
-        self._terms = terms
-
-    def shown(self, rows: Mapping[Row, int]) -> Mapping[Row, int]:
-        if len(self._variables) == self._width:
-            return rows
-        total: dict[Row, int] = {}
-        for row, weight in rows.items():
-            total[row[: self._width]] = total.get(row[: self._width], 0) + weight
-        return without_zeros(total)
-
-    def listed(self, variables: tuple[str, ...], rows: Iterable[tuple[Row, int]]) -> list[Solution]:
-        """The solutions in the order of ORDER BY, one entry a multiplicity."""
-        if self._order:
-            rows = ordered(rows, self._variables, self._order, self._terms)
-        term = self._terms.dictionary.term
-        result: list[Solution] = []
-        for row, weight in paced(rows):
-            solution = {name: term(number) for name, number in zip(variables, row, strict=False) if number}
-            result.extend(dict(solution) for _ in range(weight))  # type: ignore[arg-type]
-        return result
-
-    @property
-    def ordered(self) -> bool:
-        return bool(self._order)
-
-    def first(self, rows: Iterable[tuple[Row, int]], count: int, in_order: bool) -> dict[Row, int]:
-        """The first distinct rows; without an order, any."""
-        if self._order and in_order:
-            rows = ordered(rows, self._variables, self._order, self._terms)
-        found: dict[Row, int] = {}
-        for row, weight in rows:
-            shown = row[: self._width]
-            if shown not in found and len(found) == count:
-                break
-            found[shown] = found.get(shown, 0) + weight
-        return found
-
-
-class Result:
-    """What a query gives, read in the ways of its form: of a view, or of a one-off query.
-
-    Every form has weights: of an ASK `{(): 1}` or `{}`; a graph (CONSTRUCT, DESCRIBE) is a set of rows with
-    the columns subject, predicate and object.
-    """
-
-    form: str
-    variables: tuple[str, ...]
-
-    def weights(self) -> dict[TermRow, int]:
-        """Each distinct row with its multiplicity; None is unbound."""
-        raise NotImplementedError
-
-    def solutions(self) -> list[Solution]:
-        """The solutions in the order of ORDER BY, one entry a multiplicity; what is unbound is left out."""
-        raise NotImplementedError
-
-    def answer(self) -> bool:
-        """The answer of an ASK."""
-        if self.form != "ASK":
-            raise Error(f"{_an(self.form)} has no answer: only an ASK has one. Read its weights().")
-        return bool(self.weights())
-
-    def quads(self) -> Iterator[Quad]:
-        """The graph of a CONSTRUCT or DESCRIBE, as quads of the unnamed graph."""
-        if self.form not in GRAPH_FORMS:
-            raise Error(f"{_an(self.form)} gives no graph: only CONSTRUCT and DESCRIBE do.")
-        for subject, predicate, object_ in self.weights():
-            yield Quad(subject, predicate, object_)  # type: ignore[arg-type]
-
-    def serialize(self, syntax: str) -> str:
-        """The result as text: json, xml, csv, tsv; a graph: nt, nquads, turtle, trig, rdfxml, jsonld."""
-        if self.form in GRAPH_FORMS:
-            return write_graph(syntax, self.quads())
-        if self.form == "ASK":
-            return write_answer(syntax, self.answer())
-        return "".join(write_results(syntax, self.variables, paced(self.solutions())))
-
-    def to_arrow(self) -> Any:
-        """An Arrow table with a row for each distinct row.
-
-        A column for each variable holds terms in N-Triples syntax, null where it is unbound; the last column,
-        `_weight`, holds the multiplicity.
-        """
-        from sparqlive.sparql.arrow import table  # not before it is needed: it takes a while to import
-
-        return table(self.variables, self.weights())
-
-    def to_pandas(self) -> Any:
-        """The Arrow table as a pandas data frame."""
-        _package("pandas")
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """The Arrow table as a Polars data frame."""
-        return _package("polars").from_arrow(self.to_arrow())
-
-
-def _package(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise Error(f"The package {name} is not installed: pip install {name}.") from error
-
-
-def _an(form: str) -> str:
-    return f"An {form}" if form == "ASK" else f"A {form}"
-
-
-class Answer(Result):
-    """The result of a one-off query; reads like a view."""
-
-    def __init__(
-        self,
-        query: Query,
-        plan: Operator,
-        rows: Mapping[Row, int],
-        terms: Terms,
-        epoch: int,
-        view: str | None = None,
-    ) -> None:
-        self.form = query.form
-        self.variables = tuple(variable.name for variable in plan.variables)
-        self.epoch = epoch
-        """The epoch that it stands for."""
-        self.view = view
-        """The name of the view that it was read from, if it was."""
-        self._rows = rows
-        self._columns = _Columns(plan, terms)
-        self._dictionary = terms.dictionary
-
-    def weights(self) -> dict[TermRow, int]:
-        return _decoded(self._dictionary, self._columns.shown(self._rows).items())
-
-    def as_delta(self) -> Delta:
-        """All of it as a change from nothing."""
-        return Delta(self.epoch, self._columns.shown(self._rows), partial(_decoded, self._dictionary), True)
-
-    def solutions(self) -> list[Solution]:
-        return self._columns.listed(self.variables, self._rows.items())
-
-    def __len__(self) -> int:
-        """The number of solutions, counted with their multiplicity."""
-        return sum(self._rows.values())
-
-
-class Delta:
-    """The change of a view from one epoch to the next.
-
-    `reset`: not a change but the whole content, because the changes asked for are no longer kept.
-    """
-
-    __slots__ = ("_decode", "epoch", "reset", "rows")
-
-    def __init__(
-        self,
-        epoch: int,
-        rows: Mapping[Row, int],
-        decode: Callable[[Iterable[tuple[Row, int]]], dict[TermRow, int]],
-        reset: bool = False,
-    ) -> None:
-        self.epoch = epoch
-        self.reset = reset
-        self.rows = rows
-        self._decode = decode
-
-    @classmethod
-    def summed(cls, deltas: Sequence[Delta]) -> Delta:
-        """Consecutive deltas as one; rows that came and went are gone."""
-        if len(deltas) == 1:
-            return deltas[0]
-        rows = dict(deltas[0].rows)
-        for delta in deltas[1:]:
-            add_into(rows, delta.rows)
-        return cls(deltas[-1].epoch, rows, deltas[0]._decode, deltas[0].reset)
-
-    def weights(self) -> dict[TermRow, int]:
-        """Rows that entered (positive) and left (negative)."""
-        return self._decode(self.rows.items())
-
-    def __len__(self) -> int:
-        """The number of rows that changed."""
-        return len(self.rows)
-
-    def __bool__(self) -> bool:
-        return bool(self.rows)
-
-    def __repr__(self) -> str:
-        return f"Delta(epoch={self.epoch}, rows={len(self.rows)}{', reset' if self.reset else ''})"
 
 
 @dataclass(frozen=True)
@@ -306,7 +105,7 @@ class Deltas(Mapping[str, Delta]):
         return iter(self._changed)
 
 
-class View(Result):
+class View(Readable):
     """A registered query and its content, kept up to date."""
 
     def __init__(
@@ -316,7 +115,7 @@ class View(Result):
         text: str,
         query: Query,
         plan: Operator,
-        content: Content,
+        content: PlanContent,
         deferred: Deferred | None,
         terms: Terms | None = None,
     ) -> None:
@@ -331,14 +130,14 @@ class View(Result):
         self.deferred = deferred
         self.temporary = terms is not None
         self._terms = terms or epochs.terms
-        self._columns = _Columns(plan, self._terms)
+        self._columns = Columns(plan, self._terms)
         self.since = epochs.epoch
         self.failure: str | None = None
         self.choice: tuple[int, Choice] | None = None
         self.follow: Any = None
-        """How the view follows links (`sources.links.traversal.Following`), if it does."""
+        """How the view follows links (`sources.links.traversal.LinkFollower`), if it does."""
         self._epochs = epochs
-        self._decode = partial(_decoded, self._terms.dictionary)  # one object for all deltas
+        self._decode = partial(decoded, self._terms.dictionary)  # one object for all deltas
         self._history: deque[Delta] = deque()
         self._history_rows = 0
         self._retained_from = self.epoch
@@ -440,7 +239,7 @@ class View(Result):
     @property
     def ordered(self) -> bool:
         """Whether the query has an ORDER BY."""
-        return self._columns.ordered
+        return self._columns.is_ordered
 
     def first(self, count: int, in_order: bool = True) -> list[tuple[TermRow, int]]:
         """The first distinct rows with their multiplicity, in the order of ORDER BY; without one, any.
@@ -563,6 +362,26 @@ class View(Result):
             raise ViewFailed(self.failure)
 
     # For the session
+
+    def read(self, content: PlanContent) -> None:
+        """From now on the view has the rows of another content."""
+        self.content = content
+
+    def begin_history(self, epoch: int) -> None:
+        """Deltas of the view are kept from this epoch on."""
+        self.since = epoch
+
+    def fail(self, reason: str) -> None:
+        """The view is no longer kept."""
+        self.failure = reason
+
+    def chose(self, epoch: int, choice: Choice) -> None:
+        """An epoch was carried to the view in a way that was chosen."""
+        self.choice = (epoch, choice)
+
+    def follow_links(self, links: Any) -> None:
+        """The view follows links so (`sources.links.traversal.LinkFollower`), or (None) none."""
+        self.follow = links
 
     def moved(self) -> None:
         """A reader's session has gone on: deltas are in the store."""

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from sparqlive.engine.deferred import Deferred
-from sparqlive.engine.view import GRAPH_FORMS, View
+from sparqlive.engine.results import GRAPH_FORMS
+from sparqlive.engine.view import View
 from sparqlive.errors import Error, UnknownView, Unsupported
-from sparqlive.live.keeper import Content, Keeper
+from sparqlive.live.content import PlanContent
+from sparqlive.live.keeper import Keeper
 from sparqlive.plan.operators import Operator
 from sparqlive.plan.spelling import Spelt
 from sparqlive.plan.unfold import views_read
@@ -31,7 +33,7 @@ class Views(Mapping[str, View]):
         self.temporary = temporary
         """Of those of temporary views, which share nothing with others."""
         self.by_name: dict[str, View] = {}
-        self.readers: dict[Content, list[View]] = {}
+        self.readers: dict[PlanContent, list[View]] = {}
         self.later: dict[View, Deferred] = {}
         self.observers: list[Callable[[View], None]] = []
         """Hear of each view that is kept no longer, under the lock."""
@@ -57,10 +59,16 @@ class Views(Mapping[str, View]):
         if view.deferred is not None:
             self.later[view] = view.deferred
 
-    def give(self, view: View, content: Content) -> None:
+    def give(self, view: View, content: PlanContent) -> None:
         """A view whose content was released reads another one."""
-        view.content = content
+        view.read(content)
         self.readers.setdefault(content, []).append(view)
+
+    def remove(self, name: str) -> View:
+        """There is no view of that name any more."""
+        view = self.by_name.pop(name)
+        self.release(view)
+        return view
 
     def release(self, view: View) -> None:
         """A view reads nothing any more."""

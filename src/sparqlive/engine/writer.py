@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING, Any
 from pyoxigraph import Quad, Triple
 
 from sparqlive.engine.assertions import Assertions
-from sparqlive.engine.carry import Choice, Strategies, Strategy
+from sparqlive.engine.carry import Carried, Choice, Strategies, Strategy
 from sparqlive.engine.collector import Settled, collector_paused
+from sparqlive.engine.export import BulkData
 from sparqlive.engine.limits import Limits
-from sparqlive.engine.spark_access import SparkAccess
-from sparqlive.engine.view import Delta, Deltas, Epoch, View
+from sparqlive.engine.results import Delta
+from sparqlive.engine.view import Deltas, Epoch, View
 from sparqlive.engine.views import Views
 from sparqlive.errors import Closed, Timeout
-from sparqlive.live.keeper import Content, Keeper
+from sparqlive.live.content import PlanContent
+from sparqlive.live.keeper import Keeper
 from sparqlive.live.limit import Limit
 from sparqlive.live.quads import Change, Quads
 from sparqlive.live.quads import Quad as QuadIds
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 Batch = tuple[str, int]
 """A batch of a stream: its source and number."""
 _NO_NOTES: Mapping[str, str] = {}
+_NOT_CARRIED = Carried({}, {}, {})
+"""An epoch of a session without views."""
 
 
 class Epochs:
@@ -58,8 +62,8 @@ class Epochs:
         self._temporary = Keeper(self.carried_quads, terms, "~", families=False)
         self.views = Views(self._keeper, self._temporary)
         self.assertions = Assertions()
-        self.strategies = Strategies(self._keeper)
-        self.spark = SparkAccess(spark, self.quads, terms.dictionary, self.strategies)
+        self._bulk_data = BulkData(self.quads, terms.dictionary)
+        self.strategies = Strategies(self._bulk_data, spark)
         self.persistence: Persistence | None = None
         self.observers: list[Callable[[Epoch], None]] = []
         """Hear of each epoch, and of each view that was refreshed later, under the lock."""
@@ -75,7 +79,7 @@ class Epochs:
     def attach(self, persistence: Persistence) -> None:
         """From now on epochs are written into a store."""
         self.persistence = persistence
-        self.spark.stored = persistence.sources
+        self._bulk_data.attach(persistence.sources)
 
     def limit(self, limits: Limits) -> None:
         """From now on views cost no more than this."""
@@ -83,19 +87,17 @@ class Epochs:
             self._unlimit()
             self.limits = limits
             if limits.epoch_seconds is not None:
-                self._keeper.limit = Limit(limits.epoch_seconds)
+                self._keeper.set_limit(Limit(limits.epoch_seconds))
 
     def limit_temporary(self) -> None:
         """There is a temporary view from now on. Called under the lock."""
         if self._temporary.limit is None:
-            self._temporary.limit = Limit(self.limits.temporary_seconds, measures=True)
-            self._temporary.expanded_rows = self.limits.temporary_changed_rows
+            limit = Limit(self.limits.temporary_seconds, measures=True)
+            self._temporary.set_limit(limit, self.limits.temporary_changed_rows)
 
     def _unlimit(self) -> None:
-        for keeper in (self._keeper, self._temporary):
-            if keeper.limit is not None:
-                keeper.limit.close()
-                keeper.limit = None
+        self._keeper.remove_limit()
+        self._temporary.remove_limit()
 
     # Writing
 
@@ -192,21 +194,17 @@ class Epochs:
     ) -> Epoch:
         number, readers = self.epoch + 1, self.views.readers
         if not readers:
-            self._save(number, changes, batch, notes)
+            self._save(number, changes, batch, notes, _NOT_CARRIED)
             self.quads.add(changes)
-            return self._made(number, changes, ignored, {})
-        failed: dict[Content, Exception] = {}
-        ended: dict[Content, Exception] = {}
-        self.strategies.choices = {}
+            return self._made(number, changes, ignored, {}, _NOT_CARRIED)
         self.quads.stage(changes)
         try:
-            results = self._keeper.carry(
-                failed.__setitem__,
-                lambda maintained, inputs: self.strategies.carry(maintained, inputs, changes, strategy),
-            )
+            carried = self.strategies.carry(self._keeper, changes, strategy)
+            results, failed = carried.deltas, carried.failed
             if self._temporary.is_used:
-                results = {**results, **self._carry_temporary(changes, ended)}
-            self._save(number, changes, batch, notes, failed)
+                temporary = self._carry_temporary(changes)
+                results, failed = {**results, **temporary.deltas}, {**failed, **temporary.failed}
+            self._save(number, changes, batch, notes, carried)
         except BaseException:
             self._keeper.rollback()
             self._temporary.rollback()
@@ -223,21 +221,19 @@ class Epochs:
         if self._temporary.is_used:
             self._temporary.commit()
         self.quads.commit()
-        if failed or ended:
-            self._mark_failed(failed | ended, number)
-        return self._made(number, changes, ignored, changed)
+        if failed:
+            self._mark_failed(failed, number)
+        return self._made(number, changes, ignored, changed, carried)
 
-    def _carry_temporary(
-        self, changes: Sequence[Change], ended: dict[Content, Exception]
-    ) -> Mapping[Content, dict[Row, int]]:
+    def _carry_temporary(self, changes: Sequence[Change]) -> Carried:
         """Carries an epoch to the temporary views; if they take too long together, the slowest are ended."""
         keeper, limits = self._temporary, self.limits
         seconds = limits.temporary_seconds + len(changes) * limits.temporary_seconds_per_change
         if keeper.limit is not None:
-            keeper.limit.seconds = seconds
-        results = keeper.carry(ended.__setitem__)
+            keeper.limit.allow(seconds)
+        carried = self.strategies.carry_live(keeper)
         if keeper.limit is not None:
-            spent, keeper.limit.spent = keeper.limit.spent, {}
+            spent = keeper.limit.take_spent()
             over = sum(spent.values()) - seconds
             for maintained in sorted(spent, key=spent.__getitem__, reverse=True):
                 if over <= 0:
@@ -249,14 +245,14 @@ class Epochs:
                 )
                 for content in keeper.contents_of(maintained):
                     for user in (content, *content.products):
-                        ended.setdefault(user, error)
-        return results
+                        carried.failed.setdefault(user, error)
+        return carried
 
-    def _mark_failed(self, failed: Mapping[Content, Exception], epoch: int) -> None:
+    def _mark_failed(self, failed: Mapping[PlanContent, Exception], epoch: int) -> None:
         """A view that fails is marked, and does not block the epoch."""
         for content, error in failed.items():
             for view in list(self.views.readers.get(content, ())):
-                view.failure = (
+                view.fail(
                     f"View {view.name!r} stopped at epoch {epoch}: {type(error).__name__}: {error}. "
                     f"Register it again to compute it anew."
                 )
@@ -268,28 +264,33 @@ class Epochs:
         changes: Sequence[Change],
         batch: Batch | None,
         notes: Mapping[str, str],
-        failed: Iterable[Content] = (),
+        carried: Carried,
     ) -> None:
         """Makes the epoch under way durable, before anybody sees it."""
         if self.persistence is not None:
-            note = {m.key: asdict(choice) for m, choice in self.strategies.choices.items()}
+            note = {m.key: asdict(choice) for m, choice in carried.choices.items()}
             deltas = self._keeper.staged() if self.views.readers else {}
             if self.views.later:
                 unseen: dict[Row, int] = {change[:4]: change[4] for change in changes}
                 deltas.update({deferred.relation: (4, unseen) for deferred in self.views.later.values()})
             deltas.update(self.assertions.staged())
-            strategy = self.strategies.summary()
+            strategy, failed = carried.summary(), carried.failed
             self.persistence.commit(number, changes, deltas, strategy, note, batch, notes, failed)
         elif batch is not None:
             self._batches.add(batch)
 
     def _made(
-        self, number: int, changes: Sequence[Change], ignored: int, changed: Mapping[str, Delta]
+        self,
+        number: int,
+        changes: Sequence[Change],
+        ignored: int,
+        changed: Mapping[str, Delta],
+        carried: Carried,
     ) -> Epoch:
         """The session is at the new epoch."""
         self.moved_to(number)
         self.assertions.commit()
-        self.spark.committed(changes)
+        self._bulk_data.committed(changes)
         for view, deferred in self.views.later.items():
             deferred.gather(changes, number)
             self.start_clock(view)
@@ -297,9 +298,7 @@ class Epochs:
             add_into(gathered, {(s, p, o, g): weight for s, p, o, g, weight in changes})
         inserted = sum(change[4] > 0 for change in changes)
         deltas = Deltas(number, changed, self.views)
-        strategy, choices = self.strategies.summary(), dict(self._choices())
-        for name, choice in choices.items():
-            self.views[name].choice = (number, choice)
+        strategy, choices = carried.summary(), self._note_choices(number, carried)
         seconds = time.perf_counter() - self._begun
         made = Epoch(
             number, inserted, len(changes) - inserted, ignored, deltas, strategy, choices, seconds=seconds
@@ -311,13 +310,17 @@ class Epochs:
         for observer in self.observers:
             observer(epoch)
 
-    def _choices(self) -> Iterator[tuple[str, Choice]]:
+    def _note_choices(self, number: int, carried: Carried) -> dict[str, Choice]:
         """How each view was carried, where there was something to choose."""
-        if self.strategies.choices:
+        choices: dict[str, Choice] = {}
+        if carried.choices:
             for content, views in self.views.readers.items():
                 for maintained in content.carried_by():
-                    if maintained in self.strategies.choices:
-                        yield from ((view.name, self.strategies.choices[maintained]) for view in views)
+                    if maintained in carried.choices:
+                        choices.update({view.name: carried.choices[maintained] for view in views})
+        for name, choice in choices.items():
+            self.views[name].chose(number, choice)
+        return choices
 
     def ingest(self, paths: Sequence[str], graph: str | None, on_error: str, batch: Batch | None) -> Epoch:
         """Files straight into a store without quads and views, by Spark, as one epoch."""
@@ -327,7 +330,9 @@ class Epochs:
             if batch is not None and self.knows(batch):
                 return self.unchanged()
             number, begun = self.epoch + 1, time.perf_counter()
-            read = self.persistence.ingest(self.spark.session(), paths, graph, on_error, number, batch)
+            read = self.persistence.ingest(
+                self.strategies.spark_session(), paths, graph, on_error, number, batch
+            )
             self.persistence.load_quads()
             self._gathering.clear()
             self.moved_to(number)
@@ -357,18 +362,16 @@ class Epochs:
             if not deferred.gathered:
                 return view.no_change(view.epoch)
             begun = time.perf_counter()
-            deferred.strategies.spark_started = self.strategies.spark_started
-            failed: dict[Content, Exception] = {}
-            with deferred.carried(self.epoch, failed.__setitem__) as changed:
+            with deferred.carried(self.epoch, self.strategies) as carried:
                 if self.persistence is not None:
-                    self.persistence.refresh(view.name, deferred, self.epoch, failed)
-            for choice in deferred.strategies.choices.values():
-                view.choice = (self.epoch, choice)
-            rows = changed.get(view.content)
+                    self.persistence.refresh(view.name, deferred, self.epoch, carried.failed)
+            for choice in carried.choices.values():
+                view.chose(self.epoch, choice)
+            rows = carried.deltas.get(view.content)
             delta = view.record(self.epoch, rows) if rows else view.no_change(self.epoch)
-            self._mark_failed(failed, self.epoch)
+            self._mark_failed(carried.failed, self.epoch)
             self._advanced.notify_all()
-            seconds, strategy = time.perf_counter() - begun, deferred.strategies.summary()
+            seconds, strategy = time.perf_counter() - begun, carried.summary()
             deltas = Deltas(self.epoch, {view.name: delta} if delta else {}, self.views)
             self._tell(Epoch(self.epoch, 0, 0, 0, deltas, strategy, seconds=seconds))
             return delta
@@ -421,7 +424,9 @@ class Epochs:
         """The store keeps the deltas after this epoch; None without a store."""
         return None if self.persistence is None else self.persistence.history_start()
 
-    def history(self, content: Content, since: int, until: int) -> Iterator[tuple[int, Mapping[Row, int]]]:
+    def history(
+        self, content: PlanContent, since: int, until: int
+    ) -> Iterator[tuple[int, Mapping[Row, int]]]:
         """The deltas of a content after an epoch and up to another, from the store."""
         if self.persistence is not None and since < until:
             yield from self.persistence.history(content, since, until)
@@ -455,4 +460,4 @@ class Epochs:
         if not was_closed:  # without the lock, which a compaction under way may need
             if self.persistence is not None:
                 self.persistence.close()
-            self.spark.close()
+            self._bulk_data.close()

@@ -45,15 +45,23 @@ class Limit:
     """The limit of the plans of one keeper; `close` when they are carried no more."""
 
     def __init__(self, seconds: float, measures: bool = False) -> None:
-        self.seconds = seconds
-        self.spent: dict[Maintained, float] = {}
-        """Processor time of each plan in the epoch under way, if measured; whoever reads it empties it."""
+        self._seconds = seconds
+        self._spent: dict[Maintained, float] = {}
         self._measures = measures
         self._guard = threading.Lock()
         self._now: tuple[Maintained, int] | None = None
         self._seen: tuple[tuple[Maintained, int], _Carried] | None = None
         self._began = 0.0
         watchdog().attend(self._look)
+
+    def allow(self, seconds: float) -> None:
+        """From now on each plan may take so long."""
+        self._seconds = seconds
+
+    def take_spent(self) -> dict[Maintained, float]:
+        """Processor time of each plan since this was last asked, if it is measured."""
+        spent, self._spent = self._spent, {}
+        return spent
 
     def begin(self, maintained: Maintained) -> None:
         self._now = (maintained, threading.get_ident())
@@ -65,7 +73,7 @@ class Limit:
             self._now = None
             maintained.go_on()
         if self._measures:
-            self.spent[maintained] = time.thread_time() - self._began
+            self._spent[maintained] = time.thread_time() - self._began
 
     @contextmanager
     def carrying(self, maintained: Maintained) -> Iterator[None]:
@@ -74,7 +82,7 @@ class Limit:
             yield
         finally:
             self.end(maintained)
-            self.spent.clear()
+            self._spent.clear()
 
     def close(self) -> None:
         watchdog().leave(self._look)
@@ -89,7 +97,7 @@ class Limit:
         if self._seen is None or self._seen[0] is not now:
             self._seen = now, _Carried(self, *now)
         carried = self._seen[1]
-        carried.look(self.seconds)
+        carried.look(self._seconds)
         return carried
 
     def stop(self, carried: _Carried, error: Error) -> None:

@@ -199,6 +199,10 @@ class Maintained:
         self._compiler.content(self._compiler.root, state=State.NEW)(result)
         return result
 
+    def carried_by(self, strategy: str) -> None:
+        """Notes that others than `delta` carried the epoch under way."""
+        self.carried = strategy
+
     def take(self, deltas: Mapping[int, Mapping[Row, int]]) -> None:
         """Stages the deltas of what operators store, computed elsewhere."""
         self._fetch()
@@ -228,6 +232,7 @@ class Maintained:
 
     def delta(self, inputs: Inputs) -> dict[Row, int]:
         """The change of the result; what is stored is staged, not changed."""
+        self.carried = "live"
         if self._elsewhere:
             self._fetch()
         result: dict[Row, int] = {}

@@ -10,7 +10,7 @@ Terms are held as text: strings are cheaper than objects, and the garbage collec
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 
 import xxhash
@@ -71,19 +71,24 @@ def _unescaped(match: re.Match[str]) -> str:
 class Dictionary:
     """Ids and terms, both ways.
 
-    `older` finds the text of an id among terms that are not in memory (a store's runs). `journal`, if there
-    is one, gets each entry that is new, and `new_exceptions` each exception. `hash_function` is replaced by
-    tests that force collisions.
+    `older` finds the text of an id among terms that are not in memory (a store's runs, or a dictionary that
+    this one extends), and `older_exception` the id of an exception there. `hash_function` is replaced by
+    tests that force collisions. Once a journal is started, it gets each entry and exception that is new.
     """
 
-    def __init__(self, hash_function: Callable[[str], int] = hash_of) -> None:
+    def __init__(
+        self,
+        hash_function: Callable[[str], int] = hash_of,
+        older: Callable[[int], str | None] | None = None,
+        older_exception: Callable[[str], int | None] | None = None,
+    ) -> None:
         self._hash = hash_function
         self._texts: dict[int, str] = {}
         self.exceptions: dict[str, int] = {}
-        self.older: Callable[[int], str | None] | None = None
-        self.journal: list[tuple[int, str]] | None = None
-        self.new_exceptions: list[tuple[str, int]] = []
-        self._older_exception: Callable[[str], int | None] | None = None
+        self._older = older
+        self._older_exception = older_exception
+        self._journal: list[tuple[int, str]] | None = None
+        self._new_exceptions: list[tuple[str, int]] = []
         # Caches only, and small: the garbage collector walks over the terms in them.
         self.ids: dict[Term | DefaultGraph, int] = {DefaultGraph(): DEFAULT_GRAPH}
         self._terms: dict[int, Term] = {}
@@ -100,14 +105,11 @@ class Dictionary:
 
     def extended(self) -> Dictionary:
         """A dictionary that knows these terms too, and keeps what is entered to itself."""
-        made = Dictionary(self._hash)
-        made.older = self._known
-        made._older_exception = self._exception
-        return made
+        return Dictionary(self._hash, self._known, self._exception)
 
     def _known(self, number: int) -> str | None:
         known = self._texts.get(number)
-        return self.older(number) if known is None and self.older is not None else known
+        return self._older(number) if known is None and self._older is not None else known
 
     def _exception(self, text: str) -> int | None:
         known = self.exceptions.get(text)
@@ -134,8 +136,8 @@ class Dictionary:
         known = self._known(number)
         if known is None:
             known = self._texts[number] = text
-            if self.journal is not None:
-                self.journal.append((number, text))
+            if self._journal is not None:
+                self._journal.append((number, text))
         return known == text
 
     def _enter_exception(self, text: str) -> int:
@@ -146,8 +148,8 @@ class Dictionary:
         while (number := other_id(text, attempt)) in _RESERVED or not self._claim(number, text):
             attempt += 1
         self.exceptions[text] = number
-        if self.journal is not None:
-            self.new_exceptions.append((text, number))
+        if self._journal is not None:
+            self._new_exceptions.append((text, number))
         return number
 
     def text(self, number: int) -> str:
@@ -174,14 +176,40 @@ class Dictionary:
             name = DefaultGraph() if graph == DEFAULT_GRAPH else term(graph)
             yield Quad(term(subject), term(predicate), term(object_), name)  # type: ignore[arg-type]
 
-    def load(self, entries: Iterable[tuple[int, str]]) -> None:
-        """Takes in entries that were made before."""
+    # Terms of a store
+
+    def load(
+        self,
+        older: Callable[[int], str | None],
+        entries: Iterable[tuple[int, str]],
+        exceptions: Iterable[tuple[str, int]],
+    ) -> None:
+        """Takes in what a store has: terms that are found by `older`, entries, and exceptions."""
+        self._older = older
         self._texts.update(entries)
+        self.exceptions.update(exceptions)
 
     def move(self, older: Callable[[int], str | None], entries: Iterable[tuple[int, str]]) -> None:
         """What was in memory is found by `older` now, but for some entries and those of the journal."""
-        self.older = older
-        self._texts = dict(entries) | dict(self.journal or ())
+        self._older = older
+        self._texts = dict(entries) | dict(self._journal or ())
+
+    def load_exceptions(self, exceptions: Mapping[str, int]) -> None:
+        """Takes in exceptions that are made elsewhere and not in the store yet."""
+        self.exceptions.update(exceptions)
+        self._new_exceptions += exceptions.items()
+
+    def start_journal(self) -> None:
+        """From now on new entries and exceptions are noted, until they are saved."""
+        self._journal, self._new_exceptions = [], []
+
+    def new_entries(self) -> list[tuple[int, str]]:
+        """The entries in the journal."""
+        return list(self._journal or ())
+
+    def new_exceptions(self) -> list[tuple[str, int]]:
+        """The exceptions in the journal."""
+        return list(self._new_exceptions)
 
     def entries(self) -> Iterable[tuple[int, str]]:
         """What is in memory."""

@@ -27,7 +27,8 @@ from sparqlive.agent.events import Ending, Format
 from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.settings import Settings
-from sparqlive.engine.view import GRAPH_FORMS, View
+from sparqlive.engine.results import GRAPH_FORMS
+from sparqlive.engine.view import View
 from sparqlive.errors import Closed, UnknownView, ViewFailed
 from sparqlive.numbers import shown
 

@@ -15,7 +15,8 @@ from sparqlive.agent.operations import Operation, Parameter, is_number, seconds_
 from sparqlive.agent.problems import Refused
 from sparqlive.engine.deferred import Refresh
 from sparqlive.engine.register import VIEW_NAME, check_view_name
-from sparqlive.engine.view import TermRow, View
+from sparqlive.engine.results import TermRow
+from sparqlive.engine.view import View
 from sparqlive.errors import Error
 from sparqlive.numbers import shown
 from sparqlive.sparql.deadline import within

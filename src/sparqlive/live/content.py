@@ -1,0 +1,256 @@
+"""The rows of plans that are kept, and what is stored for them.
+
+Owns the rows of a plan, unless the operator at its top keeps them. A product of parts that share no variable
+is never stored. Invariant: `add` is the only way in which rows change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any
+
+from sparqlive.errors import TooLarge
+from sparqlive.live.maintained import Maintained, Saved, Spent, rows_name
+from sparqlive.live.stored import StoredRows
+from sparqlive.live.terms import Terms
+from sparqlive.plan import operators as op
+from sparqlive.zset.relation import Relation, Row
+from sparqlive.zset.zset import without_zeros
+
+
+class PlanContent:
+    """The rows of a plan. `rows` is None where the operator at the top keeps them: DISTINCT, or a closure."""
+
+    def __init__(
+        self,
+        plan: op.Operator,
+        maintained: Maintained | None,
+        scope: str = "",
+        terms: Terms | None = None,
+        key: Any = None,
+    ) -> None:
+        """`terms`: where the terms of a content are that shares none with others. `key`: what a keeper knows
+        it by, if not by the plan."""
+        self.plan = plan
+        self.scope = scope
+        self.key = plan if key is None else key
+        self.terms = terms
+        self.maintained = maintained
+        self.rows: Relation | None = None
+        self.users = 0
+        self.products: list[Product] = []
+
+    def load(self, saved: Saved | None, compute: Callable[[], dict[Row, int]]) -> None:
+        """Takes the rows as they were saved, or computes them."""
+        rows = saved(self.name, self.plan) if saved is not None else None
+        self.rows = Relation(len(self.plan.variables), compute() if rows is None else rows)
+
+    def take(self) -> None:
+        """There is one more user."""
+        self.users += 1
+
+    def give_back(self) -> bool:
+        """There is one user less; whether none is left."""
+        self.users -= 1
+        return not self.users
+
+    def join(self, maintained: Maintained) -> None:
+        """From now on this plan carries the content, that of a family."""
+        self.maintained = maintained
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the relation that holds the rows."""
+        return rows_name(self.plan, self.scope)
+
+    def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
+        """Everything that is stored for this content: name, width and rows."""
+        if self.rows is not None:
+            yield self.name, len(self.plan.variables), self.rows
+        if self.maintained is not None and self.shown() is self.maintained.plan:
+            yield from self.maintained.states()
+
+    def carried_by(self) -> Iterator[Maintained]:
+        """The plans that carry this content."""
+        if self.maintained is not None:
+            yield self.maintained
+
+    def items(self) -> Iterator[tuple[Row, int]]:
+        if self.rows is not None:
+            return self.rows.items()
+        assert self.maintained is not None
+        return ((row, 1) for row in self.maintained.top_state().own_rows())
+
+    def copied(self) -> Callable[[], Iterator[tuple[Row, int]]]:
+        """The rows as they are now, to be listed later; called under the lock, and cheap where it can be."""
+        if self.rows is not None:
+            return self.rows.copy().items
+        assert self.maintained is not None
+        top = self.maintained.top_state()
+        if isinstance(top, Relation):
+            counts = top.copy()
+            return lambda: ((row, 1) for row, _ in counts.items())
+        rows = list(top.own_rows())
+        return lambda: ((row, 1) for row in rows)
+
+    def add(self, delta: Mapping[Row, int]) -> None:
+        if self.rows is not None:
+            self.rows.stage(delta)
+            self.rows.commit()
+
+    def row_count(self) -> int:
+        if self.rows is not None:
+            return len(self.rows)
+        assert self.maintained is not None
+        return int(self.maintained.top_state().row_count())
+
+    def size(self) -> tuple[int, int]:
+        """About how many rows are in memory, and the sum of their weights."""
+        assert self.maintained is not None
+        held = self.rows if self.rows is not None else self.maintained.top_state()
+        return held.size() if isinstance(held, Relation) else (held.row_count(), held.row_count())
+
+    def sizes(self) -> dict[int, tuple[int, int]]:
+        """Rows and bytes of what is stored, by the number of the operator; the result under -1."""
+        found = {}
+        if self.maintained is not None and self.shown() is self.maintained.plan:
+            found = self.maintained.sizes()
+        if self.rows is not None:
+            found[-1] = (len(self.rows), self.rows.nbytes)
+        return found
+
+    def costs(self) -> list[tuple[int, int | None, Spent]] | None:
+        """What carrying changes cost, by numbers of operators; None where it is not measured by itself."""
+        if self.maintained is None or self.shown() is not self.maintained.plan:
+            return None
+        return list(self.maintained.costs())
+
+    @property
+    def nbytes(self) -> int:
+        return sum(size for _, size in self.sizes().values())
+
+    def shown(self) -> op.Operator:
+        """The plan to explain: with what is stored, unless the plan carries a family."""
+        maintained = self.maintained
+        alone = maintained is not None and maintained.plan.variables == self.plan.variables
+        return maintained.plan if alone and maintained is not None else self.plan
+
+    @property
+    def sources(self) -> list[str]:
+        """The generated code."""
+        return self.maintained.sources if self.maintained is not None else []
+
+
+class Product(PlanContent):
+    """The product of contents that share no variable: never stored, expanded when it is read."""
+
+    def __init__(
+        self, plan: op.Operator, parts: list[PlanContent], terms: Terms | None = None, key: Any = None
+    ) -> None:
+        super().__init__(plan, None, terms=terms, key=key)
+        self.parts = parts
+        columns = [v for part in parts for v in part.plan.variables]
+        self._order = [columns.index(v) if v in columns else None for v in plan.variables]
+
+    def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
+        for part in self.parts:
+            yield from part.relations()
+
+    def carried_by(self) -> Iterator[Maintained]:
+        for part in self.parts:
+            yield from part.carried_by()
+
+    def items(self) -> Iterator[tuple[Row, int]]:
+        return self._expanded([list(part.items()) for part in self.parts])
+
+    def copied(self) -> Callable[[], Iterator[tuple[Row, int]]]:
+        parts = [part.copied() for part in self.parts]
+        return lambda: self._expanded([list(part()) for part in parts])
+
+    def _expanded(self, factors: list[list[tuple[Row, int]]]) -> Iterator[tuple[Row, int]]:
+        if not all(factors):
+            return
+        for combination in product(*factors):
+            joined: Row = ()
+            weight = 1
+            for row, times in combination:
+                joined += row
+                weight *= times
+            yield tuple([0 if place is None else joined[place] for place in self._order]), weight
+
+    def expand(self, changed: Mapping[PlanContent, Mapping[Row, int]], most: int) -> dict[Row, int]:
+        """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts take in their deltas; an error beyond `most` rows.
+
+        Where the product was empty it is all that there is now, and where it becomes empty it is all that
+        there was: a switch is turned without summing terms that cancel. Only the factors of a changed part
+        are read, so that the cost is that of the rows which change.
+        """
+        was_empty = not all(any(part.items()) for part in self.parts)
+        if was_empty and not all(part in changed or any(part.items()) for part in self.parts):
+            return {}
+        is_empty = any(_is_empty_after(part, changed) for part in self.parts)
+        if was_empty:
+            if is_empty:
+                return {}
+            after = [_after(part, changed) for part in self.parts]
+            _check_size(after, most)
+            return dict(self._expanded(after))
+        if is_empty:
+            before = [list(part.items()) for part in self.parts]
+            _check_size(before, most)
+            return {row: -weight for row, weight in self._expanded(before)}
+        total: dict[Row, int] = {}
+        for position, changed_part in enumerate(self.parts):
+            if changed.get(changed_part):
+                factors = [_after(part, changed) for part in self.parts[:position]]
+                factors.append(list(changed[changed_part].items()))
+                factors += [list(part.items()) for part in self.parts[position + 1 :]]
+                _check_size(factors, most)
+                for row, weight in self._expanded(factors):
+                    total[row] = total.get(row, 0) + weight
+        return without_zeros(total)
+
+    def add(self, delta: Mapping[Row, int]) -> None:
+        """Nothing: the parts hold what there is."""
+
+    def row_count(self) -> int:
+        count = 1
+        for part in self.parts:
+            count *= part.row_count()
+        return count
+
+    def sizes(self) -> dict[int, tuple[int, int]]:
+        """What the parts store; the result of the i-th part under -i."""
+        found = {}
+        for number, part in enumerate(self.parts, 1):
+            rows, size = part.row_count(), part.nbytes
+            found[-number] = (rows, size)
+        return found
+
+    @property
+    def sources(self) -> list[str]:
+        return [source for part in self.parts for source in part.sources]
+
+
+def _is_empty_after(part: PlanContent, changed: Mapping[PlanContent, Mapping[Row, int]]) -> bool:
+    delta = changed.get(part, {})
+    if len(delta) < part.row_count():  # some row stays as it is
+        return False
+    return not _after(part, changed)
+
+
+def _check_size(factors: Sequence[Sized], most: int) -> None:
+    if prod(map(len, factors)) > most:
+        raise TooLarge(f"the change of a product has more than {most:,} rows")
+
+
+def _after(part: PlanContent, changed: Mapping[PlanContent, Mapping[Row, int]]) -> list[tuple[Row, int]]:
+    if part not in changed:
+        return list(part.items())
+    total = dict(part.items())
+    for row, weight in changed[part].items():
+        total[row] = total.get(row, 0) + weight
+    return list(without_zeros(total).items())
