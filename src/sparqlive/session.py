@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from sparqlive.engine.carry import Strategy
+from sparqlive.engine.carry import STRATEGIES, Strategy
 from sparqlive.engine.check import check
 from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.deferred import Refresh
@@ -232,8 +232,8 @@ class Session:
         """Applies one batch: deletes first, then inserts. Quads, triples, or N-Quads text.
 
         A batch that changes nothing makes no new epoch. `strategy` forces how it is carried to the views:
-        "live", "spark" or "rebuild". `batch` names a batch of a stream by source and number: one that was
-        committed before changes nothing.
+        "live", "duckdb", "spark" or "rebuild". `batch` names a batch of a stream by source and number: one
+        that was committed before changes nothing.
         """
         self._check_strategy(strategy)
         _check_batch(batch)
@@ -277,8 +277,8 @@ class Session:
             return epochs.commit(*wanted, strategy)
 
     def _check_strategy(self, strategy: Strategy) -> None:
-        if strategy not in ("auto", "live", "spark", "rebuild"):
-            raise Error(f'A strategy is "auto", "live", "spark" or "rebuild", not {strategy!r}.')
+        if strategy not in STRATEGIES:
+            raise Error(f"A strategy is one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}.")
         if strategy == "spark":
             self._epochs.strategies.ensure_installed("spark")
 

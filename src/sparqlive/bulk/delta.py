@@ -50,14 +50,19 @@ def delta(
 ) -> Result:
     """The change of a plan's content.
 
-    changes: s, p, o, g and w, +1 or -1, only what really changes. terms: of the quads before and after.
+    changes: s, p, o, g and w, +1 or -1, only what really changes; none where the quads are `PairTables`,
+    which know theirs. terms: of the quads before and after.
     `concerns` may tell that no change matches a leaf; the terms of the rules that start there are left out.
     The others are as in `evaluate`. few: the changes can be broadcast, and so can what they change.
     """
     with backend:
-        before = backend.frame(quads_before, scan.QUAD)
-        changed_quads = backend.frame(changes, (*scan.QUAD, WEIGHT))
-        states = scan.Quads(before, changed_quads, id_of, few_changes=few)
+        states: scan.Quads
+        if isinstance(quads_before, scan.PairTables):
+            states = scan.QuadsByPredicate(backend, quads_before, id_of, few)
+        else:
+            before = backend.frame(quads_before, scan.QUAD)
+            changed_quads = backend.frame(changes, (*scan.QUAD, WEIGHT))
+            states = scan.TableOfQuads(before, changed_quads, id_of, few_changes=few)
         known = Terms(backend, terms, plan, id_of, exceptions or {})
         evaluation = Evaluation(backend, states, known, parameters)
         changed = _Deltas(evaluation, concerns).made(plan)

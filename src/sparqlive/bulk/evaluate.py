@@ -61,13 +61,17 @@ def evaluate(
 ) -> Result:
     """The content of a plan.
 
-    quads, terms: tables of the backend, with the columns s, p, o, g and id, term. `id_of` gives the ids of
-    constants; `exceptions` those of terms whose id is not their hash; `parameters` the rows of the plan's
-    table of parameters.
+    quads, terms: tables of the backend, with the columns s, p, o, g and id, term; or `PairTables`. `id_of`
+    gives the ids of constants; `exceptions` those of terms whose id is not their hash; `parameters` the rows
+    of the plan's table of parameters.
     """
     with backend:
-        named = backend.frame(quads, scan.QUAD)
-        states = scan.Quads(named, None, id_of, are_broadcast=backend.is_broadcast(quads))
+        states: scan.Quads
+        if isinstance(quads, scan.PairTables):
+            states = scan.QuadsByPredicate(backend, quads, id_of)
+        else:
+            named = backend.frame(quads, scan.QUAD)
+            states = scan.TableOfQuads(named, None, id_of, are_broadcast=backend.is_broadcast(quads))
         known = Terms(backend, terms, plan, id_of, exceptions or {})
         evaluation = Evaluation(backend, states, known, parameters)
         content = evaluation.content(plan, State.NEW, frozenset(plan.variables), None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sparqlive.bulk import distinct
 from sparqlive.bulk.dialect import ONE, ZERO
 from sparqlive.bulk.frame import Frame
-from sparqlive.bulk.scan import graph_condition, literal
+from sparqlive.bulk.scan import literal
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, restricted
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -48,7 +48,7 @@ def delta(evaluation: Evaluation, leaf: Counted) -> Solutions:
 def _occurrences(evaluation: Evaluation, leaf: Counted, state: State, keys: Keys | None) -> Solutions:
     """A row for each quad that has the name, and for each place of a quad that has the node."""
     quads = evaluation.quads
-    frame = quads.of(state).where(graph_condition(leaf.graph, quads.id_of))
+    frame = quads.of(state, leaf.graph, None)
     name = f"g AS {column(leaf.graph.variable)}" if isinstance(leaf.graph, op.NamedGraphs) else None
     names = [] if name is None else [name]
     if isinstance(leaf, op.Nodes):

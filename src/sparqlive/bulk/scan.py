@@ -6,8 +6,11 @@ ones. Merged graphs are sets: a triple is there once, whatever the number of gra
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
 
 from sparqlive.bulk import distinct
 from sparqlive.bulk.dialect import ONE, number
@@ -17,19 +20,35 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
 from sparqlive.sparql.algebra import Term, Var
+from sparqlive.zset.run import Column
 
 if TYPE_CHECKING:
+    from sparqlive.bulk.backend import Backend
     from sparqlive.bulk.evaluate import Evaluation
 
 QUAD = ("s", "p", "o", "g")
 
 
-class Quads:
+class Quads(Protocol):
     """The quads before and after a change; without one, the two are the same.
 
     are_broadcast: they are few enough that a join with any part of them needs no shuffle. few_changes: the
     changes are.
     """
+
+    id_of: Callable[[Term], int]
+    are_broadcast: bool
+    few_changes: bool
+
+    def of(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
+        """The quads of a state in some graphs (of one predicate), with their weights: s, p, o, g, w."""
+
+    def is_set(self, graph: op.GraphChoice) -> bool:
+        """Whether what `of` gives for a merged graph is a set, and its delta the sign changes."""
+
+
+class TableOfQuads:
+    """All quads in one table, and the changes in another."""
 
     def __init__(
         self,
@@ -43,19 +62,107 @@ class Quads:
         self.id_of = id_of
         self.few_changes = few_changes
         self.are_broadcast = are_broadcast
-        self.changes = changes
+        self._changes = changes
         old = before.select(*QUAD)
         self._states = {
             State.OLD: old,
             State.NEW: old if changes is None else _changed(old, changes, few_changes),
         }
 
-    def of(self, state: State) -> Frame:
-        """The quads of a state, each with weight one; the changes with theirs."""
+    def of(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
+        conditions = [graph_condition(graph, self.id_of)]
+        if predicate is not None:
+            conditions.append(f"p = {literal(predicate)}")
         if state is State.DELTA:
-            assert self.changes is not None
-            return self.changes.select(*QUAD, WEIGHT)
-        return self._states[state].select(*QUAD, f"{ONE} AS {WEIGHT}")
+            assert self._changes is not None
+            found = self._changes.select(*QUAD, WEIGHT)
+        else:
+            found = self._states[state].select(*QUAD, f"{ONE} AS {WEIGHT}")
+        return found.where(" AND ".join(conditions))
+
+    def is_set(self, graph: op.GraphChoice) -> bool:
+        return not isinstance(graph, op.MergedGraphs) or (graph.names is not None and len(graph.names) <= 1)
+
+
+PairTable: TypeAlias = tuple[int, int, Column, Column]
+"""A predicate, a graph (0 for a merged one), subjects and objects."""
+
+
+@runtime_checkable
+class PairTables(Protocol):
+    """Quads that are in memory by graph and predicate, before an epoch and after it."""
+
+    def pairs(self, graph: op.GraphChoice, predicate: int | None, state: State) -> Iterable[PairTable]:
+        """The pairs of some graphs (of one predicate)."""
+
+    def changes(self, graph: op.GraphChoice) -> Sequence[Column]:
+        """The changes of some graphs as columns s, p, o, g, w; of a merged graph its sign changes."""
+
+    def is_set(self, graph: op.GraphChoice) -> bool:
+        """As in `Quads`."""
+
+
+class QuadsByPredicate:
+    """Each predicate and graph a table of its own: patterns read those that they match, as they are."""
+
+    are_broadcast = False
+
+    def __init__(
+        self, backend: Backend, tables: PairTables, id_of: Callable[[Term], int], few_changes: bool = True
+    ) -> None:
+        self.id_of = id_of
+        self.few_changes = few_changes
+        self._backend = backend
+        self._tables = tables
+        self._frames: dict[tuple[State, op.GraphChoice, int | None], Frame] = {}
+
+    def of(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
+        key = state, graph, predicate
+        if key not in self._frames:
+            read = self._changes if state is State.DELTA else self._pairs
+            self._frames[key] = read(*key)
+        return self._frames[key]
+
+    def is_set(self, graph: op.GraphChoice) -> bool:
+        return self._tables.is_set(graph)
+
+    def _changes(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
+        columns = self._tables.changes(graph)
+        if predicate is not None:
+            chosen = columns[1] == predicate
+            columns = [column[chosen] for column in columns]
+        return self._named(columns, (*QUAD, WEIGHT))
+
+    def _pairs(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
+        tables = list(self._tables.pairs(graph, predicate, state))
+        if len(tables) > _MOST_TABLES or not tables:
+            columns = [_joined(part) for part in zip(*map(_quad_columns, tables), strict=True)]
+            whole = self._named(columns or [_joined(())] * len(QUAD), QUAD)
+            return whole.select(*QUAD, f"{ONE} AS {WEIGHT}")
+        first, *others = (
+            self._named((subjects, objects), ("s", "o")).select(
+                "s", f"{number(of)} AS p", "o", f"{number(name)} AS g", f"{ONE} AS {WEIGHT}"
+            )
+            for of, name, subjects, objects in tables
+        )
+        return first.union(*others) if others else first
+
+    def _named(self, columns: Sequence[Column], names: Sequence[str]) -> Frame:
+        return self._backend.frame(pa.table(dict(zip(names, columns, strict=True))), names)
+
+
+_MOST_TABLES = 32
+"""More tables than this are copied into one: the text of a query names each of them."""
+
+
+def _quad_columns(table: PairTable) -> tuple[Column, ...]:
+    predicate, graph, subjects, objects = table
+    size = len(subjects)
+    return subjects, np.full(size, predicate), objects, np.full(size, graph)
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
 def _changed(old: Frame, changes: Frame, few: bool) -> Frame:
@@ -92,12 +199,12 @@ def _in(numbers: list[int]) -> str:
 
 def content(evaluation: Evaluation, scan: op.Scan, state: State, keys: Keys | None) -> Solutions:
     found = _matches(evaluation, scan, state, keys)
-    return found.of(_as_set(found)) if _merges(scan) else found
+    return found if evaluation.quads.is_set(scan.graph) else found.of(_as_set(found))
 
 
 def delta(evaluation: Evaluation, scan: op.Scan) -> Solutions:
     changed = _matches(evaluation, scan, State.DELTA, None)
-    if not _merges(scan):
+    if evaluation.quads.is_set(scan.graph):
         return changed
     old = _matches(evaluation, scan, State.OLD, Keys(changed.frame, changed.variables))
     return changed.of(distinct.signs(changed, old))
@@ -106,11 +213,15 @@ def delta(evaluation: Evaluation, scan: op.Scan) -> Solutions:
 def _matches(evaluation: Evaluation, scan: op.Scan, state: State, keys: Keys | None) -> Solutions:
     """The matching quads; those of a merged graph with a row for each graph they are in."""
     quads = evaluation.quads
-    conditions = [graph_condition(scan.graph, quads.id_of)]
+    conditions = []
     places: dict[Var, str] = {}
+    predicate = None
     for place, wanted in zip(QUAD, scan.positions, strict=False):
         if not isinstance(wanted, Var):
-            conditions.append(f"{place} = {literal(quads.id_of(wanted))}")
+            if place == "p":
+                predicate = quads.id_of(wanted)
+            else:
+                conditions.append(f"{place} = {literal(quads.id_of(wanted))}")
         elif places.setdefault(wanted, place) != place:
             conditions.append(f"{place} = {places[wanted]}")
     conditions += [f"p <> {literal(quads.id_of(name))}" for name in scan.excluded]
@@ -118,7 +229,9 @@ def _matches(evaluation: Evaluation, scan: op.Scan, state: State, keys: Keys | N
         place = places.setdefault(scan.graph.variable, "g")
         if place != "g":
             conditions.append(f"g = {place}")
-    frame = quads.of(state).where(" AND ".join(conditions))
+    frame = quads.of(state, scan.graph, predicate)
+    if conditions:
+        frame = frame.where(" AND ".join(conditions))
     frame = frame.select(*(f"{places[v]} AS {column(v)}" for v in scan.variables), WEIGHT)
     return Solutions(
         restricted(frame, keys, scan.variables),
@@ -133,10 +246,6 @@ def _is_reached(leaf: op.Operator, keys: Keys | None) -> bool:
     if not leaf.variables:  # a switch
         return True
     return keys is not None and any(v in keys.variables for v in leaf.variables)
-
-
-def _merges(scan: op.Scan) -> bool:
-    return isinstance(scan.graph, op.MergedGraphs) and (scan.graph.names is None or len(scan.graph.names) > 1)
 
 
 def _as_set(found: Solutions) -> Frame:

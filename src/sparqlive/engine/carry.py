@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
+
+import pyarrow as pa
 
 from sparqlive.engine.costs import BULK, LIVE, Measured, Sizes, Way, seconds_of, ways_of
-from sparqlive.engine.export import BulkData
+from sparqlive.engine.export import BulkData, SessionTables, term_table
 from sparqlive.errors import SparkFailed, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Inputs, Maintained, Saved
-from sparqlive.live.quads import Change
+from sparqlive.live.quads import Change, Quads
 from sparqlive.plan.operators import Operator
+from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.zset.relation import Row, change_between
 from sparqlive.zset.run import Run
 
-Strategy = Literal["auto", "live", "spark", "rebuild"]
+Strategy = Literal["auto", "live", "duckdb", "spark", "rebuild"]
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 # Below so many changed quads a batch is carried live without estimating: it takes milliseconds.
 ALWAYS_LIVE = 256
@@ -50,7 +55,7 @@ class Carried:
 
     def __init__(
         self,
-        deltas: dict[PlanContent, dict[Row, int]],
+        deltas: Mapping[PlanContent, Mapping[Row, int]],
         failed: dict[PlanContent, Exception],
         choices: dict[Maintained, Choice],
     ) -> None:
@@ -71,7 +76,7 @@ class Carrier(Protocol):
         plans: Sequence[Operator],
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
-    ) -> list[dict[Row, int]]:
+    ) -> Sequence[Mapping[Row, int]]:
         """The change of each plan by its delta rules."""
 
     def contents(
@@ -79,7 +84,7 @@ class Carrier(Protocol):
         plans: Sequence[Operator],
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
-    ) -> list[dict[Row, int] | Run]:
+    ) -> Sequence[Mapping[Row, int] | Run]:
         """The content of each plan after the changes, from scratch."""
 
 
@@ -92,7 +97,7 @@ class Strategies:
     def __init__(self, data: BulkData, spark: Any) -> None:
         self._data = data
         self._spark = spark
-        self.carriers: dict[str, Callable[[Sequence[Change]], Carrier]] = {}
+        self.carriers: dict[str, Callable[[Sequence[Change]], Carrier]] = {"duckdb": self._duckdb_carrier}
         """The bulk backends that are installed: each gives its carrier, without some changes."""
         if find_spec("pyspark") is not None:
             self.carriers["spark"] = self._spark_carrier
@@ -122,6 +127,27 @@ class Strategies:
             self._spark = start_session(self._spark or "local[*]")
         self._started.add("spark")
         return self._spark
+
+    def _duckdb_carrier(self, undone: Sequence[Change]) -> Carrier:
+        """DuckDB reads the quads in memory, which stand without the undone changes already."""
+        self._started.add("duckdb")
+        return _in_process(self._data.quads, self._data.dictionary, self._data.terms)
+
+    def contents_on(
+        self, quads: Quads, dictionary: Dictionary, lock: AbstractContextManager[Any]
+    ) -> Callable[[Operator], Mapping[Row, int] | Run]:
+        """Gives the contents of plans on a copy of the quads, by DuckDB, without the lock.
+
+        `dictionary` extends the session's, whose terms are read under the lock.
+        """
+
+        def terms() -> pa.Table:
+            with lock:
+                known = self._data.terms()
+            return pa.concat_tables([known, term_table(dictionary.entries())])
+
+        carrier = _in_process(quads, dictionary, terms)
+        return lambda plan: carrier.contents([plan], (), ())[0]
 
     def _spark_carrier(self, undone: Sequence[Change]) -> Carrier:
         from sparqlive.bulk.backends.spark.carry import Carrier
@@ -156,6 +182,7 @@ class Strategies:
                 if limit is not None:
                     limit.begin(maintained)
                 try:
+                    delta: Mapping[Row, int]
                     if batch is None:
                         delta = maintained.delta(inputs)
                     else:
@@ -178,7 +205,7 @@ class Strategies:
 
     def _carry_chosen(
         self, batch: _Batch, maintained: Maintained, inputs: Inputs
-    ) -> tuple[dict[Row, int], Choice]:
+    ) -> tuple[Mapping[Row, int], Choice]:
         """The delta of a plan's result by the wanted or the cheapest strategy."""
         rows = sum(len(given) for given in inputs.values())
         sizes = Sizes(maintained.matching_quads() + rows, *batch.keeper.size_of(maintained))
@@ -215,14 +242,14 @@ class Strategies:
                 best[way.strategy] = way
         return {way: expected[way] for way in best.values()}
 
-    def _by(self, way: Way, batch: _Batch, maintained: Maintained, inputs: Inputs) -> dict[Row, int]:
+    def _by(self, way: Way, batch: _Batch, maintained: Maintained, inputs: Inputs) -> Mapping[Row, int]:
         if way.backend is not None:
             return self._by_backend(way.backend, way, batch, maintained)
         if way == LIVE:
             return maintained.delta(inputs)
         return batch.change(maintained, maintained.rebuilt())
 
-    def _by_backend(self, name: str, way: Way, batch: _Batch, maintained: Maintained) -> dict[Row, int]:
+    def _by_backend(self, name: str, way: Way, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
         try:
             carrier = self.carriers[name](batch.undone)
             carry = _rebuild_by if way.strategy == "rebuild" else _delta_by
@@ -234,6 +261,13 @@ class Strategies:
             raise SparkFailed(f"{BULK[name].title} failed: {type(error).__name__}: {first_line}") from error
 
 
+def _in_process(quads: Quads, dictionary: Dictionary, terms: Callable[[], pa.Table]) -> Carrier:
+    from sparqlive.bulk.carry import InProcess
+
+    tables = SessionTables(quads, dictionary)
+    return InProcess(tables, terms, dictionary.id_of, dictionary.exceptions, dictionary.enter)
+
+
 @dataclass(frozen=True)
 class _Batch:
     """What is carried: the changes, to the contents of a keeper, which stand without `undone`."""
@@ -243,12 +277,12 @@ class _Batch:
     undone: Sequence[Change]
     wanted: Strategy
 
-    def change(self, maintained: Maintained, result: dict[Row, int] | Run) -> dict[Row, int]:
+    def change(self, maintained: Maintained, result: Mapping[Row, int] | Run) -> Mapping[Row, int]:
         """The delta of a result that was computed from scratch: the difference to what is there."""
         return change_between(self.keeper.rows_of(maintained), result)
 
 
-def _delta_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> dict[Row, int]:
+def _delta_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
     sources = maintained.state_sources()
     plans = [maintained.plan, *sources.values()]
     result, *states = carrier.deltas(plans, batch.changes, maintained.parameter_rows())
@@ -256,7 +290,7 @@ def _delta_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> dict[R
     return result
 
 
-def _rebuild_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> dict[Row, int]:
+def _rebuild_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
     plans = [maintained.plan, *maintained.state_sources().values()]
     result, *states = carrier.contents(plans, batch.changes, maintained.parameter_rows())
     old = maintained.state_rows()

@@ -7,14 +7,23 @@ none. Invariant: what is found are the quads and terms as they were before the e
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from sparqlive.live.pairs import PairTable
 from sparqlive.live.quads import Change, Quads
+from sparqlive.live.scan import scope_of
+from sparqlive.plan.delta import State
+from sparqlive.plan.operators import GraphChoice
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.zset.columns import ColumnRows
+from sparqlive.zset.run import Column
 
 if TYPE_CHECKING:
     from sparqlive.store.store import Sources
@@ -28,6 +37,8 @@ class BulkData:
         self.dictionary = dictionary
         self._stored: Callable[[], Sources] | None = None
         self._exported: _Exported | None = None
+        self._terms: pa.Table | None = None
+        """The terms that the dictionary holds in memory, in its order; it only grows, or begins again."""
 
     def attach(self, stored: Callable[[], Sources]) -> None:
         """From now on a store has the quads and terms."""
@@ -48,6 +59,19 @@ class BulkData:
             sources = replace(sources, log=np.concatenate([sources.log, np.array(undone, dtype=np.int64)]))
         return sources
 
+    def terms(self) -> pa.Table:
+        """The dictionary, with the terms of the epoch under way: id, term."""
+        known, entries, count = self._terms, self.dictionary.entries(), len(self.dictionary)
+        if known is None or known.num_rows > count:
+            known = term_table(entries)
+        elif known.num_rows < count:
+            known = pa.concat_tables([known, term_table(islice(entries, known.num_rows, None))])
+        self._terms = known
+        if self._stored is None:
+            return known
+        files = self._stored().term_files
+        return pa.concat_tables([known, *(pq.read_table(file, columns=["id", "term"]) for file in files)])
+
     def committed(self, changes: Sequence[Change]) -> None:
         """An epoch was committed."""
         if self._exported is not None:
@@ -58,6 +82,26 @@ class BulkData:
         if self._exported is not None:
             self._exported.close()
             self._exported = None
+
+
+class SessionTables:
+    """The quads of a session by graph and predicate, for a backend in this process (`PairTables`)."""
+
+    def __init__(self, quads: Quads, dictionary: Dictionary) -> None:
+        self._quads = quads
+        self._dictionary = dictionary
+
+    def pairs(self, graph: GraphChoice, predicate: int | None, state: State) -> Iterator[PairTable]:
+        return self._quads.tables(scope_of(self._dictionary, graph), predicate, state is State.NEW)
+
+    def changes(self, graph: GraphChoice) -> Sequence[Column]:
+        staged = self._quads.staged.get(scope_of(self._dictionary, graph), ())
+        if isinstance(staged, ColumnRows):
+            return staged.columns
+        return list(np.array(staged, dtype=np.int64).reshape(-1, 5).T)
+
+    def is_set(self, graph: GraphChoice) -> bool:
+        return self._quads.is_merged(scope_of(self._dictionary, graph))
 
 
 class _Exported:
@@ -84,3 +128,10 @@ class _Exported:
     def close(self) -> None:
         self._store.close()
         self._directory.cleanup()
+
+
+def term_table(entries: Iterable[tuple[int, str]]) -> pa.Table:
+    """Terms with their ids: id, term."""
+    rows = list(entries)
+    ids, texts = [number for number, _ in rows], [text for _, text in rows]
+    return pa.table({"id": pa.array(ids, pa.int64()), "term": pa.array(texts, pa.string())})

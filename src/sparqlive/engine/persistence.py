@@ -20,7 +20,7 @@ from uuid import uuid4
 from sparqlive.engine.deferred import Deferred, Refresh, gathered_name
 from sparqlive.errors import InvalidChange, StoreFailed
 from sparqlive.live.content import PlanContent, Product
-from sparqlive.live.quads import Change, Quads
+from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
@@ -177,7 +177,7 @@ class Persistence:
 
         What failed contents store is forgotten: it is computed again when the store is next opened.
         """
-        inserted = sum(change[4] > 0 for change in changes)
+        inserted = inserts_of(changes)
         forgotten = _of_failed(failed)
         kept = {name: delta for name, delta in deltas.items() if name not in forgotten}
         self.store.commit(

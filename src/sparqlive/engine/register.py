@@ -26,8 +26,8 @@ from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Saved
 from sparqlive.live.once import snapshot_for
-from sparqlive.live.prepared import Prepared, prepared, prepared_apart
-from sparqlive.live.quads import Quad
+from sparqlive.live.prepared import Bulk, Prepared, prepared, prepared_apart
+from sparqlive.live.quads import Quad, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import MOST_SECONDS, shown
 from sparqlive.plan.checks import check_functions
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 # Spark computes views of graphs from this size on if it is running.
 SPARK_QUADS = 2_000_000
+BULK_QUADS = 50_000
+"""A view whose patterns match so many quads is computed by columns."""
 VIEW_NAME = r"[^\s/~.-](?:[^/]{0,126}[^\s/])?"
 """What a name looks like; beside that its characters are printable."""
 
@@ -171,8 +173,15 @@ class Registration:
             try:
                 planned.prepared = within(
                     seconds,
-                    partial(
-                        prepared_apart if temporary else prepared, planned.kept, quads, planned.terms, scope
+                    partial(prepared_apart, planned.kept, quads, planned.terms, scope)
+                    if temporary
+                    else partial(
+                        prepared,
+                        planned.kept,
+                        quads,
+                        planned.terms,
+                        scope,
+                        self._bulk(strategy, quads, planned.terms.dictionary),
                     ),
                     what,
                     began,
@@ -261,7 +270,7 @@ class Registration:
         others = {number: own for number, text in dictionary.entries() if (own := enter(text)) != number}
         if not others:
             return computed
-        relations: dict[str, dict[Row, int] | Run] = {
+        relations: dict[str, Mapping[Row, int] | Run] = {
             name: {
                 tuple([others.get(number, number) for number in row]): weight
                 for row, weight in rows_of(rows).items()
@@ -274,6 +283,13 @@ class Registration:
         """How a view is computed for the first time: by a bulk backend, or (None) in process."""
         backend = self._backend(strategy)
         return None if backend is None else self._epochs.strategies.contents_by(backend)
+
+    def _bulk(self, strategy: Strategy, quads: Quads, dictionary: Dictionary) -> Bulk | None:
+        """How a view of many quads is computed for the first time, beside the epochs."""
+        if strategy not in ("auto", "duckdb"):
+            return None
+        content = self._epochs.strategies.contents_on(quads, dictionary, self._epochs.lock)
+        return Bulk(content, 0 if strategy == "duckdb" else BULK_QUADS)
 
     def _backend(self, strategy: Strategy) -> str | None:
         """What computes a view for the first time, if it is not this process."""

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pyoxigraph import Quad, Triple
 
 from sparqlive.engine.assertions import Assertions
@@ -29,11 +31,12 @@ from sparqlive.errors import Closed, Timeout
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.limit import Limit
-from sparqlive.live.quads import Change, Quads
+from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.live.terms import Terms
 from sparqlive.rdf.read import check_quad
 from sparqlive.rdf.reserved import LINKS, Gate
+from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into
 
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 Batch = tuple[str, int]
 """A batch of a stream: its source and number."""
 _NO_NOTES: Mapping[str, str] = {}
+COLUMN_ROWS = 2_000
+"""A batch of so many quads goes through as columns."""
 _NOT_CARRIED = Carried({}, {}, {})
 """An epoch of a session without views."""
 
@@ -135,7 +140,7 @@ class Epochs:
 
     def commit(
         self,
-        wanted: Mapping[QuadIds, int],
+        wanted: Mapping[QuadIds, int] | ColumnRows,
         given: int,
         strategy: Strategy,
         batch: Batch | None = None,
@@ -148,11 +153,7 @@ class Epochs:
         the epoch.
         """
         self._begun = time.perf_counter()
-        if source != LINKS.value:
-            self._gate.check(wanted)
-        if source is not None or self.assertions:
-            wanted = self.assertions.resolve(source, wanted, self.quads.present)
-        changes = self.quads.effective(wanted)
+        changes = self._effective(wanted, source)
         ignored = given - len(changes)
         if not changes and not self.assertions.staged():
             self.record(batch, notes)
@@ -167,6 +168,24 @@ class Epochs:
         for witness in self.witnesses:
             witness(source, asserted)
         return made
+
+    def _effective(self, wanted: Mapping[QuadIds, int] | ColumnRows, source: str | None) -> Sequence[Change]:
+        """What of the quads wanted in and out is to change; a large batch as columns."""
+        if source is not None or self.assertions:
+            if isinstance(wanted, ColumnRows):
+                wanted = {(s, p, o, g): weight for s, p, o, g, weight in wanted}
+            if source != LINKS.value:
+                self._gate.check(wanted)
+            return self.quads.effective(self.assertions.resolve(source, wanted, self.quads.present))
+        if not isinstance(wanted, ColumnRows):
+            if len(wanted) < COLUMN_ROWS:
+                self._gate.check(wanted)
+                return self.quads.effective(wanted)
+            wanted = _columns(wanted)
+        _, predicates, _, graphs, weights = wanted.columns
+        inserted = weights > 0
+        self._gate.check_names(np.unique(predicates[inserted]).tolist(), np.unique(graphs[inserted]).tolist())
+        return self.quads.effective_columns(wanted)
 
     def unchanged(self, ignored: int = 0) -> Epoch:
         return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self.views))
@@ -296,7 +315,7 @@ class Epochs:
             self.start_clock(view)
         for gathered in self._gathering:
             add_into(gathered, {(s, p, o, g): weight for s, p, o, g, weight in changes})
-        inserted = sum(change[4] > 0 for change in changes)
+        inserted = inserts_of(changes)
         deltas = Deltas(number, changed, self.views)
         strategy, choices = carried.summary(), self._note_choices(number, carried)
         seconds = time.perf_counter() - self._begun
@@ -461,3 +480,8 @@ class Epochs:
             if self.persistence is not None:
                 self.persistence.close()
             self._bulk_data.close()
+
+
+def _columns(wanted: Mapping[QuadIds, int]) -> ColumnRows:
+    quads = np.fromiter(chain.from_iterable(wanted), np.int64, 4 * len(wanted)).reshape(-1, 4)
+    return ColumnRows([*quads.T, np.fromiter(wanted.values(), np.int64, len(wanted))])

@@ -8,7 +8,7 @@ the operator are bound, so that no filter below sees a value that is not its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,6 +159,20 @@ class Compiler:
     def state_of(self, node: Node) -> Any:
         """What an operator stores, also at another place of the plan."""
         return self.states[self._shared.get(node.operator, node).number]
+
+    def leaves(self) -> Iterator[tuple[int, op.Scan | op.Names | op.Nodes]]:
+        """The leaves whose changes are the plan's inputs, by number."""
+        for node in self.nodes:
+            if isinstance(node.operator, op.Scan | op.Names | op.Nodes):
+                yield node.number, node.operator
+
+    def matching_quads(self) -> int:
+        """About how many quads the patterns match, counted for each of them."""
+        nothing: frozenset[Var] = frozenset()
+        sizes = (
+            self.fan_out(leaf, nothing) if isinstance(leaf, op.Scan) else None for _, leaf in self.leaves()
+        )
+        return sum(self.quads.size if size is None else int(size) for size in sizes)
 
     def fan_out(self, operator: op.Scan, bound: frozenset[Var]) -> float | None:
         return scan.fan_out(self, operator, bound)

@@ -6,9 +6,12 @@ constant in some pattern, one dict lookup a change, however many views there are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
+
+import numpy as np
 
 from sparqlive.live.maintained import Inputs, Maintained
 from sparqlive.live.quads import Quads
@@ -16,6 +19,7 @@ from sparqlive.live.scan import scope_of
 from sparqlive.live.scope import Change, Scope
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Var
+from sparqlive.zset.columns import ColumnRows, group_starts
 
 _Leaf = tuple[Maintained, int]
 _NO_PARAMETERS: Mapping[Var, int] = {}
@@ -24,11 +28,26 @@ _NO_PARAMETERS: Mapping[Var, int] = {}
 class _Table:
     """The leaves of one scope whose patterns have constants at the same positions, by these constants."""
 
-    __slots__ = ("key", "leaves")
+    __slots__ = ("_positions", "key", "leaves")
 
     def __init__(self, positions: tuple[int, ...]) -> None:
+        self._positions = positions
         self.key: Callable[[Change], Any] = itemgetter(*positions) if positions else lambda _: ()
         self.leaves: dict[Any, dict[_Leaf, int]] = {}
+
+    def matches(self, changes: ColumnRows) -> Iterator[tuple[_Leaf, ColumnRows]]:
+        """The rows of a large batch that each leaf matches, for leaves that match any."""
+        keys = [changes.columns[position] for position in self._positions]
+        if not keys:
+            yield from ((leaf, changes) for leaf in self.leaves.get((), ()))
+            return
+        order = np.lexsort(keys)
+        starts = group_starts(*(column[order] for column in keys)).tolist()
+        for start, stop in pairwise(starts):
+            leaves = self.leaves.get(self.key(changes[int(order[start])]))
+            if leaves:
+                rows = changes.take(np.sort(order[start:stop]))
+                yield from ((leaf, rows) for leaf in leaves)
 
 
 class Dispatcher:
@@ -92,15 +111,19 @@ class Dispatcher:
         found: dict[Maintained, Inputs] = {}
         for scope, changes in staged.items():
             for table in self._tables.get(scope, {}).values():
+                if isinstance(changes, ColumnRows):
+                    for (plan, number), rows in table.matches(changes):
+                        found.setdefault(plan, {})[number] = rows
+                    continue
                 key, leaves = table.key, table.leaves
                 for change in changes:
                     for plan, number in leaves.get(key(change), ()):
                         found.setdefault(plan, {}).setdefault(number, []).append(change)
             for kind in ("nodes", "names"):
                 for plan, number in self._counted.get((kind, scope), ()):
-                    rows = self._quads.counted_delta(kind, scope)
-                    if rows:
-                        found.setdefault(plan, {})[number] = _shaped(plan, number, rows)
+                    counted = self._quads.counted_delta(kind, scope)
+                    if counted:
+                        found.setdefault(plan, {})[number] = _shaped(plan, number, counted)
         return found
 
 

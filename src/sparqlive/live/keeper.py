@@ -73,7 +73,7 @@ class Keeper:
         self._families: dict[op.Operator, _Family] = {}
         self._family_of: dict[Maintained, _Family] = {}
         self._ran: list[Maintained] = []
-        self._changed: dict[PlanContent, dict[Row, int]] = {}
+        self._changed: dict[PlanContent, Mapping[Row, int]] = {}
         self._fresh: list[Maintained] | None = None
         """Those that are made while changes wait to be carried to them."""
         self._ready: Mapping[op.Operator, Maintained] = {}
@@ -265,7 +265,7 @@ class Keeper:
         self._ran, self._changed = [], {}
         return self._dispatcher.dispatch(self._quads.staged)
 
-    def ran(self, maintained: Maintained, delta: dict[Row, int]) -> None:
+    def ran(self, maintained: Maintained, delta: Mapping[Row, int]) -> None:
         """A plan was carried, with this change of its result."""
         self._ran.append(maintained)
         if delta:
@@ -283,7 +283,7 @@ class Keeper:
         for content in self.contents_of(maintained):
             failures.update(dict.fromkeys((content, *content.products), error))
 
-    def deltas(self, failures: dict[PlanContent, Exception]) -> dict[PlanContent, dict[Row, int]]:
+    def deltas(self, failures: dict[PlanContent, Exception]) -> dict[PlanContent, Mapping[Row, int]]:
         """The deltas of all contents, once each plan was carried; products that change too much fail."""
         changed = self._changed
         for content in list(changed):
@@ -296,7 +296,7 @@ class Keeper:
                         failures[whole] = error
         return changed
 
-    def rows_of(self, maintained: Maintained) -> dict[Row, int] | Run:
+    def rows_of(self, maintained: Maintained) -> Mapping[Row, int] | Run:
         """The rows of a maintained plan before the epoch, with the parameters of a family's members."""
         single = self._single.get(maintained)
         if single is not None:

@@ -15,13 +15,12 @@ from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.deadline import gathers
 from sparqlive.zset.relation import Elsewhere, Relation, Row, rows_of
 from sparqlive.zset.run import Run
 from sparqlive.zset.zset import difference, without_zeros
 
-Saved = Callable[[str, op.Operator], dict[Row, int] | Run | Elsewhere | None]
+Saved = Callable[[str, op.Operator], Mapping[Row, int] | Run | Elsewhere | None]
 """Gives the content of a named relation, that of the operator, if it was saved or computed elsewhere."""
 
 Inputs = dict[int, Any]
@@ -213,18 +212,11 @@ class Maintained:
 
     def leaves(self) -> Iterator[tuple[int, op.Scan | op.Names | op.Nodes]]:
         """The leaves whose changes are this plan's inputs, by number."""
-        for node in self._compiler.nodes:
-            if isinstance(node.operator, op.Scan | op.Names | op.Nodes):
-                yield node.number, node.operator
+        return self._compiler.leaves()
 
     def matching_quads(self) -> int:
         """About how many quads the patterns match, counted for each of them."""
-        nothing: frozenset[Var] = frozenset()
-        sizes = (
-            self._compiler.fan_out(leaf, nothing) if isinstance(leaf, op.Scan) else None
-            for _, leaf in self.leaves()
-        )
-        return sum(self._compiler.quads.size if size is None else int(size) for size in sizes)
+        return self._compiler.matching_quads()
 
     @property
     def compiler(self) -> Compiler:

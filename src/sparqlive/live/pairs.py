@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import methodcaller
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = tuple[int | Scope, int]
 """A graph or merged scope, and a predicate."""
+
+
+class PairTable(NamedTuple):
+    """The pairs of one predicate and graph (0 for a merged one)."""
+
+    predicate: int
+    graph: int
+    subjects: Column
+    objects: Column
+
 
 _MOST_COPIED = 250
 _ROWS_TO_COPY = 128
@@ -361,6 +371,24 @@ class Pairs:
                 subjects, objects = pairs.run.columns
                 size = pairs.run.length
                 yield subjects, np.full(size, predicate), objects, np.full(size, graph)
+
+    def tables(self, scope: Scope, predicate: int | None, after: bool, merged: bool) -> Iterator[PairTable]:
+        """The pairs of a scope as columns, before the epoch under way or after it; runs are not copied.
+
+        merged: those of a merged graph, not of the graphs in it.
+        """
+
+        def is_wanted(graph: int | Scope, of: int) -> bool:
+            if predicate is not None and of != predicate:
+                return False
+            if scope.kind == "merged" and merged:
+                return graph == scope
+            return isinstance(graph, int) and scope.covers(graph)
+
+        for (graph, of), pairs in self.select(is_wanted):
+            run = pairs.run_after() if after else pairs.run_before()
+            if run is not None:
+                yield PairTable(of, graph if isinstance(graph, int) else 0, *run.columns)
 
     def is_blank(self) -> bool:
         """Whether there are no quads, and no deleted ones are left in a run either."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from sparqlive.live.compiler import Compiler
+from sparqlive.live.compiler import Compiler, Node
 from sparqlive.live.maintained import Maintained, key_of, rows_name, state_name
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
@@ -20,6 +21,8 @@ from sparqlive.sparql.deadline import gathers
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Run
 
+Rows: TypeAlias = Mapping[Row, int] | Run
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -28,29 +31,46 @@ class Prepared:
     `plans`: where its terms stay apart from others', each part of the plan is compiled and loaded already.
     """
 
-    relations: Mapping[str, dict[Row, int] | Run]
+    relations: Mapping[str, Rows]
     quads: Quads
     plans: Mapping[op.Operator, Maintained] = field(default_factory=dict)
 
-    def saved(self, name: str, _: op.Operator) -> dict[Row, int] | Run | None:
+    def saved(self, name: str, _: op.Operator) -> Rows | None:
         return self.relations.get(name)
 
 
-def prepared(plan: op.Operator, quads: Quads, terms: Terms, scope: str) -> Prepared:
+@dataclass(frozen=True)
+class Bulk:
+    """How plans of many quads are computed: by columns. `from_quads`: how many are many."""
+
+    content: Callable[[op.Operator], Rows]
+    from_quads: int
+
+
+def prepared(plan: op.Operator, quads: Quads, terms: Terms, scope: str, bulk: Bulk | None = None) -> Prepared:
     """Computes the relations of a plan; all of it is new, so that it can be stopped anywhere."""
-    relations: dict[str, dict[Row, int] | Run] = {}
+    relations: dict[str, Rows] = {}
     for part in independent_parts(plan):
         stored = store_unreachable(part)
         compiler, key = Compiler(stored, quads, terms), key_of(stored, scope)
+        by_columns = bulk if bulk is not None and compiler.matching_quads() >= bulk.from_quads else None
         for number, state in compiler.states.items():
             if not isinstance(compiler.nodes[number].operator, op.Parameters):
-                content = _computed(compiler.content(compiler.nodes[number].children[0]))
-                relations[state_name(key, number)] = content
-                state.load(content)
+                relations[state_name(key, number)] = content = _content(
+                    compiler, compiler.nodes[number].children[0], by_columns
+                )
+                if by_columns is None:
+                    state.load(content)
         if not isinstance(stored, op.Distinct | op.Closure):
-            relations[rows_name(part, scope)] = _computed(compiler.content(compiler.root))
+            relations[rows_name(part, scope)] = _content(compiler, compiler.root, by_columns)
         compiler.segments()  # their code is cached: writing it takes longest, and would hold up epochs
     return Prepared(relations, quads)
+
+
+def _content(compiler: Compiler, node: Node, by_columns: Bulk | None) -> Rows:
+    if by_columns is not None:
+        return by_columns.content(node.operator)
+    return _computed(compiler.content(node))
 
 
 def _computed(content: Callable[[dict[Row, int]], None]) -> dict[Row, int]:
@@ -62,7 +82,7 @@ def _computed(content: Callable[[dict[Row, int]], None]) -> dict[Row, int]:
 
 def prepared_apart(plan: op.Operator, quads: Quads, terms: Terms, scope: str) -> Prepared:
     """The same for a plan whose terms stay as they are: what is compiled and loaded is kept as it is."""
-    relations: dict[str, dict[Row, int] | Run] = {}
+    relations: dict[str, Rows] = {}
     plans = {}
     for part in independent_parts(plan):
         made = plans[part] = Maintained(store_unreachable(part), quads, terms, None, scope)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sparqlive.live.merged import MergedGraphs
 from sparqlive.live.orders import Kind, Orders
-from sparqlive.live.pairs import Pairs
+from sparqlive.live.pairs import Pairs, PairTable
 from sparqlive.live.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import KeyedRelation, Row
@@ -128,6 +128,13 @@ class Quads:
     def counted_delta(self, kind: Kind, scope: Scope) -> list[tuple[Row, int]]:
         """The sign changes of the nodes or names of a scope in the staged batch."""
         return self._orders.counted_delta(kind, scope)
+
+    def tables(self, scope: Scope, predicate: int | None, after: bool) -> Iterator[PairTable]:
+        """The pairs of a scope as columns, before the epoch under way or after it.
+
+        Where several graphs are merged and `is_merged` is false, those of each graph.
+        """
+        return self._pairs.tables(scope, predicate, after, merged=self.is_merged(scope))
 
     # Changing
 
@@ -289,3 +296,10 @@ class Quads:
     def nbytes(self) -> int:
         """Memory of all orders in bytes."""
         return self._pairs.nbytes + self._orders.nbytes
+
+
+def inserts_of(changes: Sequence[Change]) -> int:
+    """How many of the changes are insertions."""
+    if isinstance(changes, ColumnRows):
+        return int((changes.columns[4] > 0).sum())
+    return sum(change[4] > 0 for change in changes)

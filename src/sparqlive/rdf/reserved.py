@@ -6,7 +6,7 @@ document, load or update has put anything there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pyoxigraph import NamedNode
 
@@ -37,19 +37,21 @@ class Gate:
         graphs, predicates = self._graphs, self._predicates
         for (_, predicate, _, graph), weight in wanted.items():
             if (graph not in graphs or predicate not in predicates) and weight > 0:
-                self._look(predicate, graph)
+                self.check_names((predicate,), (graph,))
 
-    def _look(self, predicate: int, graph: int) -> None:
-        for number, known, refusal in (
-            (graph, self._graphs, graph_refusal),
-            (predicate, self._predicates, predicate_refusal),
+    def check_names(self, predicates: Iterable[int], graphs: Iterable[int]) -> None:
+        """The same for all predicates and graphs of quads that come in."""
+        for numbers, known, refusal in (
+            (graphs, self._graphs, graph_refusal),
+            (predicates, self._predicates, predicate_refusal),
         ):
-            if number not in known:
-                refused = refusal(self._dictionary.text(number)[1:-1])
-                if refused is not None:
-                    raise InvalidChange(refused)
-                if len(known) < _REMEMBERED:
-                    known.add(number)
+            for number in numbers:
+                if number not in known:
+                    refused = refusal(self._dictionary.text(number)[1:-1])
+                    if refused is not None:
+                        raise InvalidChange(refused)
+                    if len(known) < _REMEMBERED:
+                        known.add(number)
 
 
 def graph_refusal(graph: str) -> str | None:

@@ -35,7 +35,8 @@ from sparqlive.store.private import open_private
 from sparqlive.store.runs import RunFile
 from sparqlive.store.seals import Damaged, Sealed
 from sparqlive.store.upgrade import UPGRADED, make_private, upgrade
-from sparqlive.zset.run import Column
+from sparqlive.zset.columns import ColumnRows
+from sparqlive.zset.run import Column, RunRows
 
 FORMAT = 3
 # What is read when a store is opened, or said to be missing. The rest is compared when it is first read.
@@ -296,8 +297,7 @@ class Catalog:
         said = json.dumps(note) if note else "{}"
         self._sealed.add("epochs", (number, time.time(), *counts, strategy, said))
         if changes is not None:
-            packed = array("q", chain.from_iterable(changes)).tobytes()
-            self._sealed.add("changes", (number,), packed)
+            self._sealed.add("changes", (number,), packed_changes(changes))
 
     def epochs(self, last: int = 100) -> list[dict[str, Any]]:
         names = ("number", "time", "inserted", "deleted", "strategy", "note")
@@ -528,6 +528,16 @@ def _create(catalog: Catalog, first_meta: Mapping[str, str]) -> None:
     sync(catalog._path)
 
 
+def packed_changes(changes: Sequence[Sequence[int]]) -> bytes:
+    """Changes, one after the other, as numbers of 64 bits."""
+    if isinstance(changes, ColumnRows):
+        return changes.packed()
+    return array("q", chain.from_iterable(changes)).tobytes()
+
+
 def packed_rows(rows: Rows) -> bytes:
     """Rows, each followed by its weight, as numbers of 64 bits."""
+    if isinstance(rows, RunRows):
+        assert rows.run.weights is not None
+        return ColumnRows((*rows.run.columns, rows.run.weights)).packed()
     return array("q", chain.from_iterable((*row, weight) for row, weight in rows.items())).tobytes()

@@ -312,6 +312,25 @@ class KeyedRelation:
         self.overlay_rows = 0
         self._choose_readers()
 
+    def run_before(self) -> Run | None:
+        """All rows as a run; None where there are none."""
+        self.merge()
+        return self.run
+
+    def run_after(self) -> Run | None:
+        """The same after the epoch under way. What is staged row by row costs a copy of the run."""
+        if self.next is not None:
+            return self.next.run_before()
+        run = self.run_before()
+        changed = [(self._row(k, v), w) for k, values in self.pending.items() for v, w in values.items()]
+        if not changed:
+            return run
+        rows, weights = zip(*changed, strict=True)
+        if run is None:
+            return Run.sort([np.fromiter(column, np.int64, len(rows)) for column in zip(*rows, strict=True)])
+        run = run.with_changes(rows, weights)
+        return run if run.length else None
+
     @property
     def nbytes(self) -> int:
         """Memory in bytes: exact for the run, about 200 a row of the overlay."""
@@ -430,7 +449,7 @@ class Relation:
 
     def commit(self) -> None:
         if self.pending:
-            if self._elsewhere is None and isinstance(self.pending, RunRows):
+            if self._elsewhere is None and isinstance(self.pending, RunRows) and self._is_large(self.pending):
                 self.merge()
                 run = self.pending.run if self.run is None else self.run.with_run(self.pending.run)
                 self.run = run if run.length else None
@@ -439,6 +458,10 @@ class Relation:
                 if len(self.overlay) > _SMALLEST_MERGE and _merge_is_due(len(self.overlay), self.run):
                     self.merge()
             self.pending = {}
+
+    def _is_large(self, delta: RunRows) -> bool:
+        """Whether to merge columns costs less than to add rows to the overlay one by one."""
+        return self.run is None or len(delta) * _RUN_TO_OVERLAY > self.run.length
 
     def rollback(self) -> None:
         self.pending = {}

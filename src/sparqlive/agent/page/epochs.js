@@ -5,7 +5,7 @@ import { follow, percentile } from "./pulse.js";
 
 const LISTED = 60;
 const PLOT = { height: 220, left: 64, right: 4, top: 10, bottom: 26 };
-const STRATEGIES = ["live", "spark", "rebuild"];
+const STRATEGIES = ["live", "duckdb", "spark", "rebuild"];
 
 export function showEpochs(main) {
   const drawing = shape("svg", { height: PLOT.height, role: "img" });
@@ -82,6 +82,7 @@ function reasons(entry) {
 function dot(strategy, x, y, size) {
   const kind = STRATEGIES.find((name) => strategy.includes(name) && name !== "live") ?? "live";
   if (kind === "live") return shape("circle", { class: "mark-live", cx: x, cy: y, r: size * 0.8 });
+  if (kind === "duckdb") return shape("path", { class: "mark-duckdb", d: `M${x} ${y - size} L${x + size} ${y} L${x} ${y + size} L${x - size} ${y} Z` });
   if (kind === "spark") return shape("rect", { class: "mark-spark", x: x - size, y: y - size, width: 2 * size, height: 2 * size });
   return shape("path", { class: "mark-rebuild", d: `M${x} ${y - size} L${x + size} ${y + size} L${x - size} ${y + size} Z` });
 }

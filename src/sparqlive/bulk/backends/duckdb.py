@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+import tempfile
+from collections.abc import Callable, Sequence
 from itertools import count
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,18 +25,25 @@ _NUMBERS = count()
 class DuckDb:
     """A connection to DuckDB, whose tables and functions go with the `with` block."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:
         self.dialect: Dialect = DuckDbSql()
-        self._connection = connection
+        self._connection = _connected() if connection is None else connection
         self._tables: list[str] = []
+        self._waiting: dict[str, Callable[[], Any]] = {}
         self._functions: list[str] = []
 
     def frame(self, data: Any, columns: Sequence[str]) -> Frame:
-        """An Arrow table or a relation of DuckDB."""
+        """An Arrow table or a relation of DuckDB; or a function that gives one to the first query of it."""
         name = f"table_{next(_NUMBERS)}"
+        if callable(data):
+            self._waiting[name] = data
+        else:
+            self._register(name, data)
+        return Frame.table(name, columns)
+
+    def _register(self, name: str, data: Any) -> None:
         self._connection.register(name, data)
         self._tables.append(name)
-        return Frame.table(name, columns)
 
     def shared(self, frame: Frame) -> Frame:
         """The same frame: DuckDB computes a common table expression once."""
@@ -45,7 +56,10 @@ class DuckDb:
 
     def query(self, frame: Frame) -> pa.Table:
         """The rows; a query runs at once, because what it reads goes with the `with` block."""
-        return self._connection.sql(frame.sql(self.dialect)).to_arrow_table()
+        text = frame.sql(self.dialect)
+        for name in [name for name in self._waiting if re.search(rf"\b{name}\b", text)]:
+            self._register(name, self._waiting.pop(name)())
+        return self._connection.sql(text).to_arrow_table()
 
     def is_broadcast(self, data: Any) -> bool:
         return False
@@ -57,6 +71,7 @@ class DuckDb:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._waiting.clear()
         while self._tables:
             self._connection.unregister(self._tables.pop())
         while self._functions:
@@ -69,6 +84,12 @@ class DuckDb:
         create: Any = self._connection.create_function  # its stub leaves out the names of the options
         create(name, call, None, _duckdb_type(kind), type="arrow", null_handling="special")
         self._functions.append(name)
+
+
+def _connected() -> duckdb.DuckDBPyConnection:
+    """A database in memory; what does not fit goes to the folder for temporary files."""
+    folder = Path(tempfile.gettempdir()) / f"sparqlive-duckdb-{os.getpid()}"
+    return duckdb.connect(config={"temp_directory": str(folder), "threads": len(os.sched_getaffinity(0))})
 
 
 def _hashes(texts: pa.Array) -> pa.Array:
