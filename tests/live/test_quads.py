@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import sparqlive
-from sparqlive.live import pairs as pairs_module
+from sparqlive.live import quad_pairs as pairs_module
 from sparqlive.live import quads as quads_module
 from sparqlive.live.quads import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH

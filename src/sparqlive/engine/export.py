@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparqlive.live.pairs import PairTable
+from sparqlive.live.quad_pairs import PairTable
 from sparqlive.live.quads import Change, Quads
 from sparqlive.live.scan import scope_of
 from sparqlive.plan.delta import State

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from sparqlive.live.closure_pairs import Pairs
 from sparqlive.live.closure_tree import Edge, Tree
-from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
+from sparqlive.live.code import Function, Local, Point, tuple_of
+from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.sparql.algebra import Term, Var
@@ -139,12 +140,15 @@ class ClosureState:
         return steps + sum(reached.nbytes for reached in self._reached.values())
 
 
-def loop(
-    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
-) -> None:
+def state(operator: op.Closure, terms: Terms) -> ClosureState:
+    return ClosureState(operator, terms.dictionary.id_of)
+
+
+def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    env = point.env
     bound = [v for v in node.operator.variables if v in env]
     reader = compiler.program.name("s", compiler.states[node.number].reader(bound, state))
     own = {v: f.fresh() for v in node.operator.variables}
     with f.block(f"for {tuple_of(list(own.values()))} in {reader}({', '.join(env[v].name for v in bound)})"):
         fresh = {v: Local(name, True) for v, name in own.items() if v not in env}
-        f.unless_too_deep({**env, **fresh}, weight, then)
+        f.unless_too_deep({**env, **fresh}, point.weight, point.then)

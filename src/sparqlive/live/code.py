@@ -51,6 +51,23 @@ Env: TypeAlias = Mapping[Var, Local]
 Continue: TypeAlias = "Callable[[Function, Env, str], None]"
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where a function goes on: what is bound there, the weight so far, what is read later, what follows.
+
+    `then` is called once for each loop that is written, with what the loop binds and its weight.
+    """
+
+    env: Env
+    weight: str
+    needed: frozenset[Var]
+    then: Continue
+
+    def within(self, env: Env, then: Continue) -> Point:
+        """The same point with another environment, and another continuation."""
+        return Point(env, self.weight, self.needed, then)
+
+
 class Program:
     """The namespace that the functions of one plan share: relations, constants and each other, by name."""
 

@@ -12,30 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparqlive.live import (
-    closure,
-    distinct,
-    extend,
-    group,
-    join,
-    keyed,
-    leaves,
-    left_join,
-    mark,
-    numbered,
-    scan,
-    semi,
-    stored,
-    template,
-    window,
-)
-from sparqlive.live.code import Continue, Env, Function, Local, Program, Result, times, tuple_of
+from sparqlive.live import extend, join, left_join, mark, scan, semi, template
+from sparqlive.live.code import Continue, Env, Function, Local, Point, Program, Result, times, tuple_of
+from sparqlive.live.operators import OPERATORS
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.checks import MOST_PARTS, too_large
 from sparqlive.plan.cost import estimate
-from sparqlive.plan.delta import Apply, Outer, Redone, Signs, State, Tested, Times, delta_term
+from sparqlive.plan.delta import Apply, Outer, State, Tested, Times, delta_term
 from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.keys import keys_of_flips, pushable
 from sparqlive.sparql.algebra import Var
@@ -109,8 +94,11 @@ def _needed_of_children(operator: op.Operator, needed: frozenset[Var]) -> list[f
             return [operator.read]
         case op.Keeping():
             return [frozenset(operator.source.variables)]
-        case _:
+        case op.Project() | op.Union():
             return [needed for _ in operator.children]
+        case _:
+            assert not operator.children, type(operator).__name__
+            return []
 
 
 @dataclass(frozen=True)
@@ -137,20 +125,11 @@ class Compiler:
             node.number = number
             if isinstance(node.operator, op.Join) and len(node.children) > MOST_PARTS:
                 raise too_large()
-            if isinstance(node.operator, op.Distinct):
-                self.states[number] = distinct.Counts(len(node.operator.variables))
-            elif isinstance(node.operator, op.Group):
-                self.states[number] = group.Groups(node.operator, terms)
-            elif isinstance(node.operator, op.Closure):
-                self.states[number] = closure.ClosureState(node.operator, terms.dictionary.id_of)
-            elif isinstance(node.operator, op.Window):
-                self.states[number] = window.OrderedRows(node.operator, terms)
-            elif isinstance(node.operator, op.Numbered):
-                self.states[number] = numbered.Occurrences(node.operator, terms.dictionary)
-            elif isinstance(node.operator, op.Shared) and self._shared[node.operator] is not node:
+            state = OPERATORS[type(node.operator)].state
+            if isinstance(node.operator, op.Shared) and self._shared[node.operator] is not node:
                 self.readers.setdefault(self._shared[node.operator].number, []).append(number)
-            elif isinstance(node.operator, op.Stored | op.Shared | op.Parameters):
-                self.states[number] = stored.StoredRows(node.operator)
+            elif state is not None:
+                self.states[number] = state(node.operator, terms)
         self._made: dict[tuple[Any, ...], str] = {}
         self._estimates: dict[tuple[int, frozenset[Var]], float] = {}
         self.methods: dict[str, str] = {}
@@ -204,7 +183,8 @@ class Compiler:
         function = self.program.function("content", [*parameters, "out"], Result.SUM)
         env = {v: Local(name, True) for v, name in zip(bound, parameters, strict=True)}
         columns = [v for v in node.operator.variables if v not in bound]
-        self.down(function, node, state, env, "1", node.needed, lambda f, e, w: f.emit(e, w, columns))
+        each: Continue = lambda f, e, w: f.emit(e, w, columns)  # noqa: E731
+        self.down(function, node, state, Point(env, "1", node.needed, each))
         made: Callable[..., None] = self.program.namespace[function.finish()]
         return made
 
@@ -244,12 +224,9 @@ class Compiler:
         term = delta_term(parent.operator, 1)
         assert isinstance(term, Times)
         left_state = term.factors[0].state  # type: ignore[union-attr]
-        if isinstance(parent.operator, op.LeftJoin):
-            left_join.flips(self, function, parent, left_state)
-        elif isinstance(parent.operator, op.Semi):
-            semi.flips(self, function, parent, left_state, semi.kept)
-        else:
-            semi.flips(self, function, parent, left_state, mark.flipped)
+        write_flips = OPERATORS[type(parent.operator)].flips
+        assert write_flips is not None
+        write_flips(self, function, parent, left_state)
         return Segment(node, _target(parent), self.program.namespace[function.finish()])
 
     def probe(self, node: Node, state: State, bound: Sequence[Var], columns: Sequence[Var]) -> str:
@@ -260,7 +237,8 @@ class Compiler:
         key = ("probe", node.number, state, tuple(bound), tuple(columns))
 
         def body(f: Function, env: Env) -> None:
-            self.down(f, node, state, env, "1", frozenset(columns), lambda f2, e, w: f2.emit(e, w, columns))
+            each: Continue = lambda f2, e, w: f2.emit(e, w, columns)  # noqa: E731
+            self.down(f, node, state, Point(env, "1", frozenset(columns), each))
 
         all_bound = {v: Local("", True) for v in bound}
         return self.function_of(key, "probe", bound, all_bound, Result.ROWS, body)
@@ -282,94 +260,25 @@ class Compiler:
 
     # Down
 
-    def down(
-        self,
-        f: Function,
-        node: Node,
-        state: State,
-        env: Env,
-        weight: str,
-        needed: frozenset[Var],
-        then: Continue,
-    ) -> None:
-        """Writes loops over an operator's content; `env` binds only what may be pushed into it."""
-        match node.operator:
-            case op.Scan():
-                scan.loop(self, f, node, state, env, weight, then)
-            case op.Names() | op.Nodes() | op.Table():
-                leaves.loop(self, f, node, state, env, weight, then)
-            case op.Join() | op.Filter() | op.Extend():
-                base, items = extend.items_below(node)
-                parts = base.children if isinstance(base.operator, op.Join) else (base,)
-                env = extend.with_copies(items, env)
-                join.loop(self, f, [(part, state) for part in parts], items, env, weight, needed, then)
-            case op.Project(_, columns):
-                inner = {v: env[v] for v in columns if v in env}
-                self.down(
-                    f, node.children[0], state, inner, weight, needed & frozenset(columns),
-                    lambda f2, e, w: then(f2, {**env, **{v: e[v] for v in columns if v in e}}, w),
-                )  # fmt: skip
-            case op.Union():
-                for child in node.children:
-                    inner = {v: env[v] for v in child.operator.variables if v in env}
-                    self.down(
-                        f, child, state, inner, weight, needed, lambda f2, e, w: then(f2, {**env, **e}, w)
-                    )
-            case op.Template():
-                child = node.children[0]
-                filled: Continue = lambda f2, e, w: template.fill(self, f2, node, e, w, then)  # noqa: E731
-                self.down(f, child, state, {}, weight, child.needed, filled)
-            case op.LeftJoin():
-                read = node.children[0].needed
-                attach: Continue = lambda f2, e, w: left_join.attach(self, f2, node, state, e, w, then)  # noqa: E731
-                self.part(f, node.children[0], state, env, weight, read, attach)
-            case op.Semi():
-                read = node.children[0].needed
-                test: Continue = lambda f2, e, w: semi.attach(self, f2, node, state, e, w, then)  # noqa: E731
-                self.part(f, node.children[0], state, env, weight, read, test)
-            case op.Mark():
-                read = node.children[0].needed
-                marked: Continue = lambda f2, e, w: mark.attach(self, f2, node, state, e, w, then)  # noqa: E731
-                self.part(f, node.children[0], state, env, weight, read, marked)
-            case op.Distinct():
-                distinct.loop(self, f, node, state, env, weight, then)
-            case op.Closure():
-                closure.loop(self, f, node, state, env, weight, then)
-            case op.Keyed():
-                keyed.loop(self, f, node, state, env, weight, then)
-            case op.Stored() | op.Shared() | op.Parameters():
-                stored.loop(self, f, node, state, env, weight, then)
+    def down(self, f: Function, node: Node, state: State, point: Point) -> None:
+        """Writes loops over an operator's content; the point binds only what may be pushed into it."""
+        OPERATORS[type(node.operator)].loop(self, f, node, state, point)
 
-    def part(
-        self,
-        f: Function,
-        node: Node,
-        state: State,
-        env: Env,
-        weight: str,
-        needed: frozenset[Var],
-        then: Continue,
-    ) -> None:
+    def part(self, f: Function, node: Node, state: State, point: Point) -> None:
         """Loops over an operator under any environment: in line where that is safe, else by a call."""
+        env = point.env
         mine = {v: env[v] for v in node.operator.variables if v in env}
         plain = all(local.bound for local in mine.values()) and pushable(node.operator).issuperset(mine)
         if plain and not _branches(node.operator):
-            self.down(f, node, state, mine, weight, needed, lambda f2, e, w: then(f2, {**env, **e}, w))
+            each: Continue = lambda f2, e, w: point.then(f2, {**env, **e}, w)  # noqa: E731
+            self.down(f, node, state, point.within(mine, each))
         else:
-            self.call(f, node, state, env, weight, needed, then)
+            self.call(f, node, state, point)
 
-    def call(
-        self,
-        f: Function,
-        node: Node,
-        state: State,
-        env: Env,
-        weight: str,
-        needed: frozenset[Var],
-        then: Continue,
-    ) -> None:
+    def call(self, f: Function, node: Node, state: State, point: Point) -> None:
         """Loops over the rows of a probe; values that could not be pushed are compared afterwards."""
-        columns = [v for v in node.operator.variables if v in needed or v in env]
+        env = point.env
+        columns = [v for v in node.operator.variables if v in point.needed or v in env]
         rows = self.rows_of(f, node, state, env, columns)
         own = {v: f.fresh() for v in columns}
         factor = f.fresh("w")
@@ -377,7 +286,7 @@ class Compiler:
             f.block(f"for {tuple_of(list(own.values()))}, {factor} in {rows}"),
             f.when(agreement(node, env, own)),
         ):
-            f.unless_too_deep(merged(f, node, env, own), times(weight, factor), then)
+            f.unless_too_deep(merged(f, node, env, own), times(point.weight, factor), point.then)
 
     def rows_of(
         self, f: Function, node: Node, state: State, env: Env, columns: Sequence[Var], raw: bool = False
@@ -418,7 +327,7 @@ class Compiler:
             return
         parent = node.parent
         assert parent is not None
-        go_on: Continue = lambda f2, e, w: self.up(f2, parent, e, w)  # noqa: E731
+        point = self._above(parent, env, weight)
         match delta_term(parent.operator, node.index):
             case Times(factors):
                 rest = [
@@ -427,28 +336,28 @@ class Compiler:
                     if child is not node
                 ]
                 top, items = extend.items_above(parent)
-                join.loop(
-                    self, f, rest, items, env, weight, top.needed, lambda f2, e, w: self.up(f2, top, e, w)
-                )
+                join.loop_over(self, f, rest, items, self._above(top, env, weight))
             case Apply(op.Filter() | op.Extend()):
                 top, items = extend.items_above(node)
-                join.loop(
-                    self, f, [], items, env, weight, top.needed, lambda f2, e, w: self.up(f2, top, e, w)
-                )
+                join.loop_over(self, f, [], items, self._above(top, env, weight))
             case Apply(op.Project(_, columns)):
                 self.up(f, parent, {v: env[v] for v in columns if v in env}, weight)
             case Apply(op.Template()):
-                template.fill(self, f, parent, env, weight, go_on)
-            case Apply():
+                template.fill(self, f, parent, point)
+            case Apply(op.Union()):
                 self.up(f, parent, env, weight)
             case Outer(_, right, _):
-                left_join.attach(self, f, parent, right.state, env, weight, go_on)
+                left_join.attach(self, f, parent, right.state, point)
             case Tested(op.Semi(), _, right):
-                semi.attach(self, f, parent, right.state, env, weight, go_on)
+                semi.attach(self, f, parent, right.state, point)
             case Tested(op.Mark(), _, right):
-                mark.attach(self, f, parent, right.state, env, weight, go_on)
-            case Signs() | Redone():
-                raise AssertionError("what is kept is gathered")
+                mark.attach(self, f, parent, right.state, point)
+            case rule:
+                raise AssertionError(f"a change cannot go on through {rule}")
+
+    def _above(self, node: Node, env: Env, weight: str) -> Point:
+        """Where a change has come up to an operator, and goes on from it."""
+        return Point(env, weight, node.needed, lambda f, e, w: self.up(f, node, e, w))
 
 
 def agreement(node: Node, env: Env, own: Mapping[Var, str]) -> list[str]:

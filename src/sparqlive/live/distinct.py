@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
+from sparqlive.live.code import Function, Local, Point, tuple_of
+from sparqlive.live.terms import Terms
+from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.zset.relation import Relation, Row
 
@@ -35,11 +37,13 @@ class Counts(Relation):
         return len(self)
 
 
-def loop(
-    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
-) -> None:
+def state(operator: op.Distinct, terms: Terms) -> Counts:
+    return Counts(len(operator.variables))
+
+
+def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
     """A probe is computed from the operator below: the stored counts have no order to look up by."""
-    child = node.children[0]
+    child, env = node.children[0], point.env
     columns = child.operator.variables
     seen = f.fresh("seen")
     f.line(f"{seen} = set()")
@@ -50,4 +54,4 @@ def loop(
         if own:
             f.line(f"{tuple_of(list(own.values()))} = row")
         fresh = {v: Local(name, v in child.operator.always) for v, name in own.items() if v not in env}
-        f.unless_too_deep({**env, **fresh}, weight, then)
+        f.unless_too_deep({**env, **fresh}, point.weight, point.then)

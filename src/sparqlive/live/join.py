@@ -10,33 +10,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparqlive.live import extend, scan
-from sparqlive.live.code import Continue, Env, Function, Result, locals_of, times
+from sparqlive.live.code import Env, Function, Point, Result, locals_of, times
 from sparqlive.live.extend import Item
 from sparqlive.live.search import Part, Search
 from sparqlive.plan import operators as op
-from sparqlive.sparql.algebra import Var
+from sparqlive.plan.delta import State
 
 if TYPE_CHECKING:
-    from sparqlive.live.compiler import Compiler
+    from sparqlive.live.compiler import Compiler, Node
 
 
-def loop(
-    compiler: Compiler,
-    f: Function,
-    parts: list[Part],
-    items: list[Item],
-    env: Env,
-    weight: str,
-    needed: frozenset[Var],
-    then: Continue,
-) -> None:
-    """Writes the loops over `parts` under `env`, with filters and bindings as early as they can be."""
-    search = Search(parts, items, env, needed, compiler.estimate)
-    _go_on(compiler, search, f, env, weight, then)
+def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    """Of a join, and of filters and bindings with what is below them."""
+    base, items = extend.items_below(node)
+    parts = base.children if isinstance(base.operator, op.Join) else (base,)
+    env = extend.with_copies(items, point.env)
+    loop_over(compiler, f, [(part, state) for part in parts], items, point.within(env, point.then))
 
 
-def _go_on(compiler: Compiler, search: Search, f: Function, env: Env, weight: str, then: Continue) -> None:
+def loop_over(compiler: Compiler, f: Function, parts: list[Part], items: list[Item], point: Point) -> None:
+    """Writes the loops over `parts` from a point on, with filters and bindings as early as they can be."""
+    search = Search(parts, items, point.env, point.needed, compiler.estimate)
+    _go_on(compiler, search, f, point)
+
+
+def _go_on(compiler: Compiler, search: Search, f: Function, point: Point) -> None:
     """Writes the next step of a search, and all that follow inside it."""
+    env, weight, needed, then = point.env, point.weight, point.needed, point.then
     search.bind(env)
     written = False
 
@@ -44,7 +44,7 @@ def _go_on(compiler: Compiler, search: Search, f: Function, env: Env, weight: st
         nonlocal written
         assert not written, "what follows a part is written once: a part with branches is called"
         written = True
-        _go_on(compiler, search, f2, e, w, then)
+        _go_on(compiler, search, f2, Point(e, w, needed, then))
 
     item = search.ready_item()
     if item is not None:
@@ -58,12 +58,12 @@ def _go_on(compiler: Compiler, search: Search, f: Function, env: Env, weight: st
     sums = f.result in (Result.SUM, Result.ROWS)
     unread = search.unread_group(lambda group: sums or _counts(*group, env))
     if unread is not None:
-        _factor(compiler, f, *unread, env, weight, following)
+        _factor(compiler, f, *unread, point.within(env, following))
         return
     (node, state), read = search.cheapest_part()
     compiler.part(
-        f, node, state, env, weight, read, lambda f2, e, w: f2.unless_too_deep(e, w, following)
-    )  # fmt: skip
+        f, node, state, Point(env, weight, read, lambda f2, e, w: f2.unless_too_deep(e, w, following))
+    )
 
 
 def _counts(group: list[Part], own: list[Item], env: Env) -> bool:
@@ -73,10 +73,9 @@ def _counts(group: list[Part], own: list[Item], env: Env) -> bool:
     return all(env[v].bound for v in group[0][0].operator.variables if v in env)
 
 
-def _factor(
-    compiler: Compiler, f: Function, group: list[Part], own: list[Item], env: Env, weight: str, then: Continue
-) -> None:
-    """Multiplies by the number of solutions of a group whose variables nobody reads."""
+def _factor(compiler: Compiler, f: Function, group: list[Part], own: list[Item], point: Point) -> None:
+    """Multiplies by the number of solutions of a group whose variables are not read."""
+    env = point.env
     if _counts(group, own, env):
         number, test = scan.count(compiler, group[0][0], group[0][1], env)
     else:
@@ -86,7 +85,7 @@ def _factor(
         f.line(f"{name} = {number}")
         test, number = name, name if f.result is not Result.EXISTS else "1"
     with f.when([test]):
-        f.unless_too_deep(env, times(weight, number), then)
+        f.unless_too_deep(env, times(point.weight, number), point.then)
 
 
 def _count_function(compiler: Compiler, f: Function, group: list[Part], own: list[Item], env: Env) -> str:
@@ -101,5 +100,6 @@ def _count_function(compiler: Compiler, f: Function, group: list[Part], own: lis
     # Locals of the caller are parameters here: fresh names must not repeat them.
     inner.skip_names_of(f)
     inner_env = {v: env[v] for v in variables}
-    loop(compiler, inner, group, own, inner_env, "1", frozenset(), lambda g, e, w: g.emit(e, w, ()))
+    each = Point(inner_env, "1", frozenset(), lambda g, e, w: g.emit(e, w, ()))
+    loop_over(compiler, inner, group, own, each)
     return f"{inner.finish()}({', '.join(names)})"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from sparqlive.live.code import Continue, Env, Function
+from sparqlive.live.code import Function, Point
 from sparqlive.live.stored import loop_over
 from sparqlive.plan.delta import State
 from sparqlive.zset.relation import Row
@@ -52,11 +52,11 @@ class Kept(Protocol):
     def nbytes(self) -> int: ...
 
 
-def loop(
-    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
-) -> None:
+def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
     """The content before an epoch is at hand; that after it is made from the source's."""
-    assert not any(v in env for v in node.operator.variables), "keys are not pushed into what is kept by key"
+    assert not any(v in point.env for v in node.operator.variables), (
+        "keys are not pushed into what is kept by key"
+    )
     kept: Kept = compiler.states[node.number]
     if state is State.OLD:
         rows = f"{compiler.program.name('s', kept.content)}()"
@@ -64,4 +64,4 @@ def loop(
         child = node.children[0]
         source = compiler.rows_of(f, child, state, {}, child.operator.variables)
         rows = f"{compiler.program.name('s', kept.evaluate)}({source})"
-    loop_over(f, node.operator, rows, env, weight, then)
+    loop_over(f, node.operator, rows, point)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
+from sparqlive.live.code import Function, Local, Point, tuple_of
 from sparqlive.live.scan import scope_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -17,48 +17,34 @@ if TYPE_CHECKING:
 _STATES = {State.OLD: "before", State.NEW: "after"}
 
 
-def loop(
-    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
-) -> None:
-    when = _STATES[state]
-    match node.operator:
-        case op.Names(graph):
-            _names(compiler, f, graph, when, env, weight, then)
-        case op.Nodes(graph, _):
-            scope = scope_of(compiler.terms.dictionary, graph)
-            compiler.quads.watch(scope)
-            relation = compiler.program.name("r", compiler.quads.nodes(scope))
-            _rows(f, relation, node.operator.variables, when, env, weight, then)
-        case op.Table() as table:
-            _table(compiler, f, table, env, weight, then)
+def loop_nodes(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    operator = node.operator
+    assert isinstance(operator, op.Nodes)
+    scope = scope_of(compiler.terms.dictionary, operator.graph)
+    compiler.quads.watch(scope)
+    relation = compiler.program.name("r", compiler.quads.nodes(scope))
+    _rows(f, relation, operator.variables, _STATES[state], point)
 
 
-def _names(
-    compiler: Compiler, f: Function, graph: op.OneGraph | op.NamedGraphs, when: str, env: Env, weight: str,
-    then: Continue,
-) -> None:  # fmt: skip
+def loop_names(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    operator, when = node.operator, _STATES[state]
+    assert isinstance(operator, op.Names)
+    graph = operator.graph
     scope = scope_of(compiler.terms.dictionary, graph)
     compiler.quads.watch(scope)
     relation = compiler.program.name("r", compiler.quads.names(scope))
     if isinstance(graph, op.NamedGraphs):
-        _rows(f, relation, (graph.variable,), when, env, weight, then)
+        _rows(f, relation, (graph.variable,), when, point)
         return
     assert scope.graphs is not None
     name = compiler.program.constant(next(iter(scope.graphs)))
     with f.when([f"{relation}.has_{when}({name}, ())"]):
-        then(f, env, weight)
+        point.then(f, point.env, point.weight)
 
 
-def _rows(
-    f: Function,
-    relation: str,
-    variables: tuple[Var, ...],
-    when: str,
-    env: Env,
-    weight: str,
-    then: Continue,
-) -> None:
+def _rows(f: Function, relation: str, variables: tuple[Var, ...], when: str, point: Point) -> None:
     """A relation of one or two columns, the first of which is its key."""
+    env, weight, then = point.env, point.weight, point.then
     first, *others = variables
     second = others[0] if others else None
     if first in env and (second is None or second in env):
@@ -78,7 +64,9 @@ def _rows(
             then(f, {**env, **fresh}, weight)
 
 
-def _table(compiler: Compiler, f: Function, table: op.Table, env: Env, weight: str, then: Continue) -> None:
+def loop_table(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    table, env = node.operator, point.env
+    assert isinstance(table, op.Table)
     id_of = compiler.terms.dictionary.id_of
     rows = [tuple(UNDEF if term is None else id_of(term) for term in row) for row in table.rows]
     names = {v: f.fresh() for v in table.columns}
@@ -98,4 +86,4 @@ def _table(compiler: Compiler, f: Function, table: op.Table, env: Env, weight: s
             tests.append(f"({loose}{name} == {env[variable].name})")
     fresh = {v: Local(name, v in table.always) for v, name in names.items() if v not in env}
     with f.block(f"for {tuple_of(list(names.values()))} in {source}"), f.when(tests):
-        then(f, {**env, **fresh}, weight)
+        point.then(f, {**env, **fresh}, point.weight)

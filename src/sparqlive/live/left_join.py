@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparqlive.live import extend, semi
-from sparqlive.live.code import Continue, Env, Function, Local, Result, times, tuple_of
+from sparqlive.live.code import Env, Function, Local, Point, Result, times, tuple_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
@@ -16,19 +16,21 @@ if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
 
 
-def attach(
-    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
-) -> None:
-    """Goes on with each right match of the left solution in `env`, or with the solution alone."""
-    matcher, outputs = _matcher(compiler, node, state, env)
+def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    semi.loop_left(compiler, f, node, state, point, attach)
+
+
+def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    """Goes on with each right match of the left solution at the point, or with the solution alone."""
+    matcher, outputs = _matcher(compiler, node, state, point.env)
     bare = compiler.program.name("bare", _bare(compiler, len(outputs)))
     names = {v: f.fresh() for v in outputs}
     factor = f.fresh("w")
     with f.block(f"for {tuple_of(list(names.values()))}, {factor} in {matcher} or {bare}"):
-        result = dict(env)
+        result = dict(point.env)
         for variable, name in names.items():
             result[variable] = Local(name, False)
-        f.unless_too_deep(result, times(weight, factor), then)
+        f.unless_too_deep(result, times(point.weight, factor), point.then)
 
 
 def _bare(compiler: Compiler, width: int) -> list[tuple[tuple[int, ...], int]]:
@@ -65,7 +67,7 @@ def _matcher(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[st
             with f2.when(tests):
                 f2.emit(e, weight, outputs)
 
-        compiler.part(f, right, state, inner, "1", frozenset(outputs) | read, found)
+        compiler.part(f, right, state, Point(inner, "1", frozenset(outputs) | read, found))
 
     name = compiler.function_of(key, "match", arguments, env, Result.ROWS, body)
     call = f"{name}({', '.join(env[v].name for v in arguments)})"
@@ -108,7 +110,7 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> Non
                 result = {**e, **{v: Local(name, False) for v, name in own.items()}}
                 compiler.up(f2, node, result, times(weight, factor))
 
-        compiler.part(f, left, left_state, env, "1", left.needed, each)
+        compiler.part(f, left, left_state, Point(env, "1", left.needed, each))
 
 
 def _flip_whole_row(compiler: Compiler, f: Function, node: Node, env: Env) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparqlive.live import semi
-from sparqlive.live.code import Continue, Env, Function, Local, times
+from sparqlive.live.code import Env, Function, Local, Point, times
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 
@@ -13,18 +13,25 @@ if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
 
 
-def attach(
-    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
-) -> None:
+def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    semi.loop_left(compiler, f, node, state, point, attach)
+
+
+def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    """Goes on with the left solution at the point, marked."""
     operator = node.operator
     assert isinstance(operator, op.Mark)
     name = f.fresh()
     true, false = _booleans(compiler)
-    f.line(f"{name} = {true} if {semi.tester(compiler, node, state, env)} else {false}")
-    f.unless_too_deep({**env, operator.variable: Local(name, True)}, weight, then)
+    f.line(f"{name} = {true} if {semi.tester(compiler, node, state, point.env)} else {false}")
+    f.unless_too_deep({**point.env, operator.variable: Local(name, True)}, point.weight, point.then)
 
 
-def flipped(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) -> None:
+def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> None:
+    semi.flips_with(compiler, f, node, left_state, _flipped)
+
+
+def _flipped(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) -> None:
     """A flipped left solution leaves with its old mark and enters with the new one."""
     operator = node.operator
     assert isinstance(operator, op.Mark)

@@ -1,7 +1,7 @@
 """Merged graphs: the union of several graphs as a set (a union default graph, several FROM).
 
 Owns how often a triple occurs in the graphs of a merged scope; the change of a merged graph is the sign
-change of that number. The triples themselves are pairs under the scope (`live/pairs.py`).
+change of that number. The triples themselves are pairs under the scope (`live/quad_pairs.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sparqlive.live.pairs import Pairs, relation_of
+from sparqlive.live.quad_pairs import QuadPairs, relation_of
 from sparqlive.live.scope import Change, Quad, Scope
 from sparqlive.zset.columns import ColumnRows, group_starts
 from sparqlive.zset.relation import KeyedRelation
@@ -36,8 +36,8 @@ class _Occurrences:
         self.recounted: dict[Triple, int] = {}
 
 
-class MergedGraphs:
-    def __init__(self, pairs: Pairs) -> None:
+class MergedQuads:
+    def __init__(self, pairs: QuadPairs) -> None:
         self._pairs = pairs
         self._scopes: dict[Scope, _Occurrences] = {}
 
@@ -138,11 +138,11 @@ class MergedGraphs:
             occurrences.changes = {}
             occurrences.recounted = {}
 
-    def snapshot(self, original: MergedGraphs, scopes: frozenset[Scope]) -> None:
+    def snapshot(self, original: MergedQuads, scopes: frozenset[Scope]) -> None:
         """Knows the unions that the original has; they are read, not changed."""
         self._scopes = {scope: _Occurrences() for scope in original._scopes if scope in scopes}
 
-    def adopt(self, snapshot: MergedGraphs) -> set[Scope]:
+    def adopt(self, snapshot: MergedQuads) -> set[Scope]:
         """Takes over the unions that a snapshot's reader made; returns which are new."""
         new = {scope for scope in snapshot._scopes if scope not in self._scopes}
         self._scopes.update({scope: snapshot._scopes[scope] for scope in new})

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pyoxigraph import Literal
 
+from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.zset.relation import Relation, Row
@@ -38,3 +39,7 @@ class Occurrences(Relation):
 
     def _numbered(self, row: Row, number: int) -> Row:
         return (*row, self._dictionary.id_of(Literal(number)))
+
+
+def state(operator: op.Numbered, terms: Terms) -> Occurrences:
+    return Occurrences(operator, terms.dictionary)

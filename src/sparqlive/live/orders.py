@@ -11,36 +11,36 @@ from copy import copy
 from operator import methodcaller
 from typing import Literal, TypeAlias
 
-from sparqlive.live.pairs import Pairs, copy_of, relation_of, stage_rows
+from sparqlive.live.quad_pairs import QuadPairs, copy_of, relation_of, stage_rows
 from sparqlive.live.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import KeyedRelation, Row
 
-Order: TypeAlias = tuple[int | None, tuple[int, ...], int]
+IndexKey: TypeAlias = tuple[int | None, tuple[int, ...], int]
 """One predicate or all, the positions of a quad in the order of a row, and how many of them are the key."""
 
 Kind: TypeAlias = Literal["nodes", "names"]
 
 
 class Orders:
-    def __init__(self, pairs: Pairs) -> None:
+    def __init__(self, pairs: QuadPairs) -> None:
         self._pairs = pairs
-        self._indexes: dict[Scope, dict[Order, KeyedRelation]] = {}
+        self._indexes: dict[Scope, dict[IndexKey, KeyedRelation]] = {}
         self._counted: dict[Scope, dict[Kind, _Counted]] = {}
         self._touched: set[KeyedRelation] = set()
 
     def __bool__(self) -> bool:
         return bool(self._indexes or self._counted)
 
-    def index(self, scope: Scope, order: Order, staged: Sequence[Change]) -> KeyedRelation:
+    def index(self, scope: Scope, key: IndexKey, staged: Sequence[Change]) -> KeyedRelation:
         """The scope's quads as rows in an order."""
         indexes = self._indexes.setdefault(scope, {})
-        found = indexes.get(order)
+        found = indexes.get(key)
         if found is None:
-            predicate, positions, key_length = order
+            predicate, positions, key_length = key
             rows = [tuple(quad[i] for i in positions) for quad in self._pairs.of_scope(scope, predicate)]
-            found = indexes[order] = relation_of(rows, len(positions), key_length)
-            self._stage_in(found, order, staged)
+            found = indexes[key] = relation_of(rows, len(positions), key_length)
+            self._stage_in(found, key, staged)
         return found
 
     def counted(self, kind: Kind, scope: Scope, staged: Sequence[Change]) -> KeyedRelation:
@@ -60,15 +60,15 @@ class Orders:
 
     def stage(self, staged: Mapping[Scope, Sequence[Change]]) -> None:
         for scope, changes in staged.items():
-            for order, relation in self._indexes.get(scope, {}).items():
-                self._stage_in(relation, order, changes)
+            for key, relation in self._indexes.get(scope, {}).items():
+                self._stage_in(relation, key, changes)
             for counted in self._counted.get(scope, {}).values():
                 counted.stage(changes)
                 if counted.delta:
                     self._touched.add(counted.relation)
 
-    def _stage_in(self, relation: KeyedRelation, order: Order, changes: Sequence[Change]) -> None:
-        predicate, positions, _ = order
+    def _stage_in(self, relation: KeyedRelation, key: IndexKey, changes: Sequence[Change]) -> None:
+        predicate, positions, _ = key
         if isinstance(changes, ColumnRows):
             if predicate is not None:
                 changes = changes.take(changes.columns[PREDICATE] == predicate)
@@ -101,9 +101,9 @@ class Orders:
         """Copies the orders that the original has of some scopes and predicates."""
         for scope in scopes & original._indexes.keys():
             self._indexes[scope] = {
-                order: copy_of(index)
-                for order, index in original._indexes[scope].items()
-                if predicates is None or order[0] in predicates
+                key: copy_of(index)
+                for key, index in original._indexes[scope].items()
+                if predicates is None or key[0] in predicates
             }
         for scope in scopes & original._counted.keys():
             self._counted[scope] = {
@@ -121,8 +121,8 @@ class Orders:
         """For each order that is here, by its relation's identity: how to get the same of other quads."""
         found: dict[int, methodcaller] = {}
         for scope, indexes in self._indexes.items():
-            for order, relation in indexes.items():
-                found[id(relation)] = methodcaller("index", scope, *order)
+            for key, relation in indexes.items():
+                found[id(relation)] = methodcaller("index", scope, *key)
         for scope, counted in self._counted.items():
             for kind, counts in counted.items():
                 found[id(counts.relation)] = methodcaller(kind, scope)

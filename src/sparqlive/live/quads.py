@@ -1,7 +1,7 @@
 """The quads in memory: what plans read and what an epoch changes, one object for all orders.
 
 Owns the number of quads, the scopes that plans watch, and the staged changes of each. Its parts hold the
-rows: runs per graph and predicate (`live/pairs.py`), merged graphs (`live/merged.py`), other orders and
+rows: runs per graph and predicate (`live/quad_pairs.py`), merged graphs (`live/merged.py`), other orders and
 counts (`live/orders.py`). Invariants: a quad is there once; `stage` is given changes that change something;
 what is staged is seen by `after` and forgotten by `rollback`.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sparqlive.live.merged import MergedGraphs
+from sparqlive.live.merged import MergedQuads
 from sparqlive.live.orders import Kind, Orders
-from sparqlive.live.pairs import Pairs, PairTable
+from sparqlive.live.quad_pairs import PairTable, QuadPairs
 from sparqlive.live.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import KeyedRelation, Row
@@ -28,9 +28,9 @@ _BULK = 10_000
 
 
 class Quads:
-    def __init__(self, pairs: Pairs | None = None) -> None:
-        self._pairs = Pairs() if pairs is None else pairs
-        self._merged = MergedGraphs(self._pairs)
+    def __init__(self, pairs: QuadPairs | None = None) -> None:
+        self._pairs = QuadPairs() if pairs is None else pairs
+        self._merged = MergedQuads(self._pairs)
         self._orders = Orders(self._pairs)
         self._single: dict[int, Scope] = {}
         self._plural: set[Scope] = set()

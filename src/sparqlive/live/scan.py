@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
+from sparqlive.live.code import Env, Function, Local, Point, tuple_of
 from sparqlive.live.scope import GRAPH, PREDICATE, Scope
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -104,18 +104,16 @@ def _method(compiler: Compiler, method: object) -> str:
     return made[name]
 
 
-def loop(
-    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
-) -> None:
+def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
     operator = node.operator
     assert isinstance(operator, op.Scan)
-    known = _known(compiler, operator, env)
+    known = _known(compiler, operator, point.env)
     access = _access(compiler, operator, known)
     when = _STATES[state]
     tests = _excluded(compiler, operator, known.get(PREDICATE)) if PREDICATE in known else []
     if not access.free:
         with f.when([_has(access, known, when), *tests]):
-            then(f, env, weight)
+            point.then(f, point.env, point.weight)
         return
     names = {position: f.fresh() for position in access.free}
     values = [names[p] for p in access.free]
@@ -129,7 +127,7 @@ def loop(
     if PREDICATE in names:
         tests = _excluded(compiler, operator, names[PREDICATE])
     with f.block(header), f.when([*repeated, *tests]):
-        then(f, {**env, **bound}, weight)
+        point.then(f, {**point.env, **bound}, point.weight)
 
 
 def _bind(operator: op.Scan, names: dict[int, str]) -> tuple[dict[Var, Local], list[str]]:

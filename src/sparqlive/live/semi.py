@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sparqlive.live import extend
-from sparqlive.live.code import Continue, Env, Function, Local, Result, times, tuple_of
+from sparqlive.live.code import Continue, Env, Function, Local, Point, Result, times, tuple_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
@@ -22,16 +22,32 @@ if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
 
 OnFlip = Callable[["Compiler", Function, "Node", Env, str], None]
+Attach = Callable[["Compiler", Function, "Node", State, Point], None]
 
 
-def attach(
-    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
+def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    loop_left(compiler, f, node, state, point, attach)
+
+
+def loop_left(
+    compiler: Compiler, f: Function, node: Node, state: State, point: Point, attach: Attach
 ) -> None:
+    """Loops over the left side; `attach` goes on from each of its solutions."""
+    left = node.children[0]
+
+    def each(f2: Function, env: Env, weight: str) -> None:
+        attach(compiler, f2, node, state, Point(env, weight, point.needed, point.then))
+
+    compiler.part(f, left, state, Point(point.env, point.weight, left.needed, each))
+
+
+def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    """Goes on with the left solution at the point if its test says so."""
     operator = node.operator
     assert isinstance(operator, op.Semi)
-    test = tester(compiler, node, state, env)
+    test = tester(compiler, node, state, point.env)
     with f.when([test if operator.keep else f"not {test}"]):
-        f.unless_too_deep(env, weight, then)
+        f.unless_too_deep(point.env, point.weight, point.then)
 
 
 def tester(compiler: Compiler, node: Node, state: State, env: Env) -> str:
@@ -55,7 +71,7 @@ def tester(compiler: Compiler, node: Node, state: State, env: Env) -> str:
             with f2.when(tests):
                 f2.emit(e, weight, ())
 
-        compiler.part(f, right, state, inner, "1", read, found)
+        compiler.part(f, right, state, Point(inner, "1", read, found))
 
     name = compiler.function_of(key, "test", arguments, env, Result.EXISTS, body)
     return f"{name}({', '.join(env[v].name for v in arguments)})"
@@ -102,7 +118,11 @@ def kept(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) -> 
     compiler.up(f, node, env, times(weight, sign))
 
 
-def flips(compiler: Compiler, f: Function, node: Node, left_state: State, on_flip: OnFlip) -> None:
+def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> None:
+    flips_with(compiler, f, node, left_state, kept)
+
+
+def flips_with(compiler: Compiler, f: Function, node: Node, left_state: State, on_flip: OnFlip) -> None:
     """Writes A' ⋈ flips(B, ΔB) over the gathered change of the right side."""
     operator = node.operator
     assert isinstance(operator, op.Semi | op.Mark)
@@ -128,9 +148,8 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State, on_fli
         f.line(f"was, now = sign != 2 or {was}, sign != 1 or {now}")
         with f.block("if was != now"):
             left = node.children[0]
-            compiler.part(
-                f, left, left_state, env, "1", left.needed, lambda f2, e, w: on_flip(compiler, f2, node, e, w)
-            )
+            each: Continue = lambda f2, e, w: on_flip(compiler, f2, node, e, w)  # noqa: E731
+            compiler.part(f, left, left_state, Point(env, "1", left.needed, each))
 
 
 def whole_row_flips(

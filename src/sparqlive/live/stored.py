@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from sparqlive.live.code import Continue, Env, Function, Local, times, tuple_of
+from sparqlive.live.code import Function, Local, Point, times, tuple_of
+from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.sparql.algebra import Var
@@ -121,19 +122,22 @@ def _by_key(rows: Mapping[Row, int], positions: tuple[int, ...]) -> _Index:
     return index
 
 
-def loop(
-    compiler: Compiler, f: Function, node: Node, state: State, env: Env, weight: str, then: Continue
-) -> None:
+def state(operator: op.Stored | op.Shared | op.Parameters, terms: Terms) -> StoredRows:
+    return StoredRows(operator)
+
+
+def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    env = point.env
     bound = [v for v in node.operator.variables if v in env]
     reader = compiler.program.name("s", compiler.state_of(node).reader(bound, state))
     rows = f"{reader}({', '.join(env[v].name for v in bound)})"
-    loop_over(f, node.operator, rows, env, weight, then)
+    loop_over(f, node.operator, rows, point)
 
 
-def loop_over(f: Function, operator: op.Operator, rows: str, env: Env, weight: str, then: Continue) -> None:
+def loop_over(f: Function, operator: op.Operator, rows: str, point: Point) -> None:
     """Writes a loop over rows of an operator with their weights, which agree with what is bound."""
     own = {v: f.fresh() for v in operator.variables}
     factor = f.fresh("w")
     with f.block(f"for {tuple_of(list(own.values()))}, {factor} in {rows}"):
-        fresh = {v: Local(name, v in operator.always) for v, name in own.items() if v not in env}
-        f.unless_too_deep({**env, **fresh}, times(weight, factor), then)
+        fresh = {v: Local(name, v in operator.always) for v, name in own.items() if v not in point.env}
+        f.unless_too_deep({**point.env, **fresh}, times(point.weight, factor), point.then)

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparqlive.live.code import Continue, Env, Function, Local, tuple_of
+from sparqlive.live.code import Env, Function, Local, Point, tuple_of
 from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
 from sparqlive.sparql.algebra import Var, VarOrTerm
 
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
 
 
-def fill(compiler: Compiler, f: Function, node: Node, env: Env, weight: str, then: Continue) -> None:
-    """Writes a loop over the rows of the template; `env` is what a solution of the source binds."""
-    operator = node.operator
+def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
+    """Keys are not pushed into a template: its rows are made of what the source binds."""
+    child = node.children[0]
+
+    def each(f2: Function, env: Env, weight: str) -> None:
+        fill(compiler, f2, node, Point(env, weight, point.needed, point.then))
+
+    compiler.down(f, child, state, Point({}, point.weight, child.needed, each))
+
+
+def fill(compiler: Compiler, f: Function, node: Node, point: Point) -> None:
+    """Writes a loop over the rows of the template; a solution of the source binds what the point does."""
+    operator, env = node.operator, point.env
     assert isinstance(operator, op.Template)
     id_of = compiler.terms.dictionary.id_of
 
@@ -27,4 +38,4 @@ def fill(compiler: Compiler, f: Function, node: Node, env: Env, weight: str, the
     own = {v: f.fresh() for v in operator.columns}
     with f.block(f"for {tuple_of(list(own.values()))} in {tuple_of(rows)}"):
         bound = {v: Local(name, v in operator.always) for v, name in own.items()}
-        f.unless_too_deep(bound, weight, then)
+        f.unless_too_deep(bound, point.weight, point.then)

@@ -124,8 +124,13 @@ def delta_rule(operator: op.Operator) -> Plus:
             return Plus((Signs(operator, Of(State.DELTA, source)),))
         case op.Keyed():
             return Plus((Redone(operator, Of(State.DELTA, operator.source)),))
-        case _:
+        case (
+            op.Filter() | op.Extend() | op.Project() | op.Template() | op.Union() | op.Stored() | op.Shared()
+        ):
             return Plus(tuple(Apply(operator, Of(State.DELTA, child)) for child in operator.children))
+        case _:
+            assert not operator.children, f"no delta rule for {type(operator).__name__}"
+            return Plus(())
 
 
 def delta_term(operator: op.Operator, changed: int) -> Rule:

@@ -173,8 +173,9 @@ def _letter(operator: op.Operator) -> str:
             op.Join() | op.Filter() | op.Project() | op.Union() | op.LeftJoin() | op.Distinct() | op.Stored()
         ):
             return type(operator).__name__[0]
-        case _:
+        case op.Template() | op.Numbered():
             return "Q"
+    raise AssertionError(type(operator).__name__)
 
 
 def named(plan: op.Operator) -> Node:
@@ -262,8 +263,9 @@ class Words:
             case op.Stored(_, keys):
                 listed = ", ".join(self.listed(key, operator.maybe) or "nothing" for key in keys)
                 return f"stored, looked up by {listed}"
-            case _:
+            case op.Union() | op.Distinct() | op.Parameters():
                 return type(operator).__name__.lower()
+        raise AssertionError(type(operator).__name__)
 
     def _two_sided(self, operator: op.LeftJoin | op.Semi | op.Mark) -> str:
         left, right = operator.left, operator.right

@@ -42,7 +42,7 @@ _ROWS_TO_COPY = 128
 """To copy so many rows of a run takes as long as to look up or to stage one row by itself."""
 
 
-class Pairs:
+class QuadPairs:
     def __init__(self) -> None:
         self.in_memory: dict[Key, KeyedRelation] = {}
         self.cold: dict[Key, Cold] = {}
@@ -398,15 +398,15 @@ class Pairs:
 
     # Snapshots
 
-    def snapshot(self, is_read: Callable[[int | Scope, int], bool]) -> Pairs:
+    def snapshot(self, is_read: Callable[[int | Scope, int], bool]) -> QuadPairs:
         """A copy of some graphs and predicates; runs are shared."""
-        made = Pairs()
+        made = QuadPairs()
         made.cold = {key: cold.copy() for key, cold in self.cold.items() if is_read(*key)}
         made.in_memory = {key: copy_of(pairs) for key, pairs in self.in_memory.items() if is_read(*key)}
         made.inverses = {key: copy_of(pairs) for key, pairs in self.inverses.items() if is_read(*key)}
         return made
 
-    def keep_inverses(self, snapshot: Pairs) -> None:
+    def keep_inverses(self, snapshot: QuadPairs) -> None:
         """Takes over the inverses that a snapshot's reader made, of runs that are still there."""
         for key, inverse in snapshot.inverses.items():
             pairs, copied = self.in_memory.get(key), snapshot.in_memory.get(key)
@@ -416,7 +416,7 @@ class Pairs:
                 self.inverses[key] = _inverted(pairs, inverse.run)
                 self._read.add(key)  # from now on both are changed together
 
-    def adopt(self, snapshot: Pairs, new: set[Scope]) -> None:
+    def adopt(self, snapshot: QuadPairs, new: set[Scope]) -> None:
         """Takes over what a snapshot's reader took into memory or made; `new` are merged scopes."""
         for key, pairs in snapshot.in_memory.items():
             if key in self.cold or key[0] in new:
