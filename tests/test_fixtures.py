@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import cycle
 
 import pyoxigraph as ox
 import pytest
 
 import sparqlive
+from sparqlive.engine import writer
+from sparqlive.engine.carry import Strategy
+from sparqlive.live import quad_pairs
 from tests.fixture_format import Change, Epoch, Fixture, Row, Weights, last_words
 from tests.oracle import Oracle, add, assert_same, subtract
 from tests.test_fixture_format import FIXTURES
@@ -32,11 +36,13 @@ class Run:
     def weights(self) -> Weights:
         return reorder(self.view.weights(), self.view.variables, self.fixture.variables)
 
-    def apply(self, changes: Iterable[Change], expected: Weights | None, when: str) -> None:
+    def apply(
+        self, changes: Iterable[Change], expected: Weights | None, when: str, strategy: Strategy = "auto"
+    ) -> None:
         """One batch: compare its delta, the sum of deltas, the view and the oracle."""
         insert, delete = last_words(list(changes))
         before, self.quads = self.quads, (self.quads - set(delete)) | set(insert)
-        epoch = self.session.apply(insert=insert, delete=delete)
+        epoch = self.session.apply(insert=insert, delete=delete, strategy=strategy)
         delta = reorder(epoch.deltas["view"].weights(), self.view.variables, self.fixture.variables)
         if before == self.quads:
             assert delta == {}, f"{when}: nothing changed"
@@ -69,11 +75,13 @@ def reorder(weights: Weights, actual: tuple[str, ...], expected: tuple[str, ...]
     return {tuple(row[column] for column in columns): weight for row, weight in weights.items()}
 
 
-def start(fixture: Fixture, session: sparqlive.Session, *, data_first: bool) -> Run:
+def start(
+    fixture: Fixture, session: sparqlive.Session, *, data_first: bool, strategy: Strategy = "auto"
+) -> Run:
     """Load and register, in either order, and compare the first snapshot."""
     if data_first:
         session.load(fixture.data)
-        run = Run(fixture, session, session.view("view", fixture.text))
+        run = Run(fixture, session, session.view("view", fixture.text, strategy=strategy))
         run.sum = run.weights()
     else:
         run = Run(fixture, session, session.view("view", fixture.text))
@@ -97,6 +105,23 @@ def test_epoch_by_epoch(fixture: Fixture, data_first: bool) -> None:
         run = start(fixture, session, data_first=data_first)
         for number, epoch in enumerate(fixture.epochs, 1):
             run.apply(epoch.changes, epoch.delta, f"epoch {number} ({epoch.title})")
+
+
+@pytest.mark.parametrize("column_rows", [1, 10**6], ids=["columns", "rows"])
+@pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)
+def test_strategies_take_turns(fixture: Fixture, column_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By columns and row by row, on DuckDB and live: each goes on from what the others left."""
+    monkeypatch.setattr(writer, "COLUMN_ROWS", column_rows)
+    monkeypatch.setattr(quad_pairs, "_ROWS_TO_COPY", 0 if column_rows == 1 else 128)
+    turns: Iterator[Strategy] = cycle(("duckdb", "live", "duckdb", "rebuild"))
+    with sparqlive.open(default_graph=fixture.default_graph) as session:
+        run = start(fixture, session, data_first=True, strategy="duckdb")
+        for number, epoch in enumerate(fixture.epochs, 1):
+            run.apply(epoch.changes, epoch.delta, f"epoch {number} ({epoch.title})", next(turns))
+        first = set(fixture.data)
+        back = [Change("-", quad) for quad in run.quads - first] + [Change("+", quad) for quad in first]
+        run.apply(back, None, "everything undone", next(turns))
+        assert_alike(run.weights(), fixture.snapshot, "everything undone")
 
 
 @pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)

@@ -33,7 +33,11 @@ class Occurrences(Relation):
         return self.evaluate(self.items())
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
+        """The occurrences of solutions, which may be listed several times."""
+        weights: dict[Row, int] = {}
         for row, weight in rows:
+            weights[row] = weights.get(row, 0) + weight
+        for row, weight in weights.items():
             for number in range(weight):
                 yield self._numbered(row, number), 1
 

@@ -386,9 +386,21 @@ class QuadPairs:
             return isinstance(graph, int) and scope.covers(graph)
 
         for (graph, of), pairs in self.select(is_wanted):
+            if after:
+                self._stage_waiting((graph, of), pairs)
             run = pairs.run_after() if after else pairs.run_before()
             if run is not None:
                 yield PairTable(of, graph if isinstance(graph, int) else 0, *run.columns)
+
+    def _stage_waiting(self, key: Key, pairs: KeyedRelation) -> None:
+        """What waits for the commit is staged where it is read after all; `pairs` may be a copy from disk."""
+        cold = self.cold.get(key)
+        if cold is None:
+            self._stage_unread({pairs})
+            return
+        for waiting, subject, object_, weight in self._unread:
+            if waiting is cold:
+                pairs.stage_value(subject, object_, weight)
 
     def is_blank(self) -> bool:
         """Whether there are no quads, and no deleted ones are left in a run either."""
