@@ -65,10 +65,8 @@ class Epochs:
         self._bulk_data = BulkData(self.quads, terms.dictionary)
         self.strategies = Strategies(self._bulk_data, spark)
         self.persistence: Persistence | None = None
-        self.observers: list[Callable[[Epoch], None]] = []
-        """Hear of each epoch, and of each view that was refreshed later, under the lock."""
-        self.witnesses: list[Callable[[str | None, Mapping[Row, int]], None]] = []
-        """Hear of what each source (None: `local`) asserts from now on, and no longer, under the lock."""
+        self._observers: list[Callable[[Epoch], None]] = []
+        self._witnesses: list[Callable[[str | None, Mapping[Row, int]], None]] = []
         self._gathering: list[dict[QuadIds, int]] = []
         self._advanced = threading.Condition(self.lock)
         self._begun = 0.0
@@ -80,6 +78,14 @@ class Epochs:
         """From now on epochs are written into a store."""
         self.persistence = persistence
         self._bulk_data.attach(persistence.sources)
+
+    def observe(self, observer: Callable[[Epoch], None]) -> None:
+        """Has an observer hear of each epoch, and of each view that was refreshed later, under the lock."""
+        self._observers.append(observer)
+
+    def witness(self, witness: Callable[[str | None, Mapping[Row, int]], None]) -> None:
+        """Has a witness hear of what each source (None: `local`) asserts, and no longer, under the lock."""
+        self._witnesses.append(witness)
 
     def limit(self, limits: Limits) -> None:
         """From now on views cost no more than this."""
@@ -157,14 +163,14 @@ class Epochs:
         if not changes and not self.assertions.staged():
             self.record(batch, notes)
             return self.unchanged(ignored)
-        asserted = self.assertions.staged_by(source, changes) if self.witnesses else {}
+        asserted = self.assertions.staged_by(source, changes) if self._witnesses else {}
         with collector_paused():
             try:
                 made = self._carry(changes, ignored, strategy, batch, notes)
             except BaseException:
                 self.assertions.rollback()
                 raise
-        for witness in self.witnesses:
+        for witness in self._witnesses:
             witness(source, asserted)
         return made
 
@@ -307,7 +313,7 @@ class Epochs:
         return made
 
     def _tell(self, epoch: Epoch) -> None:
-        for observer in self.observers:
+        for observer in self._observers:
             observer(epoch)
 
     def _note_choices(self, number: int, carried: Carried) -> dict[str, Choice]:

@@ -203,13 +203,9 @@ class Dictionary:
         """From now on new entries and exceptions are noted, until they are saved."""
         self._journal, self._new_exceptions = [], []
 
-    def new_entries(self) -> list[tuple[int, str]]:
-        """The entries in the journal."""
-        return list(self._journal or ())
-
-    def new_exceptions(self) -> list[tuple[str, int]]:
-        """The exceptions in the journal."""
-        return list(self._new_exceptions)
+    def journal(self) -> tuple[list[tuple[int, str]], list[tuple[str, int]]]:
+        """The entries and the exceptions that were noted."""
+        return list(self._journal or ()), list(self._new_exceptions)
 
     def entries(self) -> Iterable[tuple[int, str]]:
         """What is in memory."""
