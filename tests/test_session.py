@@ -431,6 +431,25 @@ def test_reads_are_thread_safe_and_see_whole_epochs() -> None:
         assert view.weights() == {(A, ox.Literal(119)): 1, (B, ox.Literal(119)): 1}
 
 
+def test_nobody_registers_a_view_while_it_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[threading.Thread] = []
+    with sparqlive.open() as session:
+        session.view("v", "SELECT ?s { ?s ?p ?o }")
+
+        def end(_: str) -> None:
+            """Between the view and what follows its links."""
+            monkeypatch.undo()
+            waiting.append(threading.Thread(target=session.view, args=("v", "SELECT ?o { ?s ?p ?o }")))
+            waiting[0].start()
+            waiting[0].join(0.3)
+            assert waiting[0].is_alive(), "it waits for the view to be gone"
+
+        monkeypatch.setattr(session._traversal, "end", end)
+        session.drop("v")
+        waiting[0].join()
+        assert session.views["v"].variables == ("o",)
+
+
 def test_importing_is_quick_and_light() -> None:
     code = (
         "import time; start = time.process_time(); import sparqlive; took = time.process_time() - start\n"

@@ -1,16 +1,16 @@
 """The session: RDF data, and views over it. The public Python API.
 
-Owns what may be asked, and of whom: `epochs.py` writes, `registration.py` makes views, `feeds.py` watches
-sources, `checking.py` recomputes. A batch is read and checked whole before the first of them hears of it.
+Owns what may be asked, and of whom: `engine/writer.py` writes, `engine/register.py` registers views,
+`engine/once.py` answers queries, `engine/check.py` recomputes, `sources/watching.py` watches sources. A batch
+is read and checked whole before the first of them hears of it.
 Refuses arguments that mean nothing. Invariant: whatever a method reads or writes belongs to one epoch.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -25,19 +25,18 @@ from sparqlive.engine.check import check
 from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.deferred import Refresh
 from sparqlive.engine.limits import Limits
+from sparqlive.engine.once import query_once
 from sparqlive.engine.register import Registration
 from sparqlive.engine.results import Answer
 from sparqlive.engine.updates import check_size, documents_of, on_dataset, wanted_by
 from sparqlive.engine.view import Epoch, View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, Unsupported
-from sparqlive.live.once import compute_once, snapshot_for
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, shown, whole
 from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
-from sparqlive.plan.operators import kept_of
-from sparqlive.plan.spelling import spelt
+from sparqlive.rdf.columns import encoded_text
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
@@ -53,7 +52,9 @@ from sparqlive.sparql.syntax import parse_update
 Changes = str | Iterable[Any]
 DefaultGraphs = Literal["strict", "union"]
 # Spark reads files from this size on.
-INGEST_BYTES = 200_000_000
+INGEST_BYTES = 20_000_000
+COLUMN_BYTES = 200_000
+"""Files and texts of this size are read by columns."""
 # How long deltas are kept, unless it is said otherwise.
 HISTORY_EPOCHS = 10_000
 HISTORY_SECONDS = 7 * 86_400.0
@@ -158,7 +159,8 @@ class Session:
         self.default_graph = store.default_graph(default_graph)
         self._registration = Registration(self._epochs, self.default_graph == "union")
         store.load_quads()
-        self._epochs.epoch = store.epoch
+        with self._epochs.lock:
+            self._epochs.moved_to(store.epoch)
         self._registration.load(store, progress)
         if retain == "all":
             self._epochs.quads.warm_all()
@@ -193,9 +195,9 @@ class Session:
     ) -> Epoch:
         """Adds a file, files, a glob, or given quads, as one epoch.
 
-        Triples, and quads of the unnamed graph, go into `graph` if one is named. Large files go into an empty
-        store by Spark; there, `on_error="skip"` leaves malformed lines out and keeps them in a file.
-        `batch` as in `apply`.
+        Triples, and quads of the unnamed graph, go into `graph` if one is named. Large files are read by
+        columns; into an empty store on all cores, or on Spark if it was given. There, `on_error="skip"`
+        leaves malformed lines out and keeps them in a file. `batch` as in `apply`.
         """
         _check_batch(batch)
         name = NamedNode(graph) if isinstance(graph, str) else graph
@@ -204,18 +206,25 @@ class Session:
             if paths and self._ingests(paths, on_error):
                 return self._epochs.ingest(paths, None if name is None else name.value, on_error, batch)
         if on_error != "fail":
-            raise Unsupported('on_error="skip" needs files, Spark, and a store without quads and views.')
+            raise Unsupported('on_error="skip" needs files, and a store without quads and views.')
         with collector_paused():
             if batch is not None and self._epochs.knows(batch):
                 return self._epochs.unchanged()
-            epoch = self._epochs.apply((), list(read_source(source, name)), "auto", batch)
+            if paths and size_of(paths) > COLUMN_BYTES:
+                from sparqlive.bulk.ingest.job import read
+
+                exceptions = self._epochs.terms.dictionary.exceptions
+                read_parts = read(paths, None if name is None else name.value, exceptions)
+                epoch = self._epochs.apply_encoded((), read_parts, "auto", batch)
+            else:
+                epoch = self._epochs.apply((), list(read_source(source, name)), "auto", batch)
         self._epochs.settle()
         return epoch
 
     def _ingests(self, paths: Sequence[str], on_error: str) -> bool:
-        """Whether Spark is to read the files: it starts in seconds, and pays for hundreds of megabytes."""
+        """Whether the files go straight into runs: other processes start in a second."""
         epochs = self._epochs
-        if epochs.persistence is None or "spark" not in epochs.strategies.carriers:
+        if epochs.persistence is None:
             return False
         if epochs.views.readers or not epochs.quads.is_blank():
             return False
@@ -237,6 +246,11 @@ class Session:
         """
         self._check_strategy(strategy)
         _check_batch(batch)
+        texts = [text for text in (delete, insert) if isinstance(text, str)]
+        if len(texts) == 2 - (not delete) - (not insert) and sum(map(len, texts)) > COLUMN_BYTES:
+            exceptions = self._epochs.terms.dictionary.exceptions
+            deletes, inserts = encoded_text(delete, exceptions), encoded_text(insert, exceptions)
+            return self._epochs.apply_encoded(deletes, inserts, strategy, batch)
         return self._epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
 
     @within_reach()
@@ -361,7 +375,7 @@ class Session:
 
     def observe_sources(self, observer: Callable[[Source, Epoch, float], None]) -> None:
         """From now on an observer hears of each epoch that a source made, and how many seconds it took."""
-        self._feeds.observer = observer
+        self._feeds.observe(observer)
 
     # Views and queries
 
@@ -392,6 +406,7 @@ class Session:
         follow: Follow | bool | None = None,
         timeout_seconds: float | None = None,
         temporary: bool = False,
+        owner: str | None = None,
     ) -> View:
         """Registers a query and computes it; from now on it is kept.
 
@@ -405,7 +420,8 @@ class Session:
 
         It is computed beside the epochs, which nobody holds up, and brought to the present when it is there.
         What takes longer than `timeout_seconds` is stopped, and no view then. A view that is `temporary` is
-        not stored, shares nothing with others, and is ended if it makes epochs slow (`Limits`).
+        not stored, shares nothing with others, and is ended if it makes epochs slow (`Limits`). `owner` names
+        who registers it (`view.owner`); a store remembers that.
         """
         self._registration.check_name(name, temporary)
         settings = Follow.of(follow)
@@ -419,16 +435,19 @@ class Session:
             self.ensure_open()
             self._traversal.check(name, query, base, settings, replace, self.default_graph == "union")
             notes = {} if settings is None else self._traversal.note(name, settings)
-            view = self._registration.register(name, query, base, replace, refresh, strategy, notes, planned)
+            view = self._registration.register(
+                name, query, base, replace, refresh, strategy, owner, notes, planned
+            )
             self._traversal.begin(view, settings)
             self._links.heard()
             return view
 
     def drop(self, name: str) -> None:
         """Forgets a view."""
-        self._registration.drop(name)
-        self._traversal.end(name)
-        self._links.heard()
+        with self._epochs.lock:  # nobody registers a view of that name before its documents are gone
+            self._registration.drop(name)
+            self._traversal.end(name)
+            self._links.heard()
 
     @within_reach()
     def query(
@@ -447,32 +466,9 @@ class Session:
         stopped. `dataset` stands in place of FROM and FROM NAMED. `from_views`: a query that is a view in
         another spelling is read from it.
         """
-        if timeout_seconds is not None:
-            seconds("timeout_seconds", timeout_seconds)
-        if row_limit is not None:
-            whole("row_limit", row_limit)
-        began = time.monotonic()
-        parsed, plan = within(
-            timeout_seconds,
-            lambda: self._registration.plan(query, base, volatile=True, dataset=dataset),
-            began=began,
+        return query_once(
+            self._epochs, self._registration, query, base, timeout_seconds, row_limit, dataset, from_views
         )
-        spelling, kept = spelt(plan) if from_views else None, kept_of(plan)
-        # Evaluated on copies, without the lock: nobody waits for it, and it can be stopped anywhere.
-        terms = Terms(self.dictionary.extended())
-        with ExitStack() as files:
-            with self._epochs.lock:
-                self.ensure_open()
-                epoch, views = self.epoch, self._epochs.views
-                view = None if spelling is None else views.standing(parsed.form, spelling, epoch)
-                if view is not None:
-                    return Answer(parsed, plan, dict(view.content.items()), terms, epoch, view.name)
-                quads = snapshot_for(kept, self._epochs.quads, terms.dictionary)
-                files.enter_context(self._epochs.pinned(quads))
-            rows = within(timeout_seconds, lambda: compute_once(kept, quads, terms, row_limit), began=began)
-        with self._epochs.lock:
-            self._epochs.quads.keep_inverses(quads)
-        return Answer(parsed, plan, rows, terms, epoch)
 
     @within_reach()
     def explained(
@@ -507,11 +503,11 @@ class Session:
 
         It is called by the thread that writes, before anybody else writes: it hands on, and returns at once.
         """
-        self._epochs.observers.append(observer)
+        self._epochs.observe(observer)
 
     def observe_views(self, observer: Callable[[View], None]) -> None:
         """From now on an observer hears of each view that is dropped, replaced or failed, as by `observe`."""
-        self._epochs.views.observers.append(observer)
+        self._epochs.views.observe(observer)
 
     def repair(self) -> list[str]:
         """Looks at every file of the store, and computes anew the views whose files are damaged or missing.

@@ -342,6 +342,26 @@ def test_views_beyond_a_number_are_429_also_after_a_restart(
                 assert client.put("/views/c", content=QUERY).status_code == 201
 
 
+def test_a_store_remembers_who_registered_a_view(bearer: Bearer, tmp_path: Path) -> None:
+    few = bearer("admin", name="few", views=1)
+    for expected in ([201, 429], [200, 429]):
+        with (
+            sparqlive.open(tmp_path / "store") as session,
+            serving(Agent(session, Settings(), Access(tmp_path))) as address,
+            httpx.Client(base_url=address, headers={**SPARQL, **few}) as client,
+        ):
+            assert [client.put(f"/views/{name}", content=QUERY).status_code for name in "ab"] == expected
+            assert session.views["a"].owner == "few"
+        (tmp_path / "audit.jsonl").unlink()
+    with sparqlive.open(tmp_path / "store") as session:
+        session.view("a", f"{QUERY} LIMIT 1", replace=True, owner="other")
+        assert session.views["a"].owner == "few", "whoever replaces a view leaves it to its owner"
+        session.drop("a")
+        assert session.view("a", QUERY).owner is None
+    with sparqlive.open(tmp_path / "store") as session:
+        assert session.views["a"].owner is None
+
+
 def test_changes_of_views_and_tokens_are_in_the_audit_log(
     guarded: httpx.Client, bearer: Bearer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,7 +23,7 @@ from sparqlive.agent.agent import Agent
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
 from sparqlive.engine.results import TermRow
-from sparqlive.web.event_stream import Following, Parser
+from sparqlive.web.event_stream import EventStreamReader, Parser
 from tests.agent.conftest import serving
 
 QUERY = "SELECT ?s ?o { ?s <http://x/p> ?o }"
@@ -37,7 +37,7 @@ def triple(subject: object, value: object) -> str:
 class Follower:
     """Follows a view in a thread, and adds up what comes."""
 
-    def __init__(self, following: Following) -> None:
+    def __init__(self, following: EventStreamReader) -> None:
         self.following = following
         self.content: dict[TermRow, int] = {}
         self.resets = 0

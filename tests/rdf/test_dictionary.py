@@ -333,7 +333,7 @@ def test_an_epoch_writes_only_the_exceptions_that_are_new() -> None:
     dictionary.start_journal()
     for number in range(5):
         dictionary.enter(f'"{number}"')
-    assert [text for text, _ in dictionary.new_exceptions()] == [f'"{number}"' for number in range(1, 5)]
+    assert [text for text, _ in dictionary.journal()[1]] == [f'"{number}"' for number in range(1, 5)]
     extended = dictionary.extended()
     assert extended.exceptions == {}, "nothing is copied for a query"
     assert extended.find(ox.Literal("3")) == dictionary.exceptions['"3"']

@@ -29,6 +29,7 @@ from sparqlive.agent import origins
 from sparqlive.agent.audit import Audit
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.tokens import Limits, Token, Tokens
+from sparqlive.engine.view import View
 from sparqlive.errors import StoreFailed
 
 Right: TypeAlias = Literal["open", "known", "read", "read:view", "write", "admin"]
@@ -75,7 +76,6 @@ class Access:
         self._origins = origins.Origins(allowed)
         self._buckets: dict[str, tuple[float, float]] = {}
         self._subscriptions: Counter[str] = Counter()
-        self._owners = self._read_owners()
         self._registering: list[tuple[str, str]] = []
 
     # Who may what
@@ -197,11 +197,12 @@ class Access:
         return most if limit is None else min(limit, most)
 
     @contextmanager
-    def registering(self, request: Request, view: str, there: Mapping[str, object]) -> Iterator[None]:
-        """Inside, the caller registers a view, unless it has as many as it may have."""
+    def registering(self, request: Request, view: str, there: Mapping[str, View]) -> Iterator[None]:
+        """Inside, the caller registers a view, unless it has as many as it may have of those there are."""
         caller = caller_of(request)
         limit = caller.limits.views
-        own = {name for name, owner in self._owners.items() if owner == caller.name and name in there}
+        kept = ((name, there.get(name)) for name in there)  # others may drop views meanwhile
+        own = {name for name, one in kept if one is not None and one.owner == caller.name}
         own |= {name for name, owner in self._registering if owner == caller.name}
         if limit is not None and view not in own and len(own) >= limit:
             raise Refused(429, f"The token {caller.name!r} may have {limit:,} views: drop one first.")
@@ -210,13 +211,6 @@ class Access:
             yield
         finally:
             self._registering.remove((view, caller.name))
-
-    def _read_owners(self) -> dict[str, str]:
-        owners: dict[str, str] = {}
-        for entry in self.audit:
-            if entry.get("outcome") == "201" and "view" in entry:
-                owners[entry["view"]] = entry["who"]
-        return owners
 
     def note(self, request: Request, status: int, made: str | None) -> None:
         """What was asked that changes views or sources, and how it ended; not what nobody known asked.
@@ -232,8 +226,6 @@ class Access:
         view = request.path_params.get("name") if request.url.path.startswith("/views/") else None
         if view is not None:
             more["view"] = view
-            if status == 201:
-                self._owners[view] = who
         try:
             self.audit.note(who, f"{request.method} {request.url.path}", str(status), **more)
         except OSError:  # what was asked for is done: it is not told as if it had failed

@@ -1,14 +1,13 @@
 """The audit log: who changed views, sources and tokens, when, and how it ended.
 
 A file of JSON lines in the store's directory, which is only ever appended to. It has no secrets: paths and
-names, no bodies. Which token registered which view is read from it too.
+names, no bodies. The agent never reads it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,16 +34,3 @@ class Audit:
             os.write(file, line.encode())
         finally:
             os.close(file)
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The lines; one that a failure of the machine cut off is left out."""
-        if self._path is None or not self._path.exists():
-            return
-        with open(self._path, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                try:
-                    entry = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(entry, dict):
-                    yield entry

@@ -42,7 +42,7 @@ class Outdated(Exception):  # noqa: N818 - nothing went wrong
 
 
 @dataclass(frozen=True)
-class Step:
+class Sent:
     """What a reader is sent next, and the epoch that it stands for then."""
 
     data: bytes
@@ -73,9 +73,22 @@ class Channel:
         self._told = 0.0
         self._telling: asyncio.TimerHandle | None = None
         self._encoded: dict[tuple[Format, int], bytes | asyncio.Task[bytes]] = {}
-        self._snapshots: dict[Format, asyncio.Task[Step]] = {}
+        self._snapshots: dict[Format, asyncio.Task[Sent]] = {}
+
+    def join(self) -> None:
+        """There is one more reader."""
+        self.readers += 1
+
+    def leave(self) -> None:
+        """There is one reader less."""
+        self.readers -= 1
+        self.unread_since = time.monotonic()
 
     # What the hub brings
+
+    def stay_quiet(self, epoch: int) -> None:
+        """Nothing changed the view up to this epoch that was not brought."""
+        self.quiet_until = epoch
 
     def take(self, delta: Delta) -> None:
         if self.ending is not None:
@@ -115,7 +128,7 @@ class Channel:
 
     # What readers are sent first
 
-    async def snapshot(self, format_: Format) -> Step:
+    async def snapshot(self, format_: Format) -> Sent:
         """The content, taken once for all who ask at the same time."""
         task = self._snapshots.get(format_)
         if task is None:
@@ -124,17 +137,17 @@ class Channel:
             task.add_done_callback(lambda _: self._snapshots.pop(format_))
         return await asyncio.shield(task)
 
-    def _content(self, format_: Format) -> Step:
+    def _content(self, format_: Format) -> Sent:
         with self._reading():
             rows = self.view.copied(self._agent.settings.query_rows)
 
-        def written() -> Step:
+        def written() -> Sent:
             content = rows().as_delta()
-            return Step(events.snapshot(self.view, format_, content), content.epoch)
+            return Sent(events.snapshot(self.view, format_, content), content.epoch)
 
         return within(self._agent.settings.query_seconds, written, f"Reading view {self.view.name!r}")
 
-    async def present(self) -> Step:
+    async def present(self) -> Sent:
         """Not the content, but from when on changes will come."""
 
         def read() -> int:
@@ -142,13 +155,13 @@ class Channel:
                 return self.view.epoch
 
         epoch = await self._agent.run(read)
-        return Step(events.progress(epoch), epoch)
+        return Sent(events.progress(epoch), epoch)
 
-    async def missed(self, since: int, format_: Format, known: bool = True) -> Step:
+    async def missed(self, since: int, format_: Format, known: bool = True) -> Sent:
         """What a reader that stands for an epoch misses; the whole content where that is not kept."""
         return await self._agent.run_reading(self._missed, since, format_, known)
 
-    def _missed(self, since: int, format_: Format, known: bool) -> Step:
+    def _missed(self, since: int, format_: Format, known: bool) -> Sent:
         view = self.view
         with self._reading():
             epoch = view.epoch
@@ -162,10 +175,10 @@ class Channel:
             deltas = [rows().as_delta()]
         if deltas and deltas[0].reset:
             told = events.reset(epoch, f"What changed view {view.name!r} after epoch {since} is not known.")
-            return Step(told + events.snapshot(view, format_, deltas[0]), epoch)
+            return Sent(told + events.snapshot(view, format_, deltas[0]), epoch)
         if not deltas:
-            return Step(events.progress(epoch), epoch)
-        return Step(events.delta(view, format_, Delta.summed(deltas)), epoch)
+            return Sent(events.progress(epoch), epoch)
+        return Sent(events.delta(view, format_, Delta.summed(deltas)), epoch)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -179,7 +192,7 @@ class Channel:
 
     # What readers are sent then
 
-    async def next(self, position: int, format_: Format) -> Step:
+    async def next(self, position: int, format_: Format) -> Sent:
         """What a reader at a position before the head misses, as one event, which all who miss it share."""
         if position < self._forgotten:
             return await self.missed(position, format_)
@@ -193,7 +206,7 @@ class Channel:
                 encoded = self._event(deltas, format_)
             self._encoded[key] = encoded
         data = encoded if isinstance(encoded, bytes) else await asyncio.shield(encoded)
-        return Step(data, deltas[-1].epoch)
+        return Sent(data, deltas[-1].epoch)
 
     def _between(self, position: int, head: int) -> list[Delta]:
         """The deltas after a position that readers may be told of; few, mostly, and the last ones."""

@@ -112,8 +112,7 @@ class Hub:
 
     def left(self, channel: Channel) -> None:
         """A reader has gone."""
-        channel.readers -= 1
-        channel.unread_since = time.monotonic()
+        channel.leave()
         if not channel.readers and not channel.view.name.startswith(TEMPORARY):
             self._forget(channel)
 
@@ -146,7 +145,7 @@ class Hub:
             self._drain()
             for channel in list(self._channels.values()):
                 if channel.view.deferred is None:
-                    channel.quiet_until = told
+                    channel.stay_quiet(told)
                 channel.tell()
                 if not channel.readers:
                     await self._expire(channel)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pyarrow as pa
 
@@ -27,6 +27,9 @@ from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.zset.relation import Row, change_between
 from sparqlive.zset.run import Run
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.ingest.workers import Workers
 
 Strategy = Literal["auto", "live", "duckdb", "spark", "rebuild"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
@@ -155,6 +158,16 @@ class Strategies:
         spark, dictionary = self.spark_session(), self._data.dictionary
         sources = self._data.sources(undone)
         return Carrier(spark, sources, dictionary.id_of, dictionary.exceptions, dictionary.enter)
+
+    def workers(self) -> tuple[Workers, str]:
+        """What reads large files, and its name: Spark where it was given, else processes of this machine."""
+        if self.spark_was_given:
+            from sparqlive.bulk.backends.spark.workers import SparkWorkers
+
+            return SparkWorkers(self.spark_session()), "spark"
+        from sparqlive.bulk.ingest.workers import Processes
+
+        return Processes(), "live"
 
     def contents_by(self, backend: str) -> Saved:
         """Gives the contents of plans as of the last epoch, computed by a backend."""

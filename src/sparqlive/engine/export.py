@@ -122,7 +122,7 @@ class _Exported:
         self._log.extend(changes)
 
     def sources(self) -> Sources:
-        found = self._store.sources(self._dictionary.new_entries())
+        found = self._store.sources(self._dictionary.journal()[0])
         return replace(found, log=np.array(self._log, dtype=np.int64).reshape(-1, 5))
 
     def close(self) -> None:

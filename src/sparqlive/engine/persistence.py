@@ -9,34 +9,34 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sparqlive.engine.deferred import Deferred, Refresh, gathered_name
-from sparqlive.errors import InvalidChange, StoreFailed
+from sparqlive.engine.ingest import ingest_runs
+from sparqlive.engine.stored_data import StoredData
+from sparqlive.engine.stored_names import all_names, names_of_failed, names_of_nobody_else
+from sparqlive.errors import StoreFailed
 from sparqlive.live.content import PlanContent, Product
 from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
 from sparqlive.store.catalog import Durability
 from sparqlive.store.compaction import QUADS
 from sparqlive.store.compactor import Compactor
 from sparqlive.store.connections import Poller
 from sparqlive.store.locks import Lease
-from sparqlive.store.quad_runs import QuadRuns, segments_of
-from sparqlive.store.runs import RunFile, found_terms, read_terms
-from sparqlive.store.store import TERMS, Commit, Sources, Store, TermRuns
+from sparqlive.store.store import TERMS, Commit, Sources, Store
 from sparqlive.zset.relation import Elsewhere, Relation, Row
-from sparqlive.zset.run import Column, Run
+from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
-    from sparqlive.bulk.ingest.job import Ingested
+    from sparqlive.bulk.ingest.job import Ingested, OnError
+    from sparqlive.bulk.ingest.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -72,21 +72,15 @@ class Persistence:
             runs=runs,
         )
         self._retention = retention
-        self._quads = quads
         self._dictionary = dictionary
-        self._runs: QuadRuns | None = None
         self._poller: Poller | None = None
-        self.store.catalog.used_under = lock
+        self.store.catalog.use_under(lock)
         try:
-            self._compactor = Compactor(self.store, lock, self._moved, self._kept_from)
-            self._terms = self.store.terms()
-            dictionary.load(self._terms, self.store.catalog.terms(), self.store.catalog.exceptions())
-            self._at = self.epoch
+            self._data = StoredData(self.store, quads, dictionary)
+            self._compactor = Compactor(self.store, lock, self._data.moved, self._kept_from)
         except BaseException:
             self.store.close()
             raise
-        if not read_only:
-            dictionary.start_journal()
 
     @property
     def is_forked(self) -> bool:
@@ -126,12 +120,7 @@ class Persistence:
 
     def load_quads(self) -> None:
         """The runs, which stay on disk until something reads them, and the changes after them."""
-        runs, log = self.store.quads()
-        self._runs = runs
-        self._quads.attach(runs)
-        for rows in log:
-            self._quads.add(_changes(rows))
-        self._compactor.opened(runs, self._terms)
+        self._compactor.opened(*self._data.load_quads())
 
     def sources_noted(self) -> list[str]:
         """The notes of the sources that are there."""
@@ -143,6 +132,10 @@ class Persistence:
 
     def views(self) -> list[tuple[str, str, str | None, int, str]]:
         return self.store.catalog.views()
+
+    def owner(self, view: str) -> str | None:
+        """Who registered a view, where that was said."""
+        return self.store.owner(view)
 
     def saved(self, name: str, plan: Operator) -> Elsewhere | None:
         """The content of a relation, if the store has it; a reader computes none."""
@@ -178,7 +171,7 @@ class Persistence:
         What failed contents store is forgotten: it is computed again when the store is next opened.
         """
         inserted = inserts_of(changes)
-        forgotten = _of_failed(failed)
+        forgotten = names_of_failed(failed)
         kept = {name: delta for name, delta in deltas.items() if name not in forgotten}
         self.store.commit(
             Commit(
@@ -188,13 +181,13 @@ class Persistence:
                 note,
                 changes,
                 kept,
-                *self._new_terms(),
+                *self._dictionary.journal(),
                 forgotten=forgotten,
                 batch=batch,
                 notes=notes,
             )
         )
-        self._entered()
+        self._dictionary.start_journal()
         self._compactor.committed(len(changes) + sum(len(rows) for _, rows in kept.values()))
 
     def keep(
@@ -203,6 +196,7 @@ class Persistence:
         text: str,
         base: str | None,
         refresh: Refresh,
+        owner: str | None,
         content: PlanContent,
         epoch: int,
         instead_of: PlanContent | None,
@@ -212,14 +206,19 @@ class Persistence:
 
         What its content stores is written if it is not there yet; notes are kept with it.
         """
-        forgotten = set() if instead_of is None else _of_nobody_else(instead_of)
-        with self._contents(content, epoch, _of_nobody_else(content)) as commit:
-            commit.forgotten = {gathered_name(name), *forgotten, *commit.forgotten}
-            commit.notes = notes
+        forgotten = set() if instead_of is None else names_of_nobody_else(instead_of)
+        with self._contents(content, epoch, names_of_nobody_else(content)) as commit:
+            unseen: dict[str, tuple[int, dict[Row, int]]] = {}
             if refresh != "immediate":
-                commit.bases = {**commit.bases, gathered_name(name): (4, {})}
-            self.store.keep(name, text, base, str(refresh), commit)
-        self._entered()
+                unseen = {gathered_name(name): (4, {})}
+            commit = replace(
+                commit,
+                forgotten={gathered_name(name), *forgotten, *commit.forgotten},
+                notes=notes,
+                bases={**commit.bases, **unseen},
+            )
+            self.store.keep(name, text, base, str(refresh), owner, commit)
+        self._dictionary.start_journal()
 
     def damaged(self) -> set[str]:
         """The relations that are damaged; what does not follow from other data cannot be computed again."""
@@ -235,14 +234,14 @@ class Persistence:
 
     def reads(self, content: PlanContent, relations: Set[str]) -> bool:
         """Whether a content stores one of the relations."""
-        return not relations.isdisjoint(_all_names(content))
+        return not relations.isdisjoint(all_names(content))
 
     def save(self, name: str, content: PlanContent, epoch: int, damaged: Set[str] = frozenset()) -> int:
         """Writes a content that was computed anew; its history begins now."""
         with self._contents(content, epoch, damaged) as commit:
-            commit.forgotten = {*commit.forgotten, *(damaged & _all_names(content))}
-            self.store.save(name, commit)
-        self._entered()
+            forgotten = {*commit.forgotten, *(damaged & all_names(content))}
+            self.store.save(name, replace(commit, forgotten=forgotten))
+        self._dictionary.start_journal()
         return epoch
 
     @contextmanager
@@ -254,14 +253,14 @@ class Persistence:
             if key in new or not self.store.catalog.has(key)
         }
         with self.store.contents(fresh) as (runs, bases):
-            terms, exceptions = self._new_terms()
+            terms, exceptions = self._dictionary.journal()
             yield Commit(
                 epoch, terms=terms, exceptions=exceptions, runs=runs, bases=bases, forgotten=fresh.keys()
             )
 
     def drop(self, name: str, content: PlanContent, epoch: int) -> None:
         """Forgets a view, and what its content stores if nobody else uses it."""
-        self.store.drop(name, {*_of_nobody_else(content), gathered_name(name)}, epoch)
+        self.store.drop(name, {*names_of_nobody_else(content), gathered_name(name)}, epoch)
 
     # Views that are refreshed later
 
@@ -272,9 +271,9 @@ class Persistence:
 
     def refresh(self, name: str, deferred: Deferred, epoch: int, failed: Iterable[PlanContent]) -> None:
         """Makes the refreshing of a view durable."""
-        forgotten = _of_failed(failed)
+        forgotten = names_of_failed(failed)
         deltas = {key: delta for key, delta in deferred.keeper.staged().items() if key not in forgotten}
-        terms, exceptions = self._new_terms()
+        terms, exceptions = self._dictionary.journal()
         self.store.refresh(
             name,
             Commit(
@@ -286,13 +285,6 @@ class Persistence:
                 bases={deferred.relation: (4, {})},
             ),
         )
-        self._entered()
-
-    def _new_terms(self) -> tuple[list[tuple[int, str]], list[tuple[str, int]]]:
-        return self._dictionary.new_entries(), self._dictionary.new_exceptions()
-
-    def _entered(self) -> None:
-        """The dictionary's new terms are in the store."""
         self._dictionary.start_journal()
 
     # Reading beside the writer
@@ -312,24 +304,7 @@ class Persistence:
 
     def advance(self) -> int:
         """Goes on to the store's last epoch, which is what is read from now on; its number."""
-        catalog = self.store.catalog
-        catalog.renew()
-        runs = catalog.runs(QUADS)
-        if catalog.history_start() > self._at:  # the changes since are no longer kept
-            self._quads.clear()
-            self.load_quads()
-        else:
-            for _, rows in catalog.changes(self._at):
-                self._quads.add(_changes(rows))
-            if self._runs is None or self._runs.paths() != {run.path for run in runs}:
-                self._runs = QuadRuns(self.store.place, runs, self._runs)
-                log = catalog.changes(self.store.quads_epoch())
-                self._quads.move(self._runs, [change for _, rows in log for change in _changes(rows)])
-        self._terms = self.store.terms(self._terms)
-        self._dictionary.load(self._terms, catalog.terms(), catalog.exceptions())
-        self._at = self.epoch
-        self.store.read_until(self._at)
-        return self._at
+        return self._data.advance()
 
     def changed(self, content: PlanContent, since: int) -> bool:
         """Whether a content has a delta after an epoch."""
@@ -353,12 +328,6 @@ class Persistence:
         """Folds log and deltas into new runs, and forgets the history that is no longer kept."""
         self._compactor.run(everything=True)
 
-    def _moved(self, runs: QuadRuns, terms: TermRuns) -> None:
-        """What was left on disk is in other files now."""
-        log = self.store.catalog.changes(self.store.quads_epoch())
-        self._quads.move(runs, [change for _, rows in log for change in _changes(rows)])
-        self._dictionary.move(terms, self.store.catalog.terms())
-
     def _kept_from(self) -> int:
         """History up to this epoch is forgotten."""
         epoch = self.epoch - self._retention.epochs
@@ -370,75 +339,36 @@ class Persistence:
 
     def ingest(
         self,
-        spark: Any,
+        workers: Workers,
         paths: Sequence[str],
         graph: str | None,
-        on_error: str,
+        on_error: OnError,
         epoch: int,
+        strategy: str,
         batch: tuple[str, int] | None,
     ) -> Ingested:
-        """Files straight into runs, by Spark, as one epoch of a store that has no quads yet."""
-        from sparqlive.bulk.ingest.job import ingest
-
+        """Files straight into runs, by workers, as one epoch of a store that has no quads yet."""
         with self.store.attempt() as attempt:
-            exceptions = dict(self._dictionary.exceptions)
-            folder = f"{attempt}/ingest"
-            target = self.store.place.text(folder)
-            made = ingest(spark, paths, graph, target, on_error=on_error, exceptions=exceptions)  # type: ignore[arg-type]
-            taken = self._taken(made, folder)
-            if taken:  # a term of the dictionary has the id of another one in the files: that one gives way
-                folder = f"{attempt}/again"
-                target = self.store.place.text(folder)
-                made = ingest(
-                    spark, paths, graph, target, on_error=on_error, exceptions=exceptions | taken  # type: ignore[arg-type]
-                )  # fmt: skip
-            runs = self.store.written(folder, made.quad_files, made.term_files)
-            self._check_names(runs)
+            made, runs = ingest_runs(self.store, self._dictionary, attempt, workers, paths, graph, on_error)
             self._dictionary.load_exceptions(made.exceptions)
-            terms, known = self._new_terms()
+            terms, exceptions = self._dictionary.journal()
             note = {"rejected": made.rejected, "seconds": dict(made.seconds)}
             self.store.commit(
                 Commit(
                     epoch,
                     (made.quads, 0),
-                    "spark",
+                    strategy,
                     note,
                     terms=terms,
-                    exceptions=known,
+                    exceptions=exceptions,
                     runs=runs,
                     bases={QUADS: (4, None)},
                     batch=batch,
                 )
             )
-        self._entered()
-        self._terms = self.store.terms()
-        self._dictionary.load(self._terms, (), ())
+        self._dictionary.start_journal()
+        self._data.replaced_terms()
         return made
-
-    def _taken(self, made: Ingested, folder: str) -> dict[str, int]:
-        """New ids for terms of the files whose id stands for another term of the dictionary."""
-        unnamed = [RunFile(f"{folder}/{file.path}", TERMS, file.rows, 0, (), b"") for file in made.term_files]
-        files = TermRuns(self.store.place, unnamed)
-        taken = {}
-        for number, text in self._dictionary.entries():
-            other = files(number)
-            if other is not None and other != text:
-                taken[other] = self._dictionary.enter(other)
-        return taken
-
-    def _check_names(self, runs: Iterable[RunFile]) -> None:
-        """Quads that Spark has read pass no gate: those under a name that is reserved are refused here."""
-        texts: dict[int, str] = {}
-        for run in runs:
-            if run.relation == TERMS:
-                numbers, terms = read_terms(self.store.place, run)
-                texts.update(found_terms(numbers, terms, PREFIXES))
-        quads = segments_of(self.store.place, (run for run in runs if run.relation == QUADS)) if texts else ()
-        for graph, predicate in (segment.key for segment in quads):
-            for number, refusal in ((graph, graph_refusal), (predicate, predicate_refusal)):
-                refused = refusal(texts[number][1:-1]) if number in texts else None
-                if refused is not None:
-                    raise InvalidChange(refused)
 
     def batch_epoch(self, batch: tuple[str, int]) -> int | None:
         return self.store.catalog.batch_epoch(*batch)
@@ -452,8 +382,8 @@ class Persistence:
                 self.store.catalog.set_meta(key, note)
 
     def sources(self) -> Sources:
-        """Where Spark finds the quads and terms of the last epoch."""
-        return self.store.sources(self._dictionary.new_entries())
+        """Where a bulk backend finds the quads and terms of the last epoch."""
+        return self._data.sources()
 
     def close(self) -> None:
         """The caller does not hold the session's lock: a compaction under way ends first."""
@@ -461,45 +391,6 @@ class Persistence:
             self._poller.stop()
         self._compactor.wait()
         self.store.close()
-
-
-def _names(content: PlanContent) -> set[str]:
-    return {content.name, *(name for name, _, _ in content.relations())}
-
-
-def _all_names(content: PlanContent) -> set[str]:
-    """What a content stores, and its parts."""
-    parts = content.parts if isinstance(content, Product) else []
-    return _names(content).union(*map(_all_names, parts))
-
-
-def _of_nobody_else(content: PlanContent) -> set[str]:
-    """What is no longer stored when one user gives a content back."""
-    if content.users > 1:
-        return set()
-    if isinstance(content, Product):
-        return {content.name}.union(*map(_of_nobody_else, content.parts))
-    return _names(content)
-
-
-def _of_failed(contents: Iterable[PlanContent]) -> set[str]:
-    """What is no longer stored when all users of contents give them back."""
-    failed = set(contents)
-    found: set[str] = set()
-    users = Counter(part for content in failed if isinstance(content, Product) for part in content.parts)
-    for content in failed:
-        if not isinstance(content, Product):
-            found |= _names(content)
-            continue
-        found.add(content.name)
-        for part in content.parts:
-            if part.users <= users[part]:
-                found |= _names(part)
-    return found
-
-
-def _changes(rows: Column) -> list[Change]:
-    return [(s, p, o, g, w) for s, p, o, g, w in rows.tolist()]
 
 
 def _whole(rows: Any) -> dict[Row, int] | Run:

@@ -68,7 +68,7 @@ def check_view_name(name: object) -> None:
         )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Planned:
     """A query that is to be a view: its plan, and what was computed of it without the lock, if it was."""
 
@@ -78,7 +78,6 @@ class Planned:
     temporary: bool
     terms: Terms | None = None
     prepared: Prepared | None = None
-    since: int = 0
     gathered: dict[Quad, int] = field(default_factory=dict)
 
 
@@ -165,32 +164,32 @@ class Registration:
         with ExitStack() as files:
             with epochs.lock:
                 epochs.ensure_open()
-                planned.terms = Terms(epochs.terms.dictionary.extended())
-                quads = snapshot_for(planned.kept, epochs.quads, planned.terms.dictionary, whole=True)
+                terms = Terms(epochs.terms.dictionary.extended())
+                quads = snapshot_for(planned.kept, epochs.quads, terms.dictionary, whole=True)
                 files.enter_context(epochs.pinned(quads))
-                planned.since, planned.gathered = epochs.epoch, epochs.gather()
+                gathered = epochs.gather()
             scope = name if refresh != "immediate" else keeper.scope
             try:
-                planned.prepared = within(
+                computed = within(
                     seconds,
-                    partial(prepared_apart, planned.kept, quads, planned.terms, scope)
+                    partial(prepared_apart, planned.kept, quads, terms, scope)
                     if temporary
                     else partial(
                         prepared,
                         planned.kept,
                         quads,
-                        planned.terms,
+                        terms,
                         scope,
-                        self._bulk(strategy, quads, planned.terms.dictionary),
+                        self._bulk(strategy, quads, terms.dictionary),
                     ),
                     what,
                     began,
                     epochs.limits.temporary_rows if temporary else None,
                 )
-                yield planned
+                yield replace(planned, prepared=computed, terms=terms, gathered=gathered)
             finally:
                 with epochs.lock:
-                    epochs.gathered(planned.gathered)
+                    epochs.gathered(gathered)
 
     def register(
         self,
@@ -200,12 +199,13 @@ class Registration:
         replace: bool,
         refresh: Refresh,
         strategy: Strategy,
+        owner: str | None,
         notes: Mapping[str, str],
         planned: Planned,
     ) -> View:
         """The view of that name and query, computed if it is not there; see `Session.view`.
 
-        `notes` are kept in the store with a view that is new.
+        `notes` are kept in the store with a view that is new, and so is its owner.
         """
         epochs = self._epochs
         with epochs.lock:
@@ -234,18 +234,21 @@ class Registration:
                 keeper = self._views.temporary
                 epochs.limit_temporary()
             content = self._content(keeper, planned, strategy)
+            owner = owner if known is None else known.owner
             try:
                 if epochs.persistence is not None and not planned.temporary:
                     before = known if known is not None and known.failure is None else None
                     replaced = None if before is None else before.content
-                    epochs.persistence.keep(name, text, base, refresh, content, epochs.epoch, replaced, notes)
+                    epochs.persistence.keep(
+                        name, text, base, refresh, owner, content, epochs.epoch, replaced, notes
+                    )
             except BaseException:
                 keeper.release(content)
                 raise
             if known is not None:
                 self._views.release(known)
             terms = content.terms if planned.temporary else None
-            view = self._add(name, text, parsed, plan, content, deferred, terms)
+            view = self._add(name, text, parsed, plan, content, deferred, owner, terms)
             if not planned.temporary:
                 epochs.settle()
             return view
@@ -314,9 +317,10 @@ class Registration:
         plan: Operator,
         content: PlanContent,
         deferred: Deferred | None,
+        owner: str | None,
         terms: Terms | None = None,
     ) -> View:
-        view = View(self._epochs, name, text, query, plan, content, deferred, terms)
+        view = View(self._epochs, name, text, query, plan, content, deferred, owner, terms)
         self._views.add(view)
         if not self._epochs.read_only:
             self._epochs.start_clock(view)
@@ -376,7 +380,7 @@ class Registration:
         if deferred is not None and read_only:
             keep = deferred.keeper.keep
         content = keep(rewrite(kept_of(plan)), store.saved)
-        view = self._add(name, text, parsed, plan, content, deferred)
+        view = self._add(name, text, parsed, plan, content, deferred, store.owner(name))
         view.begin_history(since)
         if not store.has(content):
             if read_only:

@@ -117,6 +117,7 @@ class View(Readable):
         plan: Operator,
         content: PlanContent,
         deferred: Deferred | None,
+        owner: str | None = None,
         terms: Terms | None = None,
     ) -> None:
         """`terms`: those of a temporary view, which is not stored and enters nothing into the session's."""
@@ -128,6 +129,8 @@ class View(Readable):
         self.plan = plan
         self.content = content
         self.deferred = deferred
+        self.owner = owner
+        """Who registered the view, where that was said."""
         self.temporary = terms is not None
         self._terms = terms or epochs.terms
         self._columns = Columns(plan, self._terms)

@@ -35,8 +35,7 @@ class Views(Mapping[str, View]):
         self.by_name: dict[str, View] = {}
         self.readers: dict[PlanContent, list[View]] = {}
         self.later: dict[View, Deferred] = {}
-        self.observers: list[Callable[[View], None]] = []
-        """Hear of each view that is kept no longer, under the lock."""
+        self._observers: list[Callable[[View], None]] = []
 
     def __getitem__(self, name: str) -> View:
         try:
@@ -50,6 +49,10 @@ class Views(Mapping[str, View]):
 
     def __len__(self) -> int:
         return len(self.by_name)
+
+    def observe(self, observer: Callable[[View], None]) -> None:
+        """Has an observer hear of each view that is kept no longer, under the lock."""
+        self._observers.append(observer)
 
     # Contents
 
@@ -76,7 +79,7 @@ class Views(Mapping[str, View]):
             return
         if view.deferred is not None:
             self.later.pop(view).stop()
-        for observer in self.observers:
+        for observer in self._observers:
             observer(view)
 
     def release_content(self, view: View) -> bool:

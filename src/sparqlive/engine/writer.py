@@ -34,13 +34,16 @@ from sparqlive.live.limit import Limit
 from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.live.terms import Terms
+from sparqlive.rdf.columns import Encoded
 from sparqlive.rdf.read import check_quad
 from sparqlive.rdf.reserved import LINKS, Gate
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import Row
+from sparqlive.zset.run import Column
 from sparqlive.zset.zset import add_into
 
 if TYPE_CHECKING:
+    from sparqlive.bulk.ingest.job import OnError
     from sparqlive.engine.persistence import Persistence
 
 Batch = tuple[str, int]
@@ -70,10 +73,8 @@ class Epochs:
         self._bulk_data = BulkData(self.quads, terms.dictionary)
         self.strategies = Strategies(self._bulk_data, spark)
         self.persistence: Persistence | None = None
-        self.observers: list[Callable[[Epoch], None]] = []
-        """Hear of each epoch, and of each view that was refreshed later, under the lock."""
-        self.witnesses: list[Callable[[str | None, Mapping[Row, int]], None]] = []
-        """Hear of what each source (None: `local`) asserts from now on, and no longer, under the lock."""
+        self._observers: list[Callable[[Epoch], None]] = []
+        self._witnesses: list[Callable[[str | None, Mapping[Row, int]], None]] = []
         self._gathering: list[dict[QuadIds, int]] = []
         self._advanced = threading.Condition(self.lock)
         self._begun = 0.0
@@ -85,6 +86,14 @@ class Epochs:
         """From now on epochs are written into a store."""
         self.persistence = persistence
         self._bulk_data.attach(persistence.sources)
+
+    def observe(self, observer: Callable[[Epoch], None]) -> None:
+        """Has an observer hear of each epoch, and of each view that was refreshed later, under the lock."""
+        self._observers.append(observer)
+
+    def witness(self, witness: Callable[[str | None, Mapping[Row, int]], None]) -> None:
+        """Has a witness hear of what each source (None: `local`) asserts, and no longer, under the lock."""
+        self._witnesses.append(witness)
 
     def limit(self, limits: Limits) -> None:
         """From now on views cost no more than this."""
@@ -117,6 +126,28 @@ class Epochs:
             wanted: dict[QuadIds, int] = {}
             given = self.want(wanted, deletes, -1) + self.want(wanted, inserts, 1)
             return self.commit(wanted, given, strategy, batch)
+
+    def apply_encoded(
+        self, deletes: Sequence[Encoded], inserts: Sequence[Encoded], strategy: Strategy, batch: Batch | None
+    ) -> Epoch:
+        """The same for quads that were read by columns."""
+        with self.lock:
+            self.ensure_open()
+            if batch is not None and self.knows(batch):
+                return self.unchanged()
+            parts = [(part, weight) for weight, given in ((-1, deletes), (1, inserts)) for part in given]
+            columns = [[*self._entered(part), np.full(len(part.quads[0]), weight)] for part, weight in parts]
+            wanted = ColumnRows([np.concatenate(pieces) for pieces in zip(*columns, strict=True)])
+            return self.commit(wanted, len(wanted), strategy, batch)
+
+    def _entered(self, encoded: Encoded) -> Sequence[Column]:
+        """The quads with the ids that their terms have here: a hash that is taken gives way."""
+        ids = self.terms.dictionary.enter_columns(encoded.ids, encoded.texts.to_pylist())
+        quads: Sequence[Column] = encoded.quads
+        for place in np.flatnonzero(ids != encoded.ids).tolist():
+            old, new = encoded.ids[place], ids[place]
+            quads = [np.where(column == old, new, column) for column in quads]
+        return quads
 
     def want(self, wanted: dict[QuadIds, int], quads: Iterable[Any], weight: int) -> int:
         """Encodes quads; how many there were."""
@@ -158,14 +189,14 @@ class Epochs:
         if not changes and not self.assertions.staged():
             self.record(batch, notes)
             return self.unchanged(ignored)
-        asserted = self.assertions.staged_by(source, changes) if self.witnesses else {}
+        asserted = self.assertions.staged_by(source, changes) if self._witnesses else {}
         with collector_paused():
             try:
                 made = self._carry(changes, ignored, strategy, batch, notes)
             except BaseException:
                 self.assertions.rollback()
                 raise
-        for witness in self.witnesses:
+        for witness in self._witnesses:
             witness(source, asserted)
         return made
 
@@ -326,7 +357,7 @@ class Epochs:
         return made
 
     def _tell(self, epoch: Epoch) -> None:
-        for observer in self.observers:
+        for observer in self._observers:
             observer(epoch)
 
     def _note_choices(self, number: int, carried: Carried) -> dict[str, Choice]:
@@ -341,22 +372,23 @@ class Epochs:
             self.views[name].chose(number, choice)
         return choices
 
-    def ingest(self, paths: Sequence[str], graph: str | None, on_error: str, batch: Batch | None) -> Epoch:
-        """Files straight into a store without quads and views, by Spark, as one epoch."""
+    def ingest(
+        self, paths: Sequence[str], graph: str | None, on_error: OnError, batch: Batch | None
+    ) -> Epoch:
+        """Files straight into a store without quads and views, as one epoch."""
         with self.lock, collector_paused():
             self.ensure_open()
             assert self.persistence is not None
             if batch is not None and self.knows(batch):
                 return self.unchanged()
             number, begun = self.epoch + 1, time.perf_counter()
-            read = self.persistence.ingest(
-                self.strategies.spark_session(), paths, graph, on_error, number, batch
-            )
+            workers, strategy = self.strategies.workers()
+            read = self.persistence.ingest(workers, paths, graph, on_error, number, strategy, batch)
             self.persistence.load_quads()
             self._gathering.clear()
             self.moved_to(number)
             deltas, seconds = Deltas(number, {}, self.views), time.perf_counter() - begun
-            made = Epoch(number, read.quads, 0, 0, deltas, "spark", rejected=read.rejected, seconds=seconds)
+            made = Epoch(number, read.quads, 0, 0, deltas, strategy, rejected=read.rejected, seconds=seconds)
             self._tell(made)
             return made
 

@@ -152,6 +152,8 @@ class Product(PlanContent):
     ) -> None:
         super().__init__(plan, None, terms=terms, key=key)
         self.parts = parts
+        for part in parts:
+            part.products.append(self)
         columns = [v for part in parts for v in part.plan.variables]
         self._order = [columns.index(v) if v in columns else None for v in plan.variables]
 

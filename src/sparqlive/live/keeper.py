@@ -157,10 +157,7 @@ class Keeper:
             # With terms of its own, a product shares no part with others, whose terms are other ones.
             keys = [None if terms is None else (plan, part) for part in parts]
             kept = [self.keep(part, saved, terms, key) for part, key in zip(parts, keys, strict=True)]
-            whole = Product(plan, kept, terms, key)
-            for part in kept:
-                part.products.append(whole)
-            return whole
+            return Product(plan, kept, terms, key)
         shape = self._shape(plan)
         if shape is not None and shape[0] in self._families:
             content = PlanContent(plan, self._families[shape[0]].maintained, self.scope, terms, key)

@@ -30,7 +30,7 @@ from sparqlive.session import open as open_session
 from sparqlive.sources.watching import Source
 
 if TYPE_CHECKING:
-    from sparqlive.spark.stream import Following, NewFile
+    from sparqlive.spark.stream import NewFile, RunningStream
 
 _LOOK_SECONDS = 0.5
 
@@ -83,10 +83,11 @@ class Job:
                 epoch = self.session.load(
                     list(entry.paths), graph=entry.graph, batch=(f"load:{entry.name}", 0)
                 )
-                step.result = f"{epoch.inserted:,} new quads, {len(self.session):,} in all"
+                step.end_with(f"{epoch.inserted:,} new quads, {len(self.session):,} in all")
         for view in self.pipeline.views:
             with self._progress.step(f"computing {view.name}") as step:
-                step.result = f"{len(self._register(view.name, view.query, view.refresh)):,} solutions"
+                kept = self._register(view.name, view.query, view.refresh)
+                step.end_with(f"{len(kept):,} solutions")
         for sink in self.pipeline.sinks:
             kept = self.session.views[sink.view]
             made = KINDS[sink.kind](sink.path, kept.variables)
@@ -110,7 +111,7 @@ class Job:
 
         An interrupt (Ctrl-C, SIGTERM) ends it after the batch under way; the next run goes on from there.
         """
-        running: list[Following] = []
+        running: list[RunningStream] = []
         self.session.observe_sources(self._reported)
         self._add_sources()
         with self._lock:  # what sources brought before anybody observed them
@@ -167,7 +168,7 @@ class Job:
             except Error as error:
                 self._progress.line(str(error))
 
-    def _wait_for(self, running: Sequence[Following], watching: bool) -> None:
+    def _wait_for(self, running: Sequence[RunningStream], watching: bool) -> None:
         """Until all have ended; an interrupt, or the first failure of one, ends the waiting.
 
         The sources of the store are watched until there is an interrupt, or all their streams have ended.

@@ -23,10 +23,14 @@ _VIEWS_SHOWN = 6
 
 
 @dataclass
-class Step:
+class ProgressStep:
     """A step under way; `result` is what its last line says."""
 
     result: str = "done"
+
+    def end_with(self, result: str) -> None:
+        """Says what the last line is to say."""
+        self.result = result
 
 
 class Progress:
@@ -48,9 +52,9 @@ class Progress:
             print(text, file=self._stream, flush=True)
 
     @contextmanager
-    def step(self, title: str) -> Iterator[Step]:
+    def step(self, title: str) -> Iterator[ProgressStep]:
         """A step whose length nobody knows: a moving bar while it lasts, then a line with its result."""
-        step = Step()
+        step = ProgressStep()
         start = time.perf_counter()
         if self.is_terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())

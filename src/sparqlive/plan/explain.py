@@ -35,7 +35,7 @@ from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.wording import Node, Words, named, text_of_expression, text_of_term
 from sparqlive.sparql.algebra import Expression, Var
 
-__all__ = ["RESULT", "Explained", "Kept", "Step", "explain", "explained", "text_of_expression"]
+__all__ = ["RESULT", "Explained", "Kept", "PlanStep", "explain", "explained", "text_of_expression"]
 
 RESULT: Final = -1
 _WIDTH = 100
@@ -82,7 +82,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Step:
+class PlanStep:
     """An operator as it is drawn: its name in the rules, its words, its rule, and what is below it.
 
     `number` is its place in post-order, `rule` the lines of its delta rule; `°` marks a variable that may be
@@ -96,14 +96,14 @@ class Step:
     variables: tuple[str, ...]
     rule: tuple[str, ...]
     stored: tuple[Kept, ...]
-    inputs: tuple[Step, ...]
+    inputs: tuple[PlanStep, ...]
 
 
 @dataclass(frozen=True)
 class Explained:
     """A plan to draw, and what the signs in its rules mean."""
 
-    root: Step
+    root: PlanStep
     legend: tuple[str, ...]
 
 
@@ -126,13 +126,13 @@ class _Explanation:
         words = {node: self._written(node) for node in self._all}
         rules = {node: tuple(_RuleWriter(node, self._words).lines()) for node in self._all}
 
-        def step(node: Node) -> Step:
+        def step(node: Node) -> PlanStep:
             operator = node.operator
             kind = "product" if self._is_product(node) else type(operator).__name__.lower()
             variables = tuple(map(self._words.marked(operator.maybe), operator.variables))
             inputs = tuple(map(step, node.children))
             stored = tuple(self._kept(node))
-            return Step(node.number, node.name, kind, words[node], variables, rules[node], stored, inputs)
+            return PlanStep(node.number, node.name, kind, words[node], variables, rules[node], stored, inputs)
 
         return Explained(step(self._root), (*_SIGNS, *self._legend()))
 

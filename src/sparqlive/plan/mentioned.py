@@ -24,7 +24,7 @@ _EQUAL = ("=", "IN", "SAMETERM")
 
 
 @dataclass(frozen=True)
-class Step:
+class LinkStep:
     """A triple pattern: its constants, the positions whose IRIs lead on, and those that have to be equal."""
 
     subject: NamedNode | BlankNode | Literal | None
@@ -73,13 +73,13 @@ def _starts(item: Any) -> Iterator[Any]:
                 yield from _starts(part)
 
 
-def steps_of(query: al.Query) -> tuple[Step, ...]:
+def steps_of(query: al.Query) -> tuple[LinkStep, ...]:
     """The triple patterns of a query, those that its paths are made of among them."""
     fresh = (Var(f".step{number}") for number in count())
     triples = [triple for pattern in _patterns(query.pattern) for triple in _triples(pattern, fresh)]
     ends = {term for subject, _, object_, _ in triples for term in (subject, object_)}
     steps = (
-        Step(
+        LinkStep(
             None if isinstance(subject, Var) else subject,
             predicate if isinstance(predicate, NamedNode) else None,
             None if isinstance(object_, Var) else object_,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from typing import Literal as Literal_
 
 import numpy as np
@@ -21,6 +22,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFor
 
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
 from sparqlive.rdf.guard import MOST_TRIPLE_TERMS
+from sparqlive.rdf.read import read_text
 
 Ids = npt.NDArray[np.int64]
 FaultKind = Literal_["syntax", "unsupported", "unreadable"]
@@ -100,7 +102,7 @@ class Encoder:
                 numbers[place] = self.exceptions[texts[int(place)].as_py()]
         return numbers
 
-    def lines(self, block: bytes, syntax: RdfFormat, scope: str) -> Encoded:
+    def lines(self, block: bytes, syntax: RdfFormat, scope: str | None) -> Encoded:
         """The quads of whole lines. Faulty lines are left out and named."""
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n")
@@ -133,7 +135,7 @@ class Encoder:
         ids = self.ids(texts)
         return _encoded(np.array(rows, dtype=np.int64).reshape(-1, 4), ids, texts)
 
-    def _columns(self, pieces: _Pieces, scope: str) -> Encoded:
+    def _columns(self, pieces: _Pieces, scope: str | None) -> Encoded:
         """The lines whose pieces are all canonical terms in a place where they may be; `taken` says which."""
         kinds = _kinds(pieces.texts)
         subject, predicate, object_, graph = pieces.codes
@@ -149,11 +151,13 @@ class Encoder:
         texts = self._renamed(texts, kinds[places], scope)
         return _encoded(renumbered[codes], self.ids(texts), texts)
 
-    def _renamed(self, texts: pa.StringArray, kinds: npt.NDArray[np.int8], scope: str) -> pa.StringArray:
+    def _renamed(
+        self, texts: pa.StringArray, kinds: npt.NDArray[np.int8], scope: str | None
+    ) -> pa.StringArray:
         """Blank nodes under their document's labels; no graph under the name of the unnamed one's place."""
         blank = kinds == _NODE_BLANK
         unnamed = kinds == _NO_TERM
-        if blank.any():
+        if blank.any() and scope is not None:
             label = labels(scope)
             found = texts.filter(pa.array(blank)).to_pylist()
             new = pa.array([label(text[2:]) for text in found], pa.string())
@@ -162,6 +166,16 @@ class Encoder:
             new = pa.array([self.graph] * int(unnamed.sum()), pa.string())
             texts = pc.replace_with_mask(texts, pa.array(unnamed), new)
         return texts
+
+
+def encoded_text(text: Any, exceptions: Mapping[str, int]) -> list[Encoded]:
+    """The quads of N-Quads text, whose blank nodes keep their labels; none of no text."""
+    if not text:
+        return []
+    encoded = Encoder(exceptions=exceptions).lines(text.encode() + b"\n", RdfFormat.N_QUADS, None)
+    if encoded.faults:
+        return [Encoder(exceptions=exceptions).quads(read_text(text), labels(None))]  # raises, and says why
+    return [encoded]
 
 
 def _encoded(codes: npt.NDArray[np.int64], ids: Ids, texts: pa.StringArray) -> Encoded:
@@ -188,8 +202,10 @@ def together(parts: Sequence[Encoded]) -> Encoded:
 # Blank nodes
 
 
-def labels(scope: str) -> Callable[[str], str]:
-    """From the label in a document to one that no other document has."""
+def labels(scope: str | None) -> Callable[[str], str]:
+    """From the label in a document to one that no other document has; without a scope, labels stay."""
+    if scope is None:
+        return "_:{}".format
     begin = xxhash.xxh3_128(scope.encode() + b"\n")
 
     def label(name: str) -> str:

@@ -10,9 +10,11 @@ Terms are held as text: strings are cheaper than objects, and the garbage collec
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
+import numpy as np
+import numpy.typing as npt
 import xxhash
 from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode, Quad
 
@@ -131,6 +133,19 @@ class Dictionary:
             return number
         return self._enter_exception(text)
 
+    def enter_columns(self, hashes: npt.NDArray[np.int64], texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """The ids of many terms, whose hashes (or ids, if they are exceptions) are known already."""
+        known, enter = self._texts, self.enter
+        ids = [
+            number if known.get(number) == text or self._claims(number, text) else enter(text)
+            for number, text in zip(hashes.tolist(), texts, strict=True)
+        ]
+        return np.array(ids, dtype=np.int64)
+
+    def _claims(self, number: int, text: str) -> bool:
+        """Whether an id stands for a text from now on, that is not known as an exception."""
+        return number not in _RESERVED and text not in self.exceptions and self._claim(number, text)
+
     def _claim(self, number: int, text: str) -> bool:
         """Whether the id stands for this text, from now on if it stood for none."""
         known = self._known(number)
@@ -203,13 +218,9 @@ class Dictionary:
         """From now on new entries and exceptions are noted, until they are saved."""
         self._journal, self._new_exceptions = [], []
 
-    def new_entries(self) -> list[tuple[int, str]]:
-        """The entries in the journal."""
-        return list(self._journal or ())
-
-    def new_exceptions(self) -> list[tuple[str, int]]:
-        """The exceptions in the journal."""
-        return list(self._new_exceptions)
+    def journal(self) -> tuple[list[tuple[int, str]], list[tuple[str, int]]]:
+        """The entries and the exceptions that were noted."""
+        return list(self._journal or ()), list(self._new_exceptions)
 
     def entries(self) -> Iterable[tuple[int, str]]:
         """What is in memory."""

@@ -107,6 +107,11 @@ class Linked:
                     feeds.add(made, watcher(self.kind, address, self.options))
                 except Error as error:
                     self.refused[address] = str(error)
+        self.error = None
+
+    def fail(self, error: Exception) -> None:
+        """The sources could not be made those of the values."""
+        self.error = f"{type(error).__name__}: {error}"
 
     def __repr__(self) -> str:
         return f"Linked({self.view!r}, {self.variable!r}, kind={self.kind!r})"
@@ -174,13 +179,12 @@ class Links:
         if not self._feeds.watching:
             return
         if self._woken.start():
-            self.epochs.observers.append(self.heard)
+            self.epochs.observe(self.heard)
         self.heard()
 
     def _give(self) -> None:
         for linked in list(self._linked.values()):
             try:
                 linked.give(self._feeds)
-                linked.error = None
             except Exception as error:  # the store's disk is full, say: the next epoch tries again
-                linked.error = f"{type(error).__name__}: {error}"
+                linked.fail(error)

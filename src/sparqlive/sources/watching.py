@@ -72,7 +72,7 @@ class Source:
         self.found = found
         """Nobody named it: a view that follows links came to it."""
         self.given_by = tuple(given_by)
-        """Nobody named it: these gave it (`linked.py`)."""
+        """Nobody named it: these gave it (`sources/from_views.py`)."""
         try:
             self.graph = NamedNode(name if ":" in name else f"source:{name}")
         except ValueError as error:
@@ -92,8 +92,10 @@ class Source:
         self.ended = False
         """Its stream has ended: there is nothing to look at any more."""
         self.remembered: float | None = None
+        self.asked = 0
+        """How many looks were asked for."""
         self._feeds = feeds
-        self._asked = self._answered = 0
+        self._answered = 0
 
     @classmethod
     def from_note(cls, feeds: Feeds, note: str) -> Source:
@@ -122,6 +124,58 @@ class Source:
         for name in _STATE:
             setattr(self, name, state[name])
         self.remembered = state["last_seen"]
+
+    # For the thread that watches it, and for those who write
+
+    def give(self, givers: Iterable[str]) -> None:
+        """From now on these give it; none: somebody named it."""
+        self.found = False
+        self.given_by = tuple(givers)
+
+    def mark_removed(self) -> None:
+        """From now on nothing of it is committed."""
+        self.removed = True
+
+    def mark_ended(self) -> None:
+        """Its stream has ended."""
+        self.ended = True
+
+    def notified_by(self, state: str) -> None:
+        """How it is told of changes, from now on."""
+        self.notifications = state
+
+    def ask(self) -> int:
+        """Counts a look that is asked for; its number."""
+        self.asked += 1
+        return self.asked
+
+    def answer(self, asked: int) -> None:
+        """The looks up to this number are done."""
+        self._answered = max(self._answered, asked)
+
+    def is_silent(self, asked: int) -> bool:
+        """Whether a look is yet to be done."""
+        return self._answered < asked and not (self.ended or self.removed)
+
+    def failed(self, reason: str, now: float) -> bool:
+        """A look failed; whether that is news."""
+        self.failures += 1
+        is_news = self.error != reason
+        self.error = reason
+        self.stale_since = self.stale_since or self.last_seen or now
+        return is_news
+
+    def unchanged(self, version: Version | None, now: float) -> bool:
+        """It was reached, and has what it had; whether that is to be remembered now."""
+        known = self.error is None and version in (None, self.version)
+        known = known and now - (self.remembered or 0) < _REMEMBER_SECONDS
+        self.version = self.version if version is None else version
+        self.last_seen, self.stale_since, self.error = now, None, None
+        return not known
+
+    def remember(self, now: float) -> None:
+        """The store is told of its state now."""
+        self.remembered = now
 
     @property
     def key(self) -> str:
@@ -176,10 +230,8 @@ class Feeds:
     def __init__(self, epochs: Epochs, watching: bool) -> None:
         self._epochs = epochs
         self.watching = watching
-        self.observer: Callable[[Source, Epoch, float], None] | None = None
-        """Hears of each epoch that a source made, and how many seconds it took."""
-        self.heard: Callable[[], None] | None = None
-        """Called when a source has answered, also if it changed nothing."""
+        self._observer: Callable[[Source, Epoch, float], None] | None = None
+        self._heard: Callable[[], None] | None = None
         self.by_name: dict[str, Source] = {}
         self._tasks: dict[Source, asyncio.Task[None]] = {}
         self._wakes: dict[Source, asyncio.Event] = {}
@@ -191,14 +243,21 @@ class Feeds:
 
     # From any thread
 
+    def observe(self, observer: Callable[[Source, Epoch, float], None]) -> None:
+        """Has an observer hear of each epoch that a source made, and how many seconds it took."""
+        self._observer = observer
+
+    def tell_of_answers(self, heard: Callable[[], None]) -> None:
+        """Calls when a source has answered, also if it changed nothing."""
+        self._heard = heard
+
     def add(self, source: Source, watcher: Watcher) -> Source:
         """Notes a source and watches it from now on; the same source again gives the one that is there."""
         with self._epochs.lock:
             self._epochs.ensure_open()
             known = self.by_name.get(source.name)
             if known is not None and known.found and not source.found:
-                known.found = False  # from now on somebody has named it
-                known.given_by = source.given_by
+                known.give(source.given_by)  # from now on somebody has named it
                 self._remember(known)
                 if known.settings() != source.settings():
                     self.remove(known)
@@ -208,7 +267,7 @@ class Feeds:
             if known is not None and known.settings() == source.settings():
                 both = dict.fromkeys([*known.given_by, *source.given_by]) if source.given_by else ()
                 if known.given_by != tuple(both):
-                    known.given_by = tuple(both)
+                    known.give(both)
                     self._remember(known)
                 return known
             if known is not None:
@@ -238,9 +297,7 @@ class Feeds:
 
         def silent() -> list[str]:
             pairs = zip(sources, asked, strict=True)
-            return [
-                one.name for one, number in pairs if one._answered < number and not (one.ended or one.removed)
-            ]
+            return [one.name for one, number in pairs if one.is_silent(number)]
 
         with self._answers:
             if not self._answers.wait_for(lambda: self._stopped or not silent(), timeout_seconds):
@@ -255,7 +312,7 @@ class Feeds:
             if self.by_name.get(source.name) is not source:
                 raise Error(f"The source {source.name!r} has been removed already.")
             del self.by_name[source.name]
-            source.removed = True  # from now on nothing of it is committed
+            source.mark_removed()
             self._forget(source)
         if self.watching:  # a connection may take its time to close
             asyncio.run_coroutine_threadsafe(self._end(source), self._running()).result()
@@ -264,8 +321,9 @@ class Feeds:
 
     def release(self, source: Source, giver: str) -> None:
         """A giver no longer gives a source; when none does, it is removed. The caller holds the lock."""
-        source.given_by = tuple(other for other in source.given_by if other != giver)
-        if source.given_by:
+        left = [other for other in source.given_by if other != giver]
+        source.give(left)
+        if left:
             self._remember(source)
         else:
             self.remove(source)
@@ -345,9 +403,9 @@ class Feeds:
 
     async def _ask(self, source: Source) -> int:
         """Asks for a look that begins after this."""
-        source._asked += 1
+        asked = source.ask()
         self._wakes[source].set()
-        return source._asked
+        return asked
 
     async def _end(self, source: Source) -> None:
         task = self._tasks.pop(source)
@@ -376,8 +434,8 @@ class Feeds:
         while True:
             try:
                 await watcher.watch(source.version, report, self._wakes[source])
-                source.ended = True
-                return self._answer(source, source._asked)
+                source.mark_ended()
+                return self._answer(source, source.asked)
             except _Refused:
                 pass
             except Error as error:
@@ -388,11 +446,11 @@ class Feeds:
 
     def _note(self, source: Source, outcome: Notifications) -> None:
         if source.notifications != outcome.state:
-            source.notifications = outcome.state
+            source.notified_by(outcome.state)
             self._remember(source)
 
     async def _report(self, source: Source, outcome: _Seen) -> bool:
-        asked = 0 if self._wakes[source].is_set() else source._asked
+        asked = 0 if self._wakes[source].is_set() else source.asked
         assert self._turn is not None
         async with self._turn:
             committed = await asyncio.to_thread(self._take, source, outcome)
@@ -402,10 +460,10 @@ class Feeds:
 
     def _answer(self, source: Source, asked: int) -> None:
         with self._answers:
-            source._answered = max(source._answered, asked)
+            source.answer(asked)
             self._answers.notify_all()
-        if self.heard is not None:
-            self.heard()
+        if self._heard is not None:
+            self._heard()
 
     def _take(self, source: Source, outcome: _Seen) -> bool:
         """Commits what was reported, and notes how it went; False for what failed."""
@@ -416,21 +474,15 @@ class Feeds:
             except Error as error:  # what the session refuses is the source's fault, and changes nothing
                 outcome = Failed(str(error))
             else:
-                if epoch is not None and self.observer is not None:
-                    self.observer(source, epoch, time.perf_counter() - start)
+                if epoch is not None and self._observer is not None:
+                    self._observer(source, epoch, time.perf_counter() - start)
                 return True
         now = time.time()
         if isinstance(outcome, Failed):
-            source.failures += 1
-            known = source.error == outcome.reason
-            source.error = outcome.reason
-            source.stale_since = source.stale_since or source.last_seen or now
+            is_news = source.failed(outcome.reason, now)
         else:
-            known = source.error is None and outcome.version in (None, source.version)
-            known = known and now - (source.remembered or 0) < _REMEMBER_SECONDS
-            source.version = source.version if outcome.version is None else outcome.version
-            source.last_seen, source.stale_since, source.error = now, None, None
-        if not known:
-            source.remembered = now
+            is_news = source.unchanged(outcome.version, now)
+        if is_news:
+            source.remember(now)
             self._remember(source)
         return not isinstance(outcome, Failed)

@@ -42,7 +42,7 @@ Handle = Callable[[Sequence[NewFile]], None]
 
 
 @dataclass
-class Following:
+class RunningStream:
     """A running stream."""
 
     query: StreamingQuery
@@ -74,7 +74,7 @@ def follow_files(
     *,
     once: bool,
     poll_interval_seconds: float = 1.0,
-) -> Following:
+) -> RunningStream:
     """Hands new files on as they come; with `once`, those that are there, and then the stream ends."""
     failures: list[BaseException] = []
 
@@ -94,7 +94,7 @@ def follow_files(
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{round(poll_interval_seconds * 1000)} milliseconds")
-    return Following(writer.start(), failures)
+    return RunningStream(writer.start(), failures)
 
 
 def _in_order(rows: Sequence[Any]) -> list[NewFile]:

@@ -72,8 +72,7 @@ class Catalog:
         self._syncer: Syncer | None = None
         self._head: HeadFile | None = None
         self._last = Head("", 0, 0)
-        self.used_under: Any = None
-        """The lock of the session, which another thread may hold while the process forks."""
+        self._used_under: Any = None
         with self._said("opened"):
             if not is_store(directory):
                 if read_only:
@@ -83,7 +82,7 @@ class Catalog:
         try:
             with self._said("opened"):
                 if not read_only and not self._path.exists():
-                    _create(self, first_meta or {})
+                    self._create(first_meta or {})
                 self._last = self._open_verified()
                 if not read_only:
                     self._open_for_writing(durability, sync_milliseconds / 1000)
@@ -92,6 +91,27 @@ class Catalog:
                 self._lock.release()
             raise
         _open_catalogs.add(self)
+
+    def _create(self, first_meta: Mapping[str, str]) -> None:
+        """The catalog of an empty store, whole before it has its name: a file without content was damaged."""
+        path = self.directory / "catalog.new"
+        for left in self.directory.glob("catalog.new*"):
+            left.unlink()
+        os.close(open_private(path, os.O_RDWR, self.directory))
+        self._use(write_connection(path))
+        try:
+            with self.transaction():
+                self._sealed.create()
+                self.set_meta("format", str(FORMAT))
+                self.set_meta("store", uuid4().hex)
+                for key, value in first_meta.items():
+                    self.set_meta(key, value)
+                self.set_base("quads", 0, 4, None)
+        finally:
+            self._database.close()
+        sync(path)
+        path.rename(self._path)
+        sync(self._path)
 
     @property
     def _path(self) -> Path:
@@ -128,7 +148,8 @@ class Catalog:
 
     def _open_for_writing(self, durability: Durability, sync_seconds: float) -> None:
         reading = self._database
-        self._database = self._sealed.database = write_connection(self._path)
+        self._database = write_connection(self._path)
+        self._sealed.use(self._database)
         reading.close()
         self._database.execute(f"PRAGMA synchronous={'FULL' if durability == 'epoch' else 'NORMAL'}")
         self._head = HeadFile(self.directory)
@@ -164,6 +185,19 @@ class Catalog:
     def is_forked(self) -> bool:
         """Whether this process was forked from the one that opened the catalog."""
         return isinstance(self._database, Forked)
+
+    def use_under(self, lock: Any) -> None:
+        """Names the lock of the session, which another thread may hold while the process forks."""
+        self._used_under = lock
+
+    def leave_to_the_parent(self) -> sqlite3.Connection:
+        """In a process that was forked: nothing is read or written here; the connection, to be left alone."""
+        database = self._database
+        self._database = Forked(self.directory)  # type: ignore[assignment]
+        self._sealed.use(self._database)
+        if self._used_under is not None:  # whoever holds it is not in this process
+            self._used_under._at_fork_reinit()
+        return database
 
     def close(self) -> None:
         if self.is_forked:  # the process that opened it closes it
@@ -214,7 +248,7 @@ class Catalog:
             self._sealed.committed()
             self._last = Head(self._last.store, number, root)
             if self._syncer is not None:
-                self._syncer.due = self._last
+                self._syncer.owe(self._last)
             else:
                 self._acknowledge(self._last)
 
@@ -230,16 +264,13 @@ class Catalog:
     @contextmanager
     def snapshot(self) -> Iterator[Catalog]:
         """The catalog as it is now, whatever is committed meanwhile; for another thread, or to read much."""
-        other = object.__new__(Catalog)
-        other.directory, other.read_only = self.directory, True
-        other._lock = other._syncer = other._head = None
         with self._said("read"):
-            other._use(read_connection(self._path))
+            other = _Snapshot(self.directory)
             try:
                 with other.reading():
                     yield other
             finally:
-                other._database.close()
+                other.close()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -480,6 +511,16 @@ class Catalog:
         self.epoch()
 
 
+class _Snapshot(Catalog):
+    """A catalog that is read by a connection of its own, and was compared when the store was opened."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.read_only = True
+        self._lock = self._syncer = self._head = None
+        self._use(read_connection(self._path))
+
+
 def check_terms(terms: Iterable[tuple[int, str]], exceptions: Mapping[str, int], where: str) -> None:
     """Raises where an id is not that of its text."""
     for number, text in terms:
@@ -497,35 +538,10 @@ _of_the_parent: list[sqlite3.Connection] = []
 
 def _forked() -> None:
     for catalog in list(_open_catalogs):
-        _of_the_parent.append(catalog._database)
-        catalog._database = catalog._sealed.database = Forked(catalog.directory)  # type: ignore[assignment]
-        if catalog.used_under is not None:  # whoever holds it is not in this process
-            catalog.used_under._at_fork_reinit()
+        _of_the_parent.append(catalog.leave_to_the_parent())
 
 
 os.register_at_fork(after_in_child=_forked)
-
-
-def _create(catalog: Catalog, first_meta: Mapping[str, str]) -> None:
-    """The catalog of an empty store, whole before it has its name: a file without content was damaged."""
-    path = catalog.directory / "catalog.new"
-    for left in catalog.directory.glob("catalog.new*"):
-        left.unlink()
-    os.close(open_private(path, os.O_RDWR, catalog.directory))
-    catalog._use(write_connection(path))
-    try:
-        with catalog.transaction():
-            catalog._sealed.create()
-            catalog.set_meta("format", str(FORMAT))
-            catalog.set_meta("store", uuid4().hex)
-            for key, value in first_meta.items():
-                catalog.set_meta(key, value)
-            catalog.set_base("quads", 0, 4, None)
-    finally:
-        catalog._database.close()
-    sync(path)
-    path.rename(catalog._path)
-    sync(catalog._path)
 
 
 def packed_changes(changes: Sequence[Sequence[int]]) -> bytes:

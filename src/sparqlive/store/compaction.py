@@ -30,7 +30,7 @@ _STEM_LENGTH = 60
 Rows = dict[tuple[int, ...], int]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Folded:
     """A relation's content as of an epoch, ready to take the place of an older one."""
 
@@ -109,22 +109,19 @@ def fold(place: Place, folder: str, catalog: Catalog, relation: str, epoch: int)
     if base is None:
         return None
     runs = catalog.runs(relation)
-    folded = Folded(relation, base.width, epoch, base.epoch, [run.path for run in runs])
-    changes, folded.epoch = _changes(catalog, relation, base.epoch, epoch, base.width)
+    changes, last = _changes(catalog, relation, base.epoch, epoch, base.width)
+    folded = Folded(relation, base.width, last, base.epoch, [run.path for run in runs])
     writer = Writer(place, folder, relation, base.width)
     if base.rows is not None:
         changes = _summed([base.rows, changes], base.width)
     if not runs:
         if base.width == 0 or (relation != QUADS and len(changes) <= SMALL):
-            folded.rows = {tuple(row): weight for *row, weight in changes.tolist()}
-            return folded
+            return replace(folded, rows={tuple(row): weight for *row, weight in changes.tolist()})
         _write(writer, relation, changes)
         writer.flush()
-        folded.runs = writer.runs
-        return folded
-    _fold_files(place, relation, base.width, runs, changes, writer, folded)
-    folded.runs = writer.runs
-    return folded
+        return replace(folded, runs=writer.runs)
+    replaced = _fold_files(place, relation, base.width, runs, changes, writer)
+    return replace(folded, runs=writer.runs, replaced=replaced)
 
 
 def _changes(catalog: Catalog, relation: str, since: int, until: int, width: int) -> tuple[Column, int]:
@@ -163,9 +160,8 @@ def _fold_files(
     runs: Sequence[RunFile],
     changes: Column,
     writer: Writer,
-    folded: Folded,
-) -> None:
-    """Goes over the segments in order. A file that a change falls into is written anew, whole."""
+) -> list[str]:
+    """Goes over the segments in order. A file that a change falls into is written anew, whole, and named."""
     if relation == QUADS:
         segments: Sequence[Segment] = segments_of(place, runs)
     else:
@@ -184,7 +180,7 @@ def _fold_files(
         writer.add(rows)
         last = [int(column[-1]) for column in rows] if len(rows[0]) else last
     writer.flush()
-    folded.replaced = sorted(touched)
+    return sorted(touched)
 
 
 def _joined(parts: Iterable[tuple[Segment, int, int]]) -> Iterator[tuple[Segment, int, int]]:

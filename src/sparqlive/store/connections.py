@@ -76,7 +76,7 @@ class Syncer:
 
     def __init__(self, path: Path, seconds: float, synced: Callable[[Head], None]) -> None:
         """`synced` hears which commit is on the disk."""
-        self.due: Head | None = None
+        self._due: Head | None = None
         self._synced = synced
         self._path = path
         self._seconds = seconds
@@ -84,9 +84,13 @@ class Syncer:
         self._thread = threading.Thread(target=self._run, name="sparqlive-sync", daemon=True)
         self._thread.start()
 
+    def owe(self, head: Head) -> None:
+        """A commit is to be brought to the disk, with all before it."""
+        self._due = head
+
     def _run(self) -> None:
         while not self._stopped.wait(self._seconds):
-            head, self.due = self.due, None
+            head, self._due = self._due, None
             if head is not None:
                 try:
                     descriptor = os.open(self._path, os.O_RDONLY)

@@ -156,7 +156,7 @@ class Sealed:
     """The tables of a catalog by their rows. Only a writer adds and deletes."""
 
     def __init__(self, database: sqlite3.Connection, path: Path) -> None:
-        self.database = database
+        self._database = database
         self._path = path
         self._compared: set[str] = set()
         self._totals: dict[str, tuple[int, int]] = {}
@@ -164,16 +164,20 @@ class Sealed:
         self._changed: dict[str, tuple[int, int]] = {}
         self._changed_parts: dict[str, int] = {}
 
+    def use(self, database: sqlite3.Connection) -> None:
+        """From now on the same tables are read and written by another connection."""
+        self._database = database
+
     def create(self) -> None:
         """Makes the tables."""
         for name, table in TABLES.items():
             if name != "terms":
                 rowid = "" if name in _WITH_ROWID else " WITHOUT ROWID"
-                self.database.execute(f"CREATE TABLE {name} ({table.definition}){rowid}")
-        self.database.execute(
+                self._database.execute(f"CREATE TABLE {name} ({table.definition}){rowid}")
+        self._database.execute(
             "CREATE TABLE terms (number INTEGER PRIMARY KEY, id INTEGER NOT NULL, text TEXT NOT NULL)"
         )
-        self.database.execute(
+        self._database.execute(
             "CREATE TABLE totals (name TEXT PRIMARY KEY, rows INTEGER NOT NULL, total INTEGER NOT NULL) "
             "WITHOUT ROWID"
         )
@@ -187,26 +191,26 @@ class Sealed:
         seal = seal_of(table, sealed)
         values = (*sealed, seal) if about.blob is None else (*sealed, seal, blob)
         try:
-            self.database.execute(_INSERT[table], values)
+            self._database.execute(_INSERT[table], values)
         except sqlite3.IntegrityError:
             where = " AND ".join(f"{title} = ?" for title in [*about.columns][: about.keys])
             self._uncount(table, where, row[: about.keys])
-            self.database.execute(_REPLACE[table], values)
+            self._database.execute(_REPLACE[table], values)
         number = 0 if about.number is None else row[about.keys - 1]
         self._change(_group(table, row), 1, ((seal & _HALF) + (number & _HALF) * _STEP) & _HALF)
 
     def add_terms(self, terms: Sequence[tuple[int, str]]) -> None:
-        self.database.executemany("INSERT INTO terms (id, text) VALUES (?, ?)", terms)
+        self._database.executemany("INSERT INTO terms (id, text) VALUES (?, ?)", terms)
         self._change("terms", len(terms), sum(number & _HALF for number, _ in terms))
 
     def delete(self, table: str, where: str, values: Row) -> None:
         """Rows of a table; of deltas those of one relation, which is the first value."""
         self._uncount(table, where, values)
-        self.database.execute(f"DELETE FROM {table} WHERE {where}", values)
+        self._database.execute(f"DELETE FROM {table} WHERE {where}", values)
 
     def forget_deltas(self, relation: str) -> None:
         """All deltas of a relation, whatever they are."""
-        self.database.execute("DELETE FROM deltas WHERE relation = ?", (relation,))
+        self._database.execute("DELETE FROM deltas WHERE relation = ?", (relation,))
         self._changed[_group("deltas", (relation,))] = 0, 0
 
     def _uncount(self, table: str, where: str, values: Row) -> None:
@@ -216,7 +220,7 @@ class Sealed:
     def _sum(self, table: str, where: str, values: Row) -> tuple[int, int]:
         """How many rows there are, and what they add to the total of their table."""
         query = f"SELECT count(*), coalesce(sum({TABLES[table].value}), 0) FROM {table} WHERE {where}"
-        rows, total = self.database.execute(query, values).fetchone()
+        rows, total = self._database.execute(query, values).fetchone()
         return rows, total
 
     def _change(self, group: str, rows: int, total: int) -> None:
@@ -233,9 +237,9 @@ class Sealed:
             self._changed_parts[group] = part
         self._changed[_ROOT] = number + 1, root & _HALF
         written = [(group, *now) for group, now in self._changed.items()]
-        self.database.executemany("REPLACE INTO totals VALUES (?, ?, ?)", written)
+        self._database.executemany("REPLACE INTO totals VALUES (?, ?, ?)", written)
         if any(not rows for _, rows, _ in written):
-            self.database.execute("DELETE FROM totals WHERE rows = 0")
+            self._database.execute("DELETE FROM totals WHERE rows = 0")
         return self._changed[_ROOT]
 
     def committed(self) -> None:
@@ -335,7 +339,7 @@ class Sealed:
 
     def _fetch(self, query: str, values: Row, relation: str | None = None) -> list[Any]:
         try:
-            return self.database.execute(query, values).fetchall()
+            return self._database.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise self._told(error, relation) from error
 

@@ -44,7 +44,7 @@ TERMS = "terms"
 _TERM_RUNS = 8
 
 
-@dataclass
+@dataclass(slots=True)  # not frozen: that would cost every epoch a microsecond
 class Commit:
     """What one transaction adds. `bases` are first contents; `forgotten` relations are no longer kept."""
 
@@ -339,12 +339,23 @@ class Store:
             self.catalog.add_epoch(commit.epoch, commit.counts, commit.strategy, commit.note, commit.changes)
             self._name(commit)
 
-    def keep(self, name: str, text: str, base: str | None, refresh: str, commit: Commit) -> None:
+    def keep(
+        self, name: str, text: str, base: str | None, refresh: str, owner: str | None, commit: Commit
+    ) -> None:
         """Registers a view, with the first content of its relations and the terms they need."""
         with self.catalog.transaction():
             self._name(commit)
             self.catalog.add_view(name, text, base, commit.epoch, refresh)
             self._refreshed(name, commit.epoch)
+            self._owned(name, owner)
+
+    def _owned(self, name: str, owner: str | None) -> None:
+        if owner != self.owner(name):
+            self.catalog.set_meta(f"owner/{name}", owner or "")
+
+    def owner(self, name: str) -> str | None:
+        """Who registered a view, where that was said."""
+        return self.catalog.meta(f"owner/{name}") or None
 
     def save(self, name: str, commit: Commit) -> None:
         """The content of a view that was computed anew."""
@@ -386,6 +397,7 @@ class Store:
         """Forgets a view and the relations that no other view uses."""
         with self.catalog.transaction():
             self.catalog.forget_view(name)
+            self._owned(name, None)
             for relation in relations:
                 self.catalog.forget_relation(relation, epoch)
 

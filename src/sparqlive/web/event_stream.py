@@ -138,7 +138,7 @@ class _Again(Exception):  # noqa: N818 - nothing went wrong
     """The stream is to be asked for again."""
 
 
-class Following:
+class EventStreamReader:
     """A view that is followed: iterate over it, by `for` or by `async for`. One iteration at a time."""
 
     def __init__(
@@ -248,7 +248,7 @@ def follow(
     lineage: str | None = None,
     token: str | None = None,
     snapshot: bool = True,
-) -> Following:
+) -> EventStreamReader:
     """Follows a view of an agent, by its address: `http://host/views/name`.
 
     Iterating gives its content (marked `reset`) and then its changes, for as long as one iterates, also by
@@ -260,4 +260,4 @@ def follow(
     """
     if since is not None:
         whole("since", since)
-    return Following(url, since, lineage, token, snapshot)
+    return EventStreamReader(url, since, lineage, token, snapshot)

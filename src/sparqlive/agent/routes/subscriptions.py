@@ -22,7 +22,7 @@ from sparqlive.agent import events
 from sparqlive.agent.access import Caller, caller_of
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import text_of
-from sparqlive.agent.channel import Channel, Outdated, Step
+from sparqlive.agent.channel import Channel, Outdated, Sent
 from sparqlive.agent.events import Ending, Format
 from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
@@ -96,11 +96,11 @@ def _asked(request: Request, form: str, lineage: str) -> _Asked:
     return _Asked(cast("Format", format_), snapshot == "true", None if since is None else int(since), known)
 
 
-async def _begun(agent: Agent, name: str, asked: _Asked) -> tuple[Channel, Step]:
+async def _begun(agent: Agent, name: str, asked: _Asked) -> tuple[Channel, Sent]:
     """The channel of a view, with one more reader, and what that is sent first."""
     while True:
         channel = agent.hub.channel(agent.session.views[name])
-        channel.readers += 1
+        channel.join()
         try:
             if asked.since is not None:
                 return channel, await channel.missed(asked.since, asked.format, asked.known)
@@ -120,7 +120,7 @@ class Stream(Response):
         settings: Settings,
         channel: Channel,
         format_: Format,
-        first: Step,
+        first: Sent,
         headers: Mapping[str, str],
         still: Callable[[], bool],
         held: ExitStack,

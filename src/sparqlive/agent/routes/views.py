@@ -8,6 +8,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from sparqlive.agent.access import caller_of
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import text_of
 from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, RESULT_TYPES, result_format
@@ -50,10 +51,13 @@ async def register(agent: Agent, request: Request) -> Response:
     options = request.query_params
     known = name in agent.session.views
     refresh = _refresh(options.get("refresh", "immediate"))
+    owner = caller_of(request).name
 
     def make() -> dict[str, Any]:
         replace = options.get("replace") == "true"
-        view = agent.session.view(name, query, base=options.get("base"), replace=replace, refresh=refresh)
+        view = agent.session.view(
+            name, query, base=options.get("base"), replace=replace, refresh=refresh, owner=owner
+        )
         try:
             return described(view)
         except Error:  # it is registered, whatever became of it since

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from pyarrow import fs
 from pyoxigraph import NamedNode, Quad
@@ -54,6 +54,7 @@ from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
 from sparqlive.rdf.columns import (
     TRIPLE_TERM,
+    Encoded,
     Encoder,
     Fault,
     batches,
@@ -188,6 +189,36 @@ def _drop_unlisted(target: str, made: _Made) -> None:
                 files.delete_file(info.path)
 
 
+def read(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    graph: str | None,
+    exceptions: Mapping[str, int],
+) -> list[Encoded]:
+    """The quads of files, folders and globs, in this process; nothing is written."""
+    documents = find_documents([paths] if isinstance(paths, str | os.PathLike) else paths)
+    encoder = Encoder(None if graph is None else _graph_text(graph), exceptions=exceptions)
+    pieces = [piece for task in tasks_of(list(documents), 1) for piece in task]
+    parsed = _ParseTask(_InMemory, "", encoder, "fail")(pieces)
+    _raise_first(documents, [parsed], _lines_before([parsed]))
+    return parsed.parts  # type: ignore[return-value]
+
+
+class _InMemory:
+    """Collects what was read, where `PartWriter` puts it down."""
+
+    def __init__(self, folder: str) -> None:
+        self.parts: list[Encoded] = []
+
+    def add(self, encoded: Encoded) -> None:
+        self.parts.append(encoded)
+
+    def take_over(self, other: _InMemory) -> None:
+        self.parts += other.parts
+
+    def flush(self) -> None:
+        pass
+
+
 # The two jobs
 
 
@@ -219,7 +250,7 @@ class _Job:
 
     def run(self, documents: Sequence[Document]) -> _Made:
         started = time.perf_counter()
-        task = _ParseTask(f"{self.target}/{_PARTS}", self.encoder, self.on_error)
+        task = _ParseTask(PartWriter, f"{self.target}/{_PARTS}", self.encoder, self.on_error)
         parsed = self.workers.each(tasks_of(list(documents), self.workers.cores), task, "parse")
         lines_before = _lines_before(parsed)
         _raise_first(documents, parsed, lines_before)
@@ -255,12 +286,13 @@ class _MergeTask:
 class _ParseTask:
     """Encodes pieces of documents and puts them down as parts."""
 
+    writer: type[Any]
     folder: str
     encoder: Encoder
     on_error: OnError
 
     def __call__(self, pieces: list[Piece]) -> _Parsed:
-        writer = PartWriter(self.folder)
+        writer = self.writer(self.folder)
         result = _Parsed(writer.parts)
         for piece in pieces:
             parse_piece = self._lines if piece.document.has_lines else self._document
@@ -292,7 +324,7 @@ class _ParseTask:
 
     def _document(self, piece: Piece, writer: PartWriter) -> tuple[list[Fault], int]:
         """All of a document or, if it has a fault, nothing of it."""
-        own = PartWriter(self.folder)
+        own = self.writer(self.folder)
         document = piece.document
         label = numbered_labels(document.scope)
         try:

@@ -72,7 +72,7 @@ class Solid:
         if self._has_members:  # what was read before is read again, and compared
             version, self._members, self._reported = None, {}, None
             look = self._look_at_all
-        self._document.version = version
+        self._document.begin(version)
         try:
             channels.keep({self._address: self._document.change})
             await poll(look, self._interval_seconds, version, report, wake)
@@ -150,6 +150,10 @@ class _Document:
         self.version: Version | None = None
         self.quads: Sequence[Quad] = ()
         self.failed: str | None = None
+
+    def begin(self, version: Version | None) -> None:
+        """This is the version that was seen last."""
+        self.version = version
 
     def change(self) -> None:
         """Somebody says that it has changed."""

@@ -14,7 +14,7 @@ from pyoxigraph import NamedNode
 
 from sparqlive.errors import Error
 from sparqlive.numbers import MOST_SECONDS, seconds, whole
-from sparqlive.plan.mentioned import Step
+from sparqlive.plan.mentioned import LinkStep
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sources.watcher import watcher
 from sparqlive.zset.relation import Row
@@ -98,11 +98,11 @@ class Matcher:
     """The quads that lead on, by their ids, and to what."""
 
     def __init__(
-        self, steps: Iterable[Step], predicates: Iterable[str] | None, dictionary: Dictionary
+        self, steps: Iterable[LinkStep], predicates: Iterable[str] | None, dictionary: Dictionary
     ) -> None:
         self._text = dictionary.text
-        self._by_predicate: dict[int | None, list[tuple[int | None, int | None, Step]]] = {}
-        self._excluded: dict[Step, set[int]] = {}
+        self._by_predicate: dict[int | None, list[tuple[int | None, int | None, LinkStep]]] = {}
+        self._excluded: dict[LinkStep, set[int]] = {}
         allowed = None if predicates is None else {dictionary.id_of(NamedNode(p)) for p in predicates}
         for step in steps:
             self._excluded[step] = {dictionary.id_of(predicate) for predicate in step.excluded}

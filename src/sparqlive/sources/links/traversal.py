@@ -35,7 +35,7 @@ from sparqlive.sources.links.follow import ADDRESSES, Follow, Matcher
 from sparqlive.sources.watcher import address_of, watcher
 from sparqlive.sources.watching import Feeds, Source
 from sparqlive.sparql.syntax import parse_query
-from sparqlive.web.network import host_is_among
+from sparqlive.web.hosts import host_is_among
 from sparqlive.zset.relation import Row
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _Reached:
     bounds: dict[str, str]
 
 
-class Following:
+class LinkFollower:
     """A view that follows links: `view.follow`."""
 
     def __init__(self, traversal: Traversal, view: View, settings: Follow) -> None:
@@ -257,7 +257,7 @@ class Following:
         self._traversal.wait(self, max(0.0, ends - time.monotonic()))
 
     def __repr__(self) -> str:
-        return f"Following({self.view.name!r}, {self.settings})"
+        return f"LinkFollower({self.view.name!r}, {self.settings})"
 
 
 def _is_pending(source: Source) -> bool:
@@ -272,7 +272,7 @@ class Traversal:
         self.feeds = feeds
         self.dictionary = epochs.terms.dictionary
         self.error: str | None = None
-        self._followings: dict[str, Following] = {}
+        self._followings: dict[str, LinkFollower] = {}
         self._woken = Woken("sparqlive-links", self._look)
 
     @property
@@ -320,7 +320,8 @@ class Traversal:
     def _follow(self, view: View, settings: Follow) -> None:
         if LINKS.value not in self.epochs.assertions.sources():
             self.epochs.assertions.add(LINKS.value, {})
-        following = view.follow = self._followings[view.name] = Following(self, view, settings)
+        following = self._followings[view.name] = LinkFollower(self, view, settings)
+        view.follow_links(following)
         if self.feeds.watching:
             following.begin(self.epochs)
             following.reach(self.sources)
@@ -333,7 +334,7 @@ class Traversal:
             ended = self._followings.pop(name, None)
             if ended is None:
                 return
-            ended.view.follow = None
+            ended.view.follow_links(None)
             self.epochs.record(None, self.note(name, None))
             if self.feeds.watching or not self._followings:
                 self._step()
@@ -369,7 +370,7 @@ class Traversal:
                 following.hear(origin, changes.items())
             self.heard()
 
-    def wait(self, following: Following, timeout_seconds: float) -> None:
+    def wait(self, following: LinkFollower, timeout_seconds: float) -> None:
         if not self.feeds.watching:
             raise Error(f"View {following.view.name!r} follows no links: open the session with watch=True.")
         if not self._woken.wait(lambda: following.resting, timeout_seconds):
@@ -381,8 +382,8 @@ class Traversal:
 
     def _start(self) -> None:
         if self._woken.start():
-            self.epochs.witnesses.append(self._witness)
-            self.feeds.heard = self.heard
+            self.epochs.witness(self._witness)
+            self.feeds.tell_of_answers(self.heard)
 
     def _look(self) -> None:
         try:

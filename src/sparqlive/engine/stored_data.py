@@ -1,0 +1,81 @@
+"""The quads and terms of a store, as a session has them in memory.
+
+Owns what is left on disk, in which files, and which changes after them are in memory. Invariant: quads and
+dictionary are those of the epoch that was last written or read.
+"""
+
+from __future__ import annotations
+
+from sparqlive.live.quads import Change, Quads
+from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.store.compaction import QUADS
+from sparqlive.store.quad_runs import QuadRuns
+from sparqlive.store.store import Sources, Store, TermRuns
+from sparqlive.zset.run import Column
+
+
+class StoredData:
+    """What one session has of a store's quads and terms."""
+
+    def __init__(self, store: Store, quads: Quads, dictionary: Dictionary) -> None:
+        self._store = store
+        self._quads = quads
+        self._dictionary = dictionary
+        self._runs: QuadRuns | None = None
+        self._terms = store.terms()
+        dictionary.load(self._terms, store.catalog.terms(), store.catalog.exceptions())
+        self._at = store.catalog.epoch()
+        if not store.catalog.read_only:
+            dictionary.start_journal()
+
+    def load_quads(self) -> tuple[QuadRuns, TermRuns]:
+        """The runs, which stay on disk until something reads them, and the changes after them."""
+        runs, log = self._store.quads()
+        self._runs = runs
+        self._quads.attach(runs)
+        for rows in log:
+            self._quads.add(_changes(rows))
+        return runs, self._terms
+
+    def sources(self) -> Sources:
+        """Where a bulk backend finds the quads and terms of the last epoch."""
+        return self._store.sources(self._dictionary.journal()[0])
+
+    def moved(self, runs: QuadRuns, terms: TermRuns) -> None:
+        """What was left on disk is in other files now."""
+        self._quads.move(runs, self._logged())
+        self._dictionary.move(terms, self._store.catalog.terms())
+
+    def replaced_terms(self) -> None:
+        """There are other runs of terms now."""
+        self._terms = self._store.terms()
+        self._dictionary.load(self._terms, (), ())
+
+    def advance(self) -> int:
+        """Goes on to the store's last epoch, which is what is read from now on; its number."""
+        catalog = self._store.catalog
+        catalog.renew()
+        runs = catalog.runs(QUADS)
+        if catalog.history_start() > self._at:  # the changes since are no longer kept
+            self._quads.clear()
+            self.load_quads()
+        else:
+            for _, rows in catalog.changes(self._at):
+                self._quads.add(_changes(rows))
+            if self._runs is None or self._runs.paths() != {run.path for run in runs}:
+                self._runs = QuadRuns(self._store.place, runs, self._runs)
+                self._quads.move(self._runs, self._logged())
+        self._terms = self._store.terms(self._terms)
+        self._dictionary.load(self._terms, catalog.terms(), catalog.exceptions())
+        self._at = catalog.epoch()
+        self._store.read_until(self._at)
+        return self._at
+
+    def _logged(self) -> list[Change]:
+        """The changes that are not in runs."""
+        log = self._store.catalog.changes(self._store.quads_epoch())
+        return [change for _, rows in log for change in _changes(rows)]
+
+
+def _changes(rows: Column) -> list[Change]:
+    return [(s, p, o, g, w) for s, p, o, g, w in rows.tolist()]

@@ -1,0 +1,43 @@
+"""Which relations of a store belong to which contents, by name, and which of them go with a content."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from sparqlive.live.content import PlanContent, Product
+
+
+def _names(content: PlanContent) -> set[str]:
+    return {content.name, *(name for name, _, _ in content.relations())}
+
+
+def all_names(content: PlanContent) -> set[str]:
+    """What a content stores, and its parts."""
+    parts = content.parts if isinstance(content, Product) else []
+    return _names(content).union(*map(all_names, parts))
+
+
+def names_of_nobody_else(content: PlanContent) -> set[str]:
+    """What is no longer stored when one user gives a content back."""
+    if content.users > 1:
+        return set()
+    if isinstance(content, Product):
+        return {content.name}.union(*map(names_of_nobody_else, content.parts))
+    return _names(content)
+
+
+def names_of_failed(contents: Iterable[PlanContent]) -> set[str]:
+    """What is no longer stored when all users of contents give them back."""
+    failed = set(contents)
+    found: set[str] = set()
+    users = Counter(part for content in failed if isinstance(content, Product) for part in content.parts)
+    for content in failed:
+        if not isinstance(content, Product):
+            found |= _names(content)
+            continue
+        found.add(content.name)
+        for part in content.parts:
+            if part.users <= users[part]:
+                found |= _names(part)
+    return found

@@ -1,0 +1,140 @@
+"""Large batches as columns: texts, files and lists give what they give row by row."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyoxigraph as ox
+import pytest
+
+import sparqlive
+from sparqlive import session as session_module
+from sparqlive.engine import writer
+from sparqlive.rdf import dictionary
+
+EX = "http://example.org/"
+VIEWS = {
+    "join": "SELECT ?s ?o { ?s <http://example.org/p0> ?m . ?m <http://example.org/p1> ?o }",
+    "groups": "SELECT ?o (COUNT(*) AS ?n) (SUM(?v) AS ?t) "
+    "{ ?s <http://example.org/p0> ?o ; <http://example.org/p2> ?v } GROUP BY ?o",
+    "distinct": "SELECT DISTINCT ?s { ?s ?p ?o }",
+    "optional": "SELECT * { ?s <http://example.org/p0> ?o OPTIONAL { ?o <http://example.org/p2> ?v } }",
+    "paths": "SELECT ?s ?o { ?s <http://example.org/p1>+ ?o }",
+    "graphs": "SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g",
+}
+
+
+def random_quad(rng: random.Random) -> ox.Quad:
+    node = lambda: ox.NamedNode(f"{EX}n{rng.randrange(12)}")  # noqa: E731
+    subject = ox.BlankNode(f"b{rng.randrange(3)}") if rng.random() < 0.1 else node()
+    predicate = rng.randrange(3)
+    value = rng.choice(
+        (
+            ox.Literal(rng.randrange(20)),
+            ox.Literal(
+                f"{rng.randrange(9)}.5", datatype=ox.NamedNode("http://www.w3.org/2001/XMLSchema#decimal")
+            ),
+            ox.Literal('a "quoted"\n\ttext', language="en"),
+            ox.Literal("ä\\ü"),
+        )
+    )
+    graph = rng.choice((ox.DefaultGraph(), ox.DefaultGraph(), ox.NamedNode(f"{EX}g{rng.randrange(2)}")))
+    return ox.Quad(subject, ox.NamedNode(f"{EX}p{predicate}"), value if predicate == 2 else node(), graph)
+
+
+def text_of(quads: list[ox.Quad]) -> str:
+    return "".join(f"{quad} .\n" for quad in quads)
+
+
+@pytest.mark.parametrize("default_graph", ["strict", "union"])
+@pytest.mark.parametrize("kept", [False, True], ids=["memory", "store"])
+def test_columns_and_rows_in_any_order(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kept: bool,
+    default_graph: sparqlive.session.DefaultGraphs,
+) -> None:
+    """Random batches, as texts or lists, by columns or rows, by any strategy; reopened in between."""
+    rng = random.Random(3)
+    monkeypatch.setattr(writer, "COLUMN_ROWS", 6)
+    path = tmp_path / "store" if kept else None
+    data: set[ox.Quad] = set()
+    session = sparqlive.open(path, default_graph=default_graph)
+    try:
+        for number, (name, text) in enumerate(VIEWS.items()):
+            session.view(name, text, strategy=("duckdb", "auto")[number % 2])
+        for step in range(24):
+            monkeypatch.setattr(session_module, "COLUMN_BYTES", rng.choice((0, 10**9)))
+            inserts = [random_quad(rng) for _ in range(rng.choice((1, 5, 30)))]
+            deletes = rng.sample(sorted(data, key=str), min(len(data), rng.choice((0, 3, 15))))
+            strategy = rng.choice(("auto", "live", "duckdb", "rebuild"))
+            as_text = rng.random() < 0.6
+            epoch = session.apply(
+                insert=text_of(inserts) if as_text else inserts,
+                delete=text_of(deletes) if as_text else deletes,
+                strategy=strategy,
+            )
+            expected = (data - set(deletes)) | set(inserts)
+            assert epoch.inserted == len(expected - data)
+            assert epoch.deleted == len(data - expected)
+            data = expected
+            assert set(session.quads()) == data
+            if kept and step % 6 == 5:
+                if rng.random() < 0.5:
+                    session.compact()
+                session.close()
+                session = sparqlive.open(path)
+            session.check()
+    finally:
+        session.close()
+
+
+def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(4)
+    quads = [random_quad(rng) for _ in range(60)]
+    monkeypatch.setattr(session_module, "COLUMN_BYTES", 0)
+    named = [quad for quad in quads if not isinstance(quad.subject, ox.BlankNode)]
+    (tmp_path / "a.nq").write_text(text_of(named))
+    (tmp_path / "b.ttl").write_text("<urn:a> <urn:p> 1, 2 .")
+    with sparqlive.open() as session:
+        view = session.view("distinct", VIEWS["distinct"])
+        epoch = session.load([tmp_path / "a.nq", tmp_path / "b.ttl"])
+        assert epoch.inserted == len(set(named)) + 2
+        assert {str(quad) for quad in session.quads()} >= {str(quad) for quad in named}
+        assert len(view) > 0
+        session.check()
+        (tmp_path / "c.nt").write_text("<urn:a> <urn:p> 1 .\nnonsense\n")
+        with pytest.raises(sparqlive.SyntaxError, match=r"c\.nt"):
+            session.load(tmp_path / "c.nt")
+        assert session.epoch == epoch.number
+
+
+def test_malformed_text_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "COLUMN_BYTES", 0)
+    with sparqlive.open() as session:
+        for text in ("<urn:a> <urn:p> nonsense .", "<urn:a> <urn:p> <urn:o>", '"a" <urn:p> <urn:o> .'):
+            with pytest.raises(sparqlive.SyntaxError, match="malformed"):
+                session.apply(insert=f"<urn:s> <urn:p> <urn:o> .\n{text}\n")
+        with pytest.raises(sparqlive.InvalidChange):
+            session.apply(insert="<urn:a> <urn:p> <<( <urn:a> <urn:b> <urn:c> )>> .\n")
+        with pytest.raises(sparqlive.InvalidChange, match="view"):
+            session.apply(insert="<urn:s> <urn:p> <urn:o> <view:v> .\n<urn:s> <urn:p> <urn:o> .\n")
+        assert list(session.quads()) == []
+        assert session.epoch == 0
+
+
+def test_texts_whose_hash_is_taken_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hashes of two bits nearly all terms are exceptions, by columns as row by row."""
+    monkeypatch.setattr(session_module, "COLUMN_BYTES", 0)
+    few = lambda text: dictionary.hash_of(text) % 4 + 10  # noqa: E731
+    terms = dictionary.Dictionary(few)
+    texts = [f"<urn:{number}>" for number in range(30)]
+    hashes = np.array([few(text) for text in texts], dtype=np.int64)
+    first = terms.enter_columns(hashes, texts)
+    assert len(set(first.tolist())) == 30
+    assert [terms.text(number) for number in first.tolist()] == texts
+    assert (
+        terms.enter_columns(hashes, texts).tolist() == first.tolist() == [terms.enter(text) for text in texts]
+    )
