@@ -24,6 +24,9 @@ class Backend(Protocol):
     def frame(self, data: Any, columns: Sequence[str]) -> Frame:
         """A table of the backend's own kind, under a name that frames can read."""
 
+    def columns(self, data: Any) -> Sequence[str]:
+        """The names of a table's columns."""
+
     def shared(self, frame: Frame) -> Frame:
         """The same rows, for several uses in one query."""
 

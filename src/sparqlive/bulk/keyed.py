@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sparqlive.bulk import closure, group, window
+from sparqlive.bulk import aggregate, closure, group, window
 from sparqlive.bulk.definition import Definition, Made, Row
 from sparqlive.bulk.dialect import ZERO, total
 from sparqlive.bulk.extend import with_terms
@@ -46,7 +46,7 @@ def _definition(evaluation: Evaluation, operator: op.Keyed) -> Definition:
 
 def content(evaluation: Evaluation, operator: op.Keyed, state: State) -> Solutions:
     source = evaluation.content(operator.source, state, frozenset(operator.source.variables), None)
-    return _redone(evaluation, operator, None, source)
+    return _change(evaluation, operator, None, source)
 
 
 def delta(evaluation: Evaluation, operator: op.Keyed, changed: Solutions) -> Solutions:
@@ -55,7 +55,18 @@ def delta(evaluation: Evaluation, operator: op.Keyed, changed: Solutions) -> Sol
     keys = [column(v) for v in operator.keys]
     if keys:
         old = old.of(semi(old.frame, changed.frame.select(*keys).broadcast(), keys))
-    return _redone(evaluation, operator, old, changed)
+    return _change(evaluation, operator, old, changed)
+
+
+def _change(evaluation: Evaluation, operator: op.Keyed, old: Solutions | None, added: Solutions) -> Solutions:
+    """In SQL where the operator has a way to; the rest of it, or all of it, in Python workers."""
+
+    def by_python(before: Solutions | None, more: Solutions) -> Solutions:
+        return _redone(evaluation, operator, before, more)
+
+    if isinstance(operator, op.Group):
+        return aggregate.redone(evaluation, operator, old, added, by_python)
+    return by_python(old, added)
 
 
 def _redone(evaluation: Evaluation, operator: op.Keyed, old: Solutions | None, added: Solutions) -> Solutions:

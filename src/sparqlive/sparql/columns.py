@@ -40,6 +40,7 @@ from sparqlive.sparql.values import (
     Kind,
     Value,
     integer_bounds,
+    lexical_form,
     to_double,
     value_of,
 )
@@ -61,7 +62,7 @@ class Typed(NamedTuple):
     fraction: int | None = None
     """What is left, in units of 10 ** -18."""
     nearest: float | None = None
-    """Of any number: the nearest double; zero is positive."""
+    """Of any number: the nearest double; zero is positive. Of a date or time: its whole seconds."""
     instant: int | None = None
     """Of a date-time, date or time: microseconds on the UTC timeline, as if an unknown clock showed UTC."""
     zone: int | None = None
@@ -71,7 +72,8 @@ class Typed(NamedTuple):
     language: str | None = None
     """The tag of a language-tagged string."""
     content: str | None = None
-    """The characters of a string whose text has escapes; those of others stand in the text as they are."""
+    """The characters of a string whose text has escapes (those of others stand in the text as they are), and
+    the canonical form of an exact number that does not fit `whole`."""
 
 
 SCHEMA: Final = pa.schema(
@@ -98,8 +100,12 @@ def typed_value(value: Value) -> Typed:
     kind, content = value.kind, value.value
     truth = _truth(value)
     if kind <= DOUBLE:
-        whole, fraction = exact_parts(content) if kind <= DECIMAL else (None, None)
-        return Typed(kind, whole, fraction, to_double(content) + 0.0, truth=truth)
+        nearest = to_double(content) + 0.0
+        if kind > DECIMAL:
+            return Typed(kind, nearest=nearest, truth=truth)
+        whole, fraction = exact_parts(content)
+        form = lexical_form(kind, content) if whole is None else None
+        return Typed(kind, whole, fraction, nearest, truth=truth, content=form)
     if kind in (STRING, LANGSTRING):
         language = value.language if kind == LANGSTRING else None
         return Typed(
@@ -108,7 +114,8 @@ def typed_value(value: Value) -> Typed:
     if DATETIME <= kind <= TIME:
         exact = content.instant * _MICROSECONDS
         instant = int(exact) if exact == int(exact) and abs(exact) <= _LONGEST_INSTANT else None
-        return Typed(kind, instant=instant, zone=content.offset, truth=truth)
+        seconds = to_double(content.instant // 1)
+        return Typed(kind, nearest=seconds, instant=instant, zone=content.offset, truth=truth)
     return Typed(kind, truth=truth)
 
 
@@ -323,8 +330,9 @@ def _moments(kind: Kind) -> _Reader:
         done[np.flatnonzero(done)[~inside]] = False
         is_known = zone > -_NO_SUCH_ZONE
         micro = _number(pc.utf8_rpad(parts["part"], 6, "0")) if "part" in parts else 0
-        instant = (seconds - np.where(is_known, zone, 0) * 60) * _MICROSECONDS + micro
-        columns.put(rows[done], kind, instant=instant[inside])
+        seconds = seconds - np.where(is_known, zone, 0) * 60
+        instant = seconds * _MICROSECONDS + micro
+        columns.put(rows[done], kind, nearest=seconds[inside], instant=instant[inside])
         zoned = rows[done][is_known[inside]]
         columns.values["zone"][zoned], columns.known["zone"][zoned] = zone[inside & is_known], True
         return done

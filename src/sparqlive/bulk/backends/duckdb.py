@@ -16,6 +16,14 @@ from sparqlive.bulk.frame import Frame
 from sparqlive.rdf.dictionary import hash_of
 
 _NUMBERS = count()
+_TYPES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+}
 
 
 class DuckDb:
@@ -33,6 +41,10 @@ class DuckDb:
         self._connection.register(name, data)
         self._tables.append(name)
         return Frame.table(name, columns)
+
+    def columns(self, data: Any) -> Sequence[str]:
+        names: Sequence[str] = data.column_names if isinstance(data, pa.Table) else data.columns
+        return names
 
     def shared(self, frame: Frame) -> Frame:
         """The same frame: DuckDB computes a common table expression once."""
@@ -81,5 +93,4 @@ def _duckdb_type(kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
         fields = [kind.field(number) for number in range(kind.num_fields)]
         return duckdb.struct_type({field.name: _duckdb_type(field.type) for field in fields})
-    names = {pa.bool_(): "BOOLEAN", pa.int64(): "BIGINT", pa.string(): "VARCHAR"}
-    return names[kind]
+    return _TYPES[kind]

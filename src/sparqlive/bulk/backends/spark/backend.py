@@ -39,6 +39,9 @@ class SparkBackend:
         self._views.append(name)
         return Frame.table(name, columns)
 
+    def columns(self, data: DataFrame) -> Sequence[str]:
+        return data.columns
+
     def shared(self, frame: Frame) -> Frame:
         """The same rows, for several uses in one query. A long frame runs now, and its rows are held.
 
