@@ -17,6 +17,7 @@ from tests.on_duckdb import DuckDbWork
 from tests.oracle import assert_same
 
 EX = "http://example.org/"
+# ruff: noqa: E501
 CONNECTION = duckdb.connect(":memory:", config={"threads": "1"})
 
 Row = tuple[int, Term | None, Term | None]
@@ -107,3 +108,103 @@ def test_aggregates_of_all_terms(selection: str) -> None:
     single = [(number, term, TERMS[number - 1]) for number, term in enumerate(TERMS)]
     pairs = [(number, TERMS[number - 1], TERMS[number - 2]) for number in range(len(TERMS))]
     compare(query(selection, PATTERN, "GROUP BY ?g"), quads_of(single), quads_of([*single, *pairs]))  # type: ignore[arg-type]
+
+
+CONSTANTS = (
+    *(
+        "0",
+        "1",
+        "100",
+        "-1",
+        "1.5",
+        "-0.5",
+        "1e0",
+        "1e400",
+        "9223372036854775808",
+        "true",
+        "false",
+        '"a"',
+        '""',
+    ),
+    *('"a"@en', '"2020-01-01T00:00:00"^^xsd:dateTime', '"2020-01-01T00:00:00Z"^^xsd:dateTime', ":a"),
+    *('"2020-01-01"^^xsd:date', '"1"^^xsd:float', '"NaN"^^xsd:double', '"x"^^:type', '"abc"^^xsd:integer'),
+    *('"PT1H"^^xsd:dayTimeDuration', '"b\\\\s"', '"\'"'),
+)
+SIGNS = ("=", "!=", "<", ">", "<=", ">=")
+NUMBERS = ("?v + ?u", "?v - ?u", "?v * ?u", "-?v", "?v + 0.5", "1 - ?v", "?v * 3", "STRLEN(?v)", "?v / 2")
+CONDITIONS = (
+    *(f"?v {sign} {constant}" for sign in SIGNS for constant in CONSTANTS),
+    *(f"{constant} {sign} ?v" for sign in ("<", "=") for constant in CONSTANTS),
+    *(f"?v {sign} ?u" for sign in SIGNS),
+    *(f"{number} {sign} ?u" for number in NUMBERS for sign in ("=", "<", "!=")),
+    *(f"{number} > 1" for number in NUMBERS),
+    *NUMBERS,
+    *("?v", "!?v", "?v && ?u", "?v || ?u", "!(?v < 1) || ?u = 2", "?v = 1 && BOUND(?u)"),
+    *(
+        "?v IN (1, 2.0, 'a', :a)",
+        "?v NOT IN (1, ?u)",
+        "?v IN (?u, 1)",
+        "?v IN ()",
+        "?missing = 1",
+        "?v = ?missing",
+    ),
+    *(
+        "isIRI(?v)",
+        "isBlank(?v)",
+        "isLiteral(?v)",
+        "isNumeric(?v)",
+        "sameTerm(?v, ?u)",
+        "isNumeric(?missing)",
+    ),
+    *(
+        f"{name}(?v, {part})"
+        for name in ("STRSTARTS", "STRENDS", "CONTAINS")
+        for part in ('"a"', '"\\n"', '"a"@en')
+    ),
+    *("CONTAINS(STR(?v), 'a')", "STRLEN(STR(?v)) > 3", "STRSTARTS(STR(?v), 'http')", "STRLEN(?v) = ?u"),
+    *("LANG(?v) = 'en'", "LANG(?v) != ''", "LANG(?v) = ''", "LANGMATCHES(LANG(?v), 'EN')"),
+    *("LANGMATCHES(LANG(?v), '*')", "LANGMATCHES(LANG(?v), '')", "LANGMATCHES(LANG(?v), 'en-us')"),
+    *(
+        f"DATATYPE(?v) = {name}"
+        for name in ("xsd:integer", "xsd:string", "rdf:langString", "xsd:byte", ":type")
+    ),
+    *("DATATYPE(?v) != xsd:double", "IF(?v < 1, ?u, ?v) = 1", "COALESCE(?v < 1, ?u > 1)"),
+)
+PREFIXES = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> PREFIX rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> "
+
+
+def values_of(conditions: tuple[str, ...], pattern: str) -> str:
+    bound = " ".join(f"BIND({condition} AS ?r{number})" for number, condition in enumerate(conditions))
+    return f"{PREFIXES} PREFIX : <{EX}> SELECT * {{ {pattern} {bound} }}"
+
+
+ALL_PAIRS = quads_of(
+    [(0, term, TERMS[(place * step + 1) % len(TERMS)]) for place, term in enumerate(TERMS) for step in (1, 7)]
+    + [(0, term, term) for term in TERMS]
+    + [(0, None, TERMS[0]), (0, TERMS[0], None), (0, None, None)]
+)
+OPTIONAL = "?s :g ?g OPTIONAL { ?s :v ?v } OPTIONAL { ?s :u ?u }"
+
+
+@pytest.mark.parametrize("place", range(0, len(CONDITIONS), 8))
+def test_values_of_all_terms(place: int) -> None:
+    """What expressions make of each nasty term beside some others."""
+    compare(values_of(CONDITIONS[place : place + 8], OPTIONAL), ALL_PAIRS, ALL_PAIRS)
+
+
+@pytest.mark.parametrize("place", range(0, len(CONDITIONS), 8))
+def test_filters_of_all_terms(place: int) -> None:
+    """What a filter keeps, of terms that are always there and of those that may be missing."""
+    parts = [
+        f"{{ {OPTIONAL} FILTER({condition}) BIND({n} AS ?n) }}" for n, condition in enumerate(CONDITIONS)
+    ]
+    text = f"{PREFIXES} SELECT * {{ {' UNION '.join(parts[place : place + 8])} }}"
+    compare(text, ALL_PAIRS, ALL_PAIRS)
+
+
+@settings(max_examples=60)
+@given(changes(4), st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=3), st.booleans())
+def test_expressions(change: tuple[set[ox.Quad], set[ox.Quad]], chosen: list[str], types: bool) -> None:
+    old, new = change
+    pattern = "?s :v ?v ; :u ?u" if types else OPTIONAL
+    compare(values_of(tuple(chosen), f"{pattern} FILTER({chosen[0]} || !BOUND(?u))"), old, new, types=types)

@@ -51,6 +51,12 @@ class Dialect(Protocol):
     def tried(self, sign: str, left: str, right: str) -> str:
         """`+`, `-` or `*` of two numbers of 64 bits; NULL if the result has more."""
 
+    def starts_with(self, text: str, start: str) -> str:
+        """Whether a text starts with another."""
+
+    def ends_with(self, text: str, end: str) -> str:
+        """Whether a text ends with another."""
+
     def inline(self, name: str, fields: Sequence[str]) -> str:
         """One row per struct of a list, its fields as columns."""
 
@@ -88,6 +94,12 @@ class SparkSql:
     def tried(self, sign: str, left: str, right: str) -> str:
         return f"{_TRIED[sign]}({left}, {right})"
 
+    def starts_with(self, text: str, start: str) -> str:
+        return f"startswith({text}, {start})"
+
+    def ends_with(self, text: str, end: str) -> str:
+        return f"endswith({text}, {end})"
+
     def inline(self, name: str, fields: Sequence[str]) -> str:
         return f"inline({name})"
 
@@ -124,6 +136,12 @@ class DuckDbSql:
 
     def tried(self, sign: str, left: str, right: str) -> str:
         return f"TRY({left} {sign} {right})"
+
+    def starts_with(self, text: str, start: str) -> str:
+        return f"starts_with({text}, {start})"
+
+    def ends_with(self, text: str, end: str) -> str:
+        return f"ends_with({text}, {end})"
 
     def inline(self, name: str, fields: Sequence[str]) -> str:
         return f"unnest({name}, recursive := true)"
