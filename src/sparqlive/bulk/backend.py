@@ -20,6 +20,8 @@ Function = Callable[..., pa.Array]
 
 class Backend(Protocol):
     dialect: Dialect
+    joins_after_sum: int
+    """Variables that nobody reads are summed away before a join if so many joins are left, this one too."""
 
     def frame(self, data: Any, columns: Sequence[str]) -> Frame:
         """A table of the backend's own kind, under a name that frames can read."""
@@ -29,6 +31,9 @@ class Backend(Protocol):
 
     def shared(self, frame: Frame) -> Frame:
         """The same rows, for several uses in one query."""
+
+    def held(self, frame: Frame) -> Frame:
+        """The same rows, computed now if the backend can hold them: for several queries."""
 
     def function(self, function: Function, kind: pa.DataType) -> str:
         """The name under which SQL calls a Python function of Arrow arrays; `kind` is its result's type."""

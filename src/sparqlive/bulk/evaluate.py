@@ -29,7 +29,7 @@ from sparqlive.bulk import (
 )
 from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.dialect import ZERO, total
-from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, arranged, column, narrowed, text
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, arranged, column, narrowed, summed, text
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -147,6 +147,8 @@ def result(plan: op.Operator, solutions: Solutions, backend: Backend) -> Result:
     """The one final sum, and the terms that go with it."""
     names = {v: f"c{number}" for number, v in enumerate(plan.variables)}
     own = frozenset(solutions.variables)
+    if any(v in solutions.texts for v in plan.variables):
+        solutions = solutions.of(backend.held(summed(solutions).frame))
     columns = [f"{column(v)} AS {name}" if v in own else f"{ZERO} AS {name}" for v, name in names.items()]
     frame = solutions.frame.select(*columns, WEIGHT)
     rows = frame.grouped(list(names.values()), total(WEIGHT)).where(f"{WEIGHT} <> 0")

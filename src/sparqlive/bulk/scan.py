@@ -44,18 +44,21 @@ class Quads:
         self.few_changes = few_changes
         self.are_broadcast = are_broadcast
         self.changes = changes
-        old = before.select(*QUAD)
-        self._states = {
-            State.OLD: old,
-            State.NEW: old if changes is None else _changed(old, changes, few_changes),
-        }
+        self._before = before
 
     def of(self, state: State) -> Frame:
-        """The quads of a state, each with weight one; the changes with theirs."""
+        """The quads of a state, each with weight one; the changes with theirs.
+
+        Each time another frame: several readers of one would have all quads written to a common table, where
+        each reader wants few of them.
+        """
         if state is State.DELTA:
             assert self.changes is not None
             return self.changes.select(*QUAD, WEIGHT)
-        return self._states[state].select(*QUAD, f"{ONE} AS {WEIGHT}")
+        frame = self._before
+        if state is State.NEW and self.changes is not None:
+            frame = _changed(frame, self.changes, self.few_changes)
+        return frame.select(*QUAD, f"{ONE} AS {WEIGHT}")
 
 
 def _changed(old: Frame, changes: Frame, few: bool) -> Frame:

@@ -29,6 +29,8 @@ _TYPES = {
 class DuckDb:
     """A connection to DuckDB, whose tables and functions go with the `with` block."""
 
+    joins_after_sum = 2
+
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.dialect: Dialect = DuckDbSql()
         self._connection = connection
@@ -49,6 +51,9 @@ class DuckDb:
     def shared(self, frame: Frame) -> Frame:
         """The same frame: DuckDB computes a common table expression once."""
         return frame
+
+    def held(self, frame: Frame) -> Frame:
+        return self.frame(self.query(frame), frame.columns)
 
     def function(self, function: Function, kind: pa.DataType) -> str:
         name = f"function_{next(_NUMBERS)}"
