@@ -208,3 +208,41 @@ def test_expressions(change: tuple[set[ox.Quad], set[ox.Quad]], chosen: list[str
     old, new = change
     pattern = "?s :v ?v ; :u ?u" if types else OPTIONAL
     compare(values_of(tuple(chosen), f"{pattern} FILTER({chosen[0]} || !BOUND(?u))"), old, new, types=types)
+
+
+def test_projection_in_another_order_keeps_what_is_maybe_bound() -> None:
+    """The texts of such a variable's terms are in the dictionary, not in the plan."""
+    quads = quads_of([(0, ox.Literal(1), ox.Literal(2)), (0, ox.Literal(3), None)])
+    for text in ("SELECT ?u ?v", "SELECT ?u"):
+        compare(f"{text} {{ {OPTIONAL} }} ORDER BY ?v LIMIT 1 OFFSET 1", set(), quads)
+
+
+ORDERS = ("?v", "DESC(?v)", "?u DESC(?v)", "DESC(?u) ?v", "(?v + 1)", "DESC(STR(?v))", "")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_windows(order: str, data: st.DataObject) -> None:
+    old, new = data.draw(changes())
+    limit, offset = data.draw(st.integers(0, 4)), data.draw(st.integers(0, 3))
+    pattern = data.draw(
+        st.sampled_from((PATTERN, "{ ?s :v ?v ; :u ?u }", "{ ?s :v ?v OPTIONAL { ?s :u ?u } }"))
+    )
+    columns = data.draw(st.sampled_from(("*", "?v ?u", "?u")))
+    by = f"ORDER BY {order}" if order else ""
+    compare(
+        f"SELECT {columns} {pattern} {by} LIMIT {limit} OFFSET {offset}",
+        old,
+        new,
+        types=data.draw(st.booleans()),
+    )
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("limit", [1, 7, 60])
+def test_windows_of_all_terms(order: str, limit: int) -> None:
+    by = f"ORDER BY {order}" if order else ""
+    part = {quad for place, quad in enumerate(sorted(ALL_PAIRS, key=str)) if place % 3}
+    for offset in (0, 150):
+        compare(f"SELECT ?v ?u {{ {OPTIONAL} }} {by} LIMIT {limit} OFFSET {offset}", part, ALL_PAIRS)

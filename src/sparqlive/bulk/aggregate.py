@@ -13,7 +13,6 @@ apart by `side`; the difference is the change (the rule `Redone`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from sparqlive.bulk.dialect import ONE, ZERO, number, total
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.order import READ
 from sparqlive.bulk.order import place as place_of
-from sparqlive.bulk.solutions import WEIGHT, Solutions, anti, arranged, column, semi, text, united
+from sparqlive.bulk.solutions import WEIGHT, Solutions, anti, before_and_after, column, semi, text, united
 from sparqlive.bulk.typed import typed_column, with_types
 from sparqlive.plan import operators as op
 from sparqlive.sparql.aggregates import Exact
@@ -51,19 +50,18 @@ def redone(
     """The groups over old + added, minus those over old; all of them by Python where SQL has no way."""
     if not _is_native(operator, old, added):
         return fallback(old, added)
-    parts = [added] if old is None else [old, added]
-    source = united(parts, operator.source.variables)
-    rows = _sides(evaluation, operator, source, old, added)
-    groups = _Groups(evaluation, operator, source).of(rows)
-    made = replace(_solutions(evaluation, operator, source, groups), small=old is not None or added.small)
+    source = before_and_after(operator.source.variables, old, added, summing=False)
+    groups = _Groups(evaluation, operator, source).of(_sides(evaluation, operator, source, old is not None))
+    made = _solutions(evaluation, operator, source, groups)
     doubtful = _doubts(operator)
     if not doubtful:
         return made
     keys = [column(v) for v in operator.keys]
     doubted = groups.where(f"{WEIGHTS} > 0 AND ({doubtful})").select(*keys)
     made = made.of(anti(made.frame, doubted, keys))
-    left = [part.of(semi(part.frame, doubted, keys)) for part in parts]
-    return united([made, fallback(None if old is None else left[0], left[-1])], operator.variables)
+    left = [None if part is None else part.of(semi(part.frame, doubted, keys)) for part in (old, added)]
+    assert left[1] is not None
+    return united([made, fallback(left[0], left[1])], operator.variables)
 
 
 def _is_native(operator: op.Group, old: Solutions | None, added: Solutions) -> bool:
@@ -84,35 +82,22 @@ def _is_linear(operator: op.Group) -> bool:
     )
 
 
-def _sides(
-    evaluation: Evaluation,
-    operator: op.Group,
-    source: Solutions,
-    old: Solutions | None,
-    added: Solutions,
-) -> Frame:
+def _sides(evaluation: Evaluation, operator: op.Group, source: Solutions, has_old: bool) -> Frame:
     """The rows of the groups with their typed columns; those before the change and after it apart."""
     wanted = _wanted(operator)
     ids = [column(v) for v in source.variables if v in wanted]
     texts = [text(v) for v in source.variables if v in wanted and v in source.texts]
-    frames = []
-    for part in (added,) if old is None else (old, added):
-        own = arranged(part, source.variables, source.texts)
-        before = f"{WEIGHT} AS before" if part is old else f"{ZERO} AS before"
-        frames.append(own.select(*ids, *texts, before, f"{WEIGHT} AS after"))
-    frame = frames[0].union(*frames[1:])
+    frame = source.frame.select(*ids, *texts, "before", "after")
     if not _is_linear(operator):
         known = [f"max({name}) AS {name}" for name in texts]
         frame = frame.grouped(ids, *known, total("before"), total("after"))
-    small = old is not None or added.small
-    frame = with_types(evaluation, replace(source, frame=frame, small=small), _types(operator))
+    frame = with_types(evaluation, source.of(frame), _types(operator))
     others = [name for name in frame.columns if name not in ("before", "after")]
-    if old is None:
-        frame = frame.select(*others, f"{ONE} AS {SIDE}", f"after AS {WEIGHT}")
-    else:
+    if has_old:
         frame = frame.exploded(SIDE, number(-1), ONE)
-        weight = f"CASE WHEN {SIDE} > 0 THEN after ELSE before END AS {WEIGHT}"
-        frame = frame.select(*others, SIDE, weight)
+        frame = frame.select(*others, SIDE, f"CASE WHEN {SIDE} > 0 THEN after ELSE before END AS {WEIGHT}")
+    else:
+        frame = frame.select(*others, f"{ONE} AS {SIDE}", f"after AS {WEIGHT}")
     return frame.where(f"{WEIGHT} <> 0")
 
 
