@@ -7,6 +7,7 @@ are valid inside its `with` block.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -18,14 +19,30 @@ from sparqlive.bulk.frame import Frame
 Function = Callable[..., pa.Array]
 
 
+@dataclass(frozen=True)
+class Later:
+    """A table with these columns that is made when a query first reads it."""
+
+    columns: Sequence[str]
+    make: Callable[[], pa.Table]
+
+
 class Backend(Protocol):
     dialect: Dialect
+    joins_after_sum: int
+    """Variables that nobody reads are summed away before a join if so many joins are left, this one too."""
 
     def frame(self, data: Any, columns: Sequence[str]) -> Frame:
         """A table of the backend's own kind, under a name that frames can read."""
 
+    def columns(self, data: Any) -> Sequence[str]:
+        """The names of a table's columns."""
+
     def shared(self, frame: Frame) -> Frame:
         """The same rows, for several uses in one query."""
+
+    def held(self, frame: Frame) -> Frame:
+        """The same rows, computed now if the backend can hold them: for several queries."""
 
     def function(self, function: Function, kind: pa.DataType) -> str:
         """The name under which SQL calls a Python function of Arrow arrays; `kind` is its result's type."""

@@ -11,19 +11,21 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparqlive.bulk.backend import Later
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import Result, evaluate
 from sparqlive.bulk.scan import PairTables
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Term
+from sparqlive.sparql.columns import NAMES
 from sparqlive.zset.run import Column, Run, RunRows
 
 Rows = Mapping[tuple[int, ...], int]
 
 
 class InProcess:
-    """Evaluates plans of one session. `terms` gives the dictionary as a table, if a plan needs it."""
+    """Evaluates plans of one session. `terms` gives the dictionary with typed columns, if a plan needs it."""
 
     def __init__(
         self,
@@ -34,7 +36,7 @@ class InProcess:
         enter: Callable[[str], int],
     ) -> None:
         self._quads = quads
-        self._terms = terms
+        self._terms = Later(("id", "term", *NAMES), terms)
         self._id_of = id_of
         self._exceptions = exceptions
         self._enter = enter

@@ -36,11 +36,32 @@ class Dialect(Protocol):
     def stack(self, rows: Sequence[Sequence[str]], names: Sequence[str], kept: Sequence[str]) -> str:
         """One row per list of cells, under these names, beside the columns that are kept."""
 
-    def collect(self, fields: Sequence[str]) -> str:
+    def collect(self, fields: Sequence[str], condition: str = "true") -> str:
         """The list of a group's rows as structs; a field is `expression AS name` or a column."""
+
+    def is_empty(self, name: str) -> str:
+        """Whether a list is empty."""
+
+    def struct(self, fields: Sequence[str]) -> str:
+        """A struct, which compares field by field; fields as in `collect`."""
+
+    def product(self, number: str, weight: str) -> str:
+        """The product of a number of 64 bits and a weight, wide enough for any sum of such products."""
+
+    def tried(self, sign: str, left: str, right: str) -> str:
+        """`+`, `-` or `*` of two numbers of 64 bits; NULL if the result has more."""
+
+    def starts_with(self, text: str, start: str) -> str:
+        """Whether a text starts with another."""
+
+    def ends_with(self, text: str, end: str) -> str:
+        """Whether a text ends with another."""
 
     def inline(self, name: str, fields: Sequence[str]) -> str:
         """One row per struct of a list, its fields as columns."""
+
+
+_TRIED = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
 
 
 class SparkSql:
@@ -58,8 +79,26 @@ class SparkSql:
         cells = ", ".join(cell for row in rows for cell in row)
         return ", ".join([*kept, f"stack({len(rows)}, {cells}) AS ({', '.join(names)})"])
 
-    def collect(self, fields: Sequence[str]) -> str:
-        return f"collect_list(struct({', '.join(fields)}))"
+    def collect(self, fields: Sequence[str], condition: str = "true") -> str:
+        return f"collect_list({self.struct(fields)}) FILTER (WHERE {condition})"
+
+    def is_empty(self, name: str) -> str:
+        return f"size({name}) = 0"
+
+    def struct(self, fields: Sequence[str]) -> str:
+        return f"struct({', '.join(fields)})"
+
+    def product(self, number: str, weight: str) -> str:
+        return f"(CAST({number} AS DECIMAL(19, 0)) * CAST({weight} AS DECIMAL(18, 0)))"
+
+    def tried(self, sign: str, left: str, right: str) -> str:
+        return f"{_TRIED[sign]}({left}, {right})"
+
+    def starts_with(self, text: str, start: str) -> str:
+        return f"startswith({text}, {start})"
+
+    def ends_with(self, text: str, end: str) -> str:
+        return f"endswith({text}, {end})"
 
     def inline(self, name: str, fields: Sequence[str]) -> str:
         return f"inline({name})"
@@ -82,8 +121,27 @@ class DuckDbSql:
         )
         return ", ".join([*kept, f"unnest([{structs}], recursive := true)"])
 
-    def collect(self, fields: Sequence[str]) -> str:
-        return f"coalesce(list({_struct(fields)}), [])"  # over no rows a list would be NULL
+    def collect(self, fields: Sequence[str], condition: str = "true") -> str:
+        listed = f"list({_struct(fields)}) FILTER (WHERE {condition})"
+        return f"coalesce({listed}, [])"  # over no rows a list would be NULL
+
+    def is_empty(self, name: str) -> str:
+        return f"len({name}) = 0"
+
+    def struct(self, fields: Sequence[str]) -> str:
+        return _struct(fields)
+
+    def product(self, number: str, weight: str) -> str:
+        return f"(CAST({number} AS HUGEINT) * {weight})"
+
+    def tried(self, sign: str, left: str, right: str) -> str:
+        return f"TRY({left} {sign} {right})"
+
+    def starts_with(self, text: str, start: str) -> str:
+        return f"starts_with({text}, {start})"
+
+    def ends_with(self, text: str, end: str) -> str:
+        return f"ends_with({text}, {end})"
 
     def inline(self, name: str, fields: Sequence[str]) -> str:
         return f"unnest({name}, recursive := true)"

@@ -29,7 +29,8 @@ from sparqlive.bulk import (
 )
 from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.dialect import ZERO, total
-from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, arranged, column, narrowed, text
+from sparqlive.bulk.sets import is_set
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, arranged, column, narrowed, summed, text
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -75,7 +76,7 @@ def evaluate(
         known = Terms(backend, terms, plan, id_of, exceptions or {})
         evaluation = Evaluation(backend, states, known, parameters)
         content = evaluation.content(plan, State.NEW, frozenset(plan.variables), None)
-        return result(plan, content, backend)
+        return result(plan, content, backend, once=is_set(plan))
 
 
 @dataclass(frozen=True)
@@ -144,16 +145,20 @@ def projected(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
     if kept.variables == columns:
         return kept
     frame = arranged(kept, columns, kept.texts)
-    return replace(kept, frame=frame, variables=columns, told=kept.told | (frozenset(columns) - kept.always))
+    missing = frozenset(columns) - frozenset(kept.variables)
+    return replace(kept, frame=frame, variables=columns, told=kept.told | missing)
 
 
-def result(plan: op.Operator, solutions: Solutions, backend: Backend) -> Result:
-    """The one final sum, and the terms that go with it."""
+def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: bool = False) -> Result:
+    """The one final sum, and the terms that go with it. `once`: each solution has one row already."""
     names = {v: f"c{number}" for number, v in enumerate(plan.variables)}
     own = frozenset(solutions.variables)
+    if any(v in solutions.texts for v in plan.variables):
+        solutions = solutions.of(backend.held((solutions if once else summed(solutions)).frame))
     columns = [f"{column(v)} AS {name}" if v in own else f"{ZERO} AS {name}" for v, name in names.items()]
-    frame = solutions.frame.select(*columns, WEIGHT)
-    rows = frame.grouped(list(names.values()), total(WEIGHT)).where(f"{WEIGHT} <> 0")
+    rows = solutions.frame.select(*columns, WEIGHT)
+    if not once:
+        rows = rows.grouped(list(names.values()), total(WEIGHT)).where(f"{WEIGHT} <> 0")
     computed = [
         solutions.frame.where(f"{text(v)} IS NOT NULL").select(f"{column(v)} AS id", f"{text(v)} AS term")
         for v in plan.variables

@@ -1,8 +1,7 @@
-"""Filters and bindings: native where Spark means what SPARQL means, else the Python definition in Arrow.
+"""Filters and bindings: in SQL where that means what SPARQL means, else by the Python definition in Arrow.
 
-Native is what looks at ids only: BOUND, sameTerm, equality with an IRI, the connectives over these (NULL is
-SPARQL's error: both logics have the same tables), IF, COALESCE, copies and constants. The rest reads terms,
-which are joined in for the variables that the expression mentions.
+`native` says which expressions SQL has, and which rows of them it leaves to Python: these rows only go there.
+The Python definition reads terms, which are joined in for the variables that the expression mentions.
 """
 
 from __future__ import annotations
@@ -10,17 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyoxigraph import Literal, NamedNode
-
-from sparqlive.bulk.dialect import ZERO
 from sparqlive.bulk.frame import Frame
-from sparqlive.bulk.scan import literal
-from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, semi, text
+from sparqlive.bulk.native import Native
+from sparqlive.bulk.operand import literal_text
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, semi, text, united
+from sparqlive.bulk.typed import with_types
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.keys import is_copy
-from sparqlive.sparql.algebra import Call, Constant, Expression, Var
+from sparqlive.sparql.algebra import Expression, Var
 
 if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
@@ -47,9 +45,20 @@ def extend_content(
 
 
 def filtered(evaluation: Evaluation, source: Solutions, condition: Expression) -> Solutions:
-    native = _Native(evaluation, source).condition(condition)
-    if native is not None:
-        return source.of(source.frame.where(native))
+    native = Native(evaluation, source)
+    written = native.condition(condition)
+    if written is None:
+        return _filtered_by_python(evaluation, source, condition)
+    columns = source.frame.columns
+    frame = with_types(evaluation, source, native.read)
+    if not native.doubts:
+        return source.of(frame.where(written).select(*columns))
+    sure = frame.where(f"NOT {native.doubt} AND {written}").select(*columns)
+    left = source.of(frame.where(native.doubt).select(*columns))
+    return source.of(sure.union(_filtered_by_python(evaluation, left, condition).frame))
+
+
+def _filtered_by_python(evaluation: Evaluation, source: Solutions, condition: Expression) -> Solutions:
     read = _read(source, condition)
     function = evaluation.terms.condition(condition, read)
     frame = with_terms(evaluation, source, read)
@@ -57,28 +66,60 @@ def filtered(evaluation: Evaluation, source: Solutions, condition: Expression) -
 
 
 def extended(evaluation: Evaluation, source: Solutions, variable: Var, expression: Expression) -> Solutions:
-    name, others = column(variable), source.frame.columns
-    variables = (*source.variables, variable)
-    native = _Native(evaluation, source)
-    value = native.value(expression)
     if isinstance(expression, Var) and expression in source.variables:
         return _copied(source, variable, expression)
-    if value is not None:
-        bound = frozenset({variable} if native.is_bound(expression) else ())
-        told = source.told | ({variable} if native.is_told(expression) else set())
-        frame = source.frame.select(*others, f"{value} AS {name}")
-        return replace(
-            source, frame=frame, variables=variables, always=source.always | bound, told=frozenset(told)
-        )
-    read = _read(source, expression)
-    function = evaluation.terms.computation(expression, read)
-    frame = with_terms(evaluation, source, read)
-    frame = frame.select(*others, f"{_call(function, read)} AS {text(variable)}")
-    frame = frame.select("*", f"{evaluation.terms.id_of_text(text(variable))} AS {name}")
+    native = Native(evaluation, source)
+    number = native.number(expression)
+    if number is None:
+        native = Native(evaluation, source)
+    value = native.value(expression) if number is None else None
+    if number is None and value is None:
+        return _extended_by_python(evaluation, source, variable, expression)
+    typed = with_types(evaluation, source, native.read)
+    sure = typed.where(f"NOT {native.doubt}") if native.doubts else typed
+    if number is not None:
+        frame = sure.select(*source.frame.columns, f"{literal_text(number)} AS {text(variable)}")
+        found = _with_text(evaluation, source, frame, variable)
+    else:
+        frame = sure.select(*source.frame.columns, f"{value} AS {column(variable)}")
+        found = _with_id(source, frame, variable, expression, native)
+    if not native.doubts:
+        return found
+    left = source.of(typed.where(native.doubt).select(*source.frame.columns))
+    others = _extended_by_python(evaluation, left, variable, expression)
+    return replace(united([found, others], found.variables), small=source.small)
+
+
+def _with_id(
+    source: Solutions, frame: Frame, variable: Var, expression: Expression, native: Native
+) -> Solutions:
+    """With a variable whose id the frame has."""
     return replace(
         source,
         frame=frame,
-        variables=variables,
+        variables=(*source.variables, variable),
+        always=source.always | frozenset({variable} if native.is_bound(expression) else ()),
+        told=source.told | frozenset({variable} if native.is_told(expression) else ()),
+    )
+
+
+def _extended_by_python(
+    evaluation: Evaluation, source: Solutions, variable: Var, expression: Expression
+) -> Solutions:
+    read = _read(source, expression)
+    function = evaluation.terms.computation(expression, read)
+    frame = with_terms(evaluation, source, read)
+    frame = frame.select(*source.frame.columns, f"{_call(function, read)} AS {text(variable)}")
+    return _with_text(evaluation, source, frame, variable)
+
+
+def _with_text(evaluation: Evaluation, source: Solutions, frame: Frame, variable: Var) -> Solutions:
+    """With a variable whose text the frame has."""
+    number = f"{evaluation.terms.id_of_text(text(variable))} AS {column(variable)}"
+    return replace(
+        source,
+        frame=frame.select("*", number),
+        variables=(*source.variables, variable),
         told=source.told | {variable},
         texts=source.texts | {variable},
     )
@@ -138,95 +179,3 @@ def with_terms(evaluation: Evaluation, source: Solutions, read: tuple[Var, ...])
         known = [f"a_{before}" for before in range(number)]
         frame = frame.select(*columns, *known, f"coalesce(found, {own}) AS a_{number}")
     return frame
-
-
-# Expressions over ids
-
-
-class _Native:
-    """Expressions as SQL text over ids; None for what needs terms."""
-
-    def __init__(self, evaluation: Evaluation, source: Solutions) -> None:
-        self._id_of = evaluation.quads.id_of
-        self._source = source
-        self._true, self._false = (literal(self._id_of(Literal(truth))) for truth in (True, False))
-
-    def condition(self, expression: Expression) -> str | None:
-        """A boolean, NULL for an error."""
-        if not isinstance(expression, Call):
-            return None
-        match expression.name, expression.arguments:
-            case "BOUND", (Var() as variable,):
-                return f"({column(variable)} <> {ZERO})" if variable in self._source.variables else "false"
-            case "!", (argument,):
-                inner = self.condition(argument)
-                return None if inner is None else f"(NOT {inner})"
-            case ("&&" | "||") as name, (left, right):
-                one, other = self.condition(left), self.condition(right)
-                if one is None or other is None:
-                    return None
-                return f"({one} {'AND' if name == '&&' else 'OR'} {other})"
-            case "SAMETERM", (left, right):
-                return self._equality("=", left, right)
-            case ("=" | "!=") as name, (left, right) if _is_iri(left) or _is_iri(right):
-                return self._equality("=" if name == "=" else "<>", left, right)
-        return None
-
-    def _equality(self, sign: str, left: Expression, right: Expression) -> str | None:
-        """An IRI equals nothing but itself (§17.4.1.7), so its id decides."""
-        one, other = self.value(left), self.value(right)
-        if one is None or other is None:
-            return None
-        return f"(nullif({one}, {ZERO}) {sign} nullif({other}, {ZERO}))"
-
-    def value(self, expression: Expression) -> str | None:
-        """The id of the expression's value; 0 for an error."""
-        match expression:
-            case Var():
-                return column(expression) if expression in self._source.variables else ZERO
-            case Constant(term):
-                return literal(self._id_of(term))
-            case Call("COALESCE", arguments):
-                values = [self._textless(argument) for argument in arguments]
-                if None in values:
-                    return None
-                return f"coalesce({', '.join([*(f'nullif({value}, {ZERO})' for value in values), ZERO])})"
-            case Call("IF", (test, then, otherwise)):
-                holds, one, other = self.condition(test), self._textless(then), self._textless(otherwise)
-                if holds is None or one is None or other is None:
-                    return None
-                return f"(CASE WHEN {holds} THEN {one} WHEN NOT {holds} THEN {other} ELSE {ZERO} END)"
-        holds = self.condition(expression)
-        if holds is None:
-            return None
-        return f"(CASE WHEN {holds} THEN {self._true} WHEN NOT {holds} THEN {self._false} ELSE {ZERO} END)"
-
-    def _textless(self, expression: Expression) -> str | None:
-        """A value whose term is not in a text column, which would have to be chosen along with it."""
-        if isinstance(expression, Var) and expression in self._source.texts:
-            return None
-        return self.value(expression)
-
-    def is_bound(self, expression: Expression) -> bool:
-        """Whether a native value is never an error."""
-        match expression:
-            case Constant() | Call("BOUND", _):
-                return True
-            case Var():
-                return expression in self._source.always
-            case Call("COALESCE", arguments):
-                return any(self.is_bound(argument) for argument in arguments)
-        return False
-
-    def is_told(self, expression: Expression) -> bool:
-        """Whether a native value is always a constant of the plan."""
-        match expression:
-            case Var():
-                return expression in self._source.told or expression not in self._source.variables
-            case Call("COALESCE", arguments) | Call("IF", (_, *arguments)):
-                return all(self.is_told(argument) for argument in arguments)
-        return True
-
-
-def _is_iri(expression: Expression) -> bool:
-    return isinstance(expression, Constant) and isinstance(expression.term, NamedNode)

@@ -134,6 +134,11 @@ class Frame:
     def first_row(self) -> Frame:
         return Frame(Select(self, ", ".join(self.columns) or _NOTHING, " LIMIT 1"), self.columns)
 
+    def first_rows(self, order: str, count: int) -> Frame:
+        """So many rows that come first in an order."""
+        ending = f" ORDER BY {order} LIMIT {count}"
+        return Frame(Select(self, ", ".join(self.columns), ending), self.columns)
+
     def grouped(self, by: Sequence[str], *aggregates: str) -> Frame:
         """A row for each value of the columns `by`; without any, always exactly one."""
         wanted = [*by, *aggregates]

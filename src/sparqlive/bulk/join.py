@@ -64,7 +64,8 @@ def outward(
             running = part.of(part.frame.distributed(column(lasting[0]))) if spread else part
         else:
             running = join(running, part)
-        running = narrowed(running, needed | others, sums=bool(remaining) and not running.small)
+        summing = len(remaining) >= evaluation.backend.joins_after_sum and not running.small
+        running = narrowed(running, needed | others, sums=summing)
     assert running is not None
     return running
 

@@ -12,16 +12,14 @@ pickled: it holds columns and constants, not the plan. Invariant: over no rows a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sparqlive.bulk import closure, group, window
+from sparqlive.bulk import aggregate, closure, group, window
 from sparqlive.bulk.definition import Definition, Made, Row
-from sparqlive.bulk.dialect import ZERO, total
 from sparqlive.bulk.extend import with_terms
-from sparqlive.bulk.solutions import WEIGHT, Solutions, arranged, column, keys_of, semi, text, united
+from sparqlive.bulk.solutions import WEIGHT, Solutions, before_and_after, column, keys_of, semi, text
 from sparqlive.bulk.terms import value_of_text
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -46,7 +44,7 @@ def _definition(evaluation: Evaluation, operator: op.Keyed) -> Definition:
 
 def content(evaluation: Evaluation, operator: op.Keyed, state: State) -> Solutions:
     source = evaluation.content(operator.source, state, frozenset(operator.source.variables), None)
-    return _redone(evaluation, operator, None, source)
+    return _change(evaluation, operator, None, source)
 
 
 def delta(evaluation: Evaluation, operator: op.Keyed, changed: Solutions) -> Solutions:
@@ -55,13 +53,27 @@ def delta(evaluation: Evaluation, operator: op.Keyed, changed: Solutions) -> Sol
     keys = [column(v) for v in operator.keys]
     if keys:
         old = old.of(semi(old.frame, changed.frame.select(*keys).broadcast(), keys))
-    return _redone(evaluation, operator, old, changed)
+    return _change(evaluation, operator, old, changed)
 
 
-def _redone(evaluation: Evaluation, operator: op.Keyed, old: Solutions | None, added: Solutions) -> Solutions:
-    """The operator's rows over old + added, minus those over old."""
+def _change(evaluation: Evaluation, operator: op.Keyed, old: Solutions | None, added: Solutions) -> Solutions:
+    """In SQL where the operator has a way to; the rest of it, or all of it, in Python workers."""
+    variables = operator.source.variables
+
+    def by_python(before: Solutions | None, more: Solutions) -> Solutions:
+        return _redone(evaluation, operator, before_and_after(variables, before, more))
+
+    if isinstance(operator, op.Group):
+        return aggregate.redone(evaluation, operator, old, added, by_python)
+    source = before_and_after(variables, old, added)
+    if isinstance(operator, op.Window):
+        source = window.candidates(evaluation, operator, source, has_old=old is not None)
+    return _redone(evaluation, operator, source)
+
+
+def _redone(evaluation: Evaluation, operator: op.Keyed, source: Solutions) -> Solutions:
+    """The operator's rows over what is there after a change, minus those over what was there before."""
     definition = _definition(evaluation, operator)
-    source = _before_and_after(operator.source.variables, old, added)
     frame = with_terms(evaluation, source, definition.read)
     texts = {v: text(v) for v in source.texts} | {v: f"a_{n}" for n, v in enumerate(definition.read)}
     given = [*source.ids, *(texts.get(v, "CAST(NULL AS STRING)") for v in source.variables)]
@@ -74,22 +86,6 @@ def _redone(evaluation: Evaluation, operator: op.Keyed, old: Solutions | None, a
     made = together.select(f"{function}(rows) AS made").listed("made", names)
     columns = _columns(evaluation, operator, definition, source)
     return _solutions(operator, definition, source).of(made.select(*columns))
-
-
-def _before_and_after(variables: tuple[Var, ...], old: Solutions | None, added: Solutions) -> Solutions:
-    """Each row once, with its weights `before` and `after` in place of one weight."""
-    parts = [added] if old is None else [old, added]
-    both = united(parts, variables)
-    frames = []
-    for part in parts:
-        before = f"{WEIGHT} AS before" if part is old else f"{ZERO} AS before"
-        frame = arranged(part, variables, both.texts)
-        frames.append(frame.select(*both.ids, *both.text_columns, before, f"{WEIGHT} AS after"))
-    texts = [f"max({name}) AS {name}" for name in both.text_columns]
-    frame = frames[0].union(*frames[1:])
-    frame = frame.grouped(both.ids, *texts, total("before"), total("after"))
-    small = old is not None or added.small
-    return replace(both, frame=frame.where("before <> 0 OR after <> 0"), small=small)
 
 
 # What comes out: an id for what the source has, a text for what is computed

@@ -6,7 +6,7 @@ ones. Merged graphs are sets: a triple is there once, whatever the number of gra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -63,22 +63,22 @@ class TableOfQuads:
         self.few_changes = few_changes
         self.are_broadcast = are_broadcast
         self._changes = changes
-        old = before.select(*QUAD)
-        self._states = {
-            State.OLD: old,
-            State.NEW: old if changes is None else _changed(old, changes, few_changes),
-        }
+        self._before = before
 
     def of(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
+        """Each time another frame: several readers of one would have all quads written to a common table,
+        where each reader wants few of them.
+        """
         conditions = [graph_condition(graph, self.id_of)]
         if predicate is not None:
             conditions.append(f"p = {literal(predicate)}")
         if state is State.DELTA:
             assert self._changes is not None
-            found = self._changes.select(*QUAD, WEIGHT)
-        else:
-            found = self._states[state].select(*QUAD, f"{ONE} AS {WEIGHT}")
-        return found.where(" AND ".join(conditions))
+            return self._changes.select(*QUAD, WEIGHT).where(" AND ".join(conditions))
+        found = self._before
+        if state is State.NEW and self._changes is not None:
+            found = _changed(found, self._changes, self.few_changes)
+        return found.select(*QUAD, f"{ONE} AS {WEIGHT}").where(" AND ".join(conditions))
 
     def is_set(self, graph: op.GraphChoice) -> bool:
         return not isinstance(graph, op.MergedGraphs) or (graph.names is not None and len(graph.names) <= 1)
@@ -114,43 +114,48 @@ class QuadsByPredicate:
         self.few_changes = few_changes
         self._backend = backend
         self._tables = tables
-        self._frames: dict[tuple[State, op.GraphChoice, int | None], Frame] = {}
+        self._named: dict[tuple[State, op.GraphChoice, int | None], list[_NamedTable]] = {}
 
     def of(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
         key = state, graph, predicate
-        if key not in self._frames:
-            read = self._changes if state is State.DELTA else self._pairs
-            self._frames[key] = read(*key)
-        return self._frames[key]
+        if key not in self._named:
+            name = self._name_changes if state is State.DELTA else self._name_pairs
+            self._named[key] = list(name(*key))
+        first, *others = (frame.select(*columns) for frame, columns in self._named[key])
+        return first.union(*others) if others else first
 
     def is_set(self, graph: op.GraphChoice) -> bool:
         return self._tables.is_set(graph)
 
-    def _changes(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
+    def _name_changes(
+        self, state: State, graph: op.GraphChoice, predicate: int | None
+    ) -> Iterator[_NamedTable]:
         columns = self._tables.changes(graph)
         if predicate is not None:
             chosen = columns[1] == predicate
             columns = [column[chosen] for column in columns]
-        return self._named(columns, (*QUAD, WEIGHT))
+        yield self._frame(columns, (*QUAD, WEIGHT)), (*QUAD, WEIGHT)
 
-    def _pairs(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
+    def _name_pairs(
+        self, state: State, graph: op.GraphChoice, predicate: int | None
+    ) -> Iterator[_NamedTable]:
         tables = list(self._tables.pairs(graph, predicate, state))
         if len(tables) > _MOST_TABLES or not tables:
             columns = [_joined(part) for part in zip(*map(_quad_columns, tables), strict=True)]
-            whole = self._named(columns or [_joined(())] * len(QUAD), QUAD)
-            return whole.select(*QUAD, f"{ONE} AS {WEIGHT}")
-        first, *others = (
-            self._named((subjects, objects), ("s", "o")).select(
-                "s", f"{number(of)} AS p", "o", f"{number(name)} AS g", f"{ONE} AS {WEIGHT}"
+            yield self._frame(columns or [_joined(())] * len(QUAD), QUAD), (*QUAD, f"{ONE} AS {WEIGHT}")
+            return
+        for of, name, subjects, objects in tables:
+            yield (
+                self._frame((subjects, objects), ("s", "o")),
+                ("s", f"{number(of)} AS p", "o", f"{number(name)} AS g", f"{ONE} AS {WEIGHT}"),
             )
-            for of, name, subjects, objects in tables
-        )
-        return first.union(*others) if others else first
 
-    def _named(self, columns: Sequence[Column], names: Sequence[str]) -> Frame:
+    def _frame(self, columns: Sequence[Column], names: Sequence[str]) -> Frame:
         return self._backend.frame(pa.table(dict(zip(names, columns, strict=True))), names)
 
 
+_NamedTable: TypeAlias = tuple[Frame, tuple[str, ...]]
+"""A table of the backend, and the expressions that make quads of its rows."""
 _MOST_TABLES = 32
 """More tables than this are copied into one: the text of a query names each of them."""
 

@@ -165,3 +165,26 @@ def united(parts: Sequence[Solutions], variables: tuple[Var, ...]) -> Solutions:
         texts=texts,
         small=all(part.small for part in parts),
     )
+
+
+def before_and_after(
+    variables: tuple[Var, ...], old: Solutions | None, added: Solutions, *, summing: bool = True
+) -> Solutions:
+    """Rows with their weights `before` and `after` a change in place of one weight.
+
+    summing: each row once, and only if it has a weight. Otherwise, and where all rows are new, rows of one
+    solution may be split.
+    """
+    parts = [added] if old is None else [old, added]
+    both = united(parts, variables)
+    frames = []
+    for part in parts:
+        before = f"{WEIGHT} AS before" if part is old else f"{ZERO} AS before"
+        frame = arranged(part, variables, both.texts)
+        frames.append(frame.select(*both.ids, *both.text_columns, before, f"{WEIGHT} AS after"))
+    frame = frames[0].union(*frames[1:])
+    if summing:
+        texts = [f"max({name}) AS {name}" for name in both.text_columns]
+        frame = frame.grouped(both.ids, *texts, total("before"), total("after"))
+        frame = frame.where("before <> 0 OR after <> 0")
+    return replace(both, frame=frame, small=old is not None or added.small)

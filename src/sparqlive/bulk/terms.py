@@ -20,6 +20,7 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import UNDEF, term_of
 from sparqlive.sparql.algebra import Call, Constant, Expression, Term, Var
+from sparqlive.sparql.columns import NAMES, SCHEMA, typed
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
 from sparqlive.sparql.values import Value, value_of
 
@@ -38,8 +39,11 @@ class Terms:
         id_of: Callable[[Term], int],
         exceptions: Mapping[str, int],
     ) -> None:
-        self.frame = backend.frame(terms, ("id", "term"))
+        self.has_types = set(NAMES) <= set(backend.columns(terms))
+        """Whether the table has the typed columns, which are computed otherwise."""
+        self.frame = backend.frame(terms, ("id", "term", *(NAMES if self.has_types else ())))
         self._backend = backend
+        self._typing: str | None = None
         self.constants = {id_of(term): str(term) for term in _constants(plan)}
         self._exceptions = exceptions
         self._exceptional_name: str | None = None
@@ -64,6 +68,12 @@ class Terms:
         if key not in self._functions:
             self._functions[key] = self.function(make(expression, variables, self.constants), kind)
         return self._functions[key]
+
+    def typing(self) -> str:
+        """The name of a function that gives the typed columns of texts, as structs."""
+        if self._typing is None:
+            self._typing = self.function(typed, pa.struct(list(SCHEMA)))
+        return self._typing
 
     def function(self, function: Function, kind: pa.DataType) -> str:
         """The name of a function that runs in Python workers."""

@@ -1,13 +1,26 @@
-"""LIMIT and OFFSET: the window of one key, in the order that live keeps."""
+"""LIMIT and OFFSET: the window of one key, in the order that live keeps.
+
+SQL leaves out what comes too late for the window by the places of the first order key; Python puts the few
+rows that are left in order by the one definition.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from sparqlive.bulk.definition import Definition, Made, Row, ValueOf
+from sparqlive.bulk.order import READ, place
+from sparqlive.bulk.solutions import Solutions
+from sparqlive.bulk.typed import with_types
 from sparqlive.plan import operators as op
 from sparqlive.plan.places import Cut
 from sparqlive.sparql.ordering import order_bytes
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.evaluate import Evaluation
+
+_PLACE = ("place_0", "place_1", "place_2")
 
 
 def definition(operator: op.Window) -> Definition:
@@ -19,3 +32,27 @@ def definition(operator: op.Window) -> Definition:
         return Cut(window, lambda number: order_bytes(value_of(number))).of(rows)
 
     return Definition(operator.variables, frozenset(), evaluate)
+
+
+def candidates(evaluation: Evaluation, operator: op.Window, source: Solutions, *, has_old: bool) -> Solutions:
+    """The rows that may be in the window, before the change or after it.
+
+    Each row weighs at least one, so as many rows as the window reaches down to fill it: what has a later
+    place than the last of them cannot be in it.
+    """
+    if operator.limit is None or operator.keys or not operator.variables:
+        return source
+    variable, is_descending = operator.order[0] if operator.order else (operator.variables[0], False)
+    places = [f"{part} AS {name}" for part, name in zip(place(variable), _PLACE, strict=True)]
+    placed = with_types(evaluation, source, {variable: READ}).select(*source.frame.columns, *places)
+    struct = evaluation.backend.dialect.struct(_PLACE)
+    order = ", ".join(f"{name} DESC" if is_descending else name for name in _PLACE)
+    conditions, frame = [], placed
+    for weight in ("before", "after") if has_old else ("after",):
+        first = (
+            placed.where(f"{weight} > 0").select(*_PLACE).first_rows(order, operator.offset + operator.limit)
+        )
+        last = first.grouped([], f"{'min' if is_descending else 'max'}({struct}) AS last_{weight}")
+        frame = frame.join(last.broadcast(), [])
+        conditions.append(f"{struct} {'>=' if is_descending else '<='} last_{weight}")
+    return source.of(frame.where(" OR ".join(conditions)).select(*source.frame.columns))

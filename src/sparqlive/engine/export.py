@@ -22,6 +22,7 @@ from sparqlive.live.scan import scope_of
 from sparqlive.plan.delta import State
 from sparqlive.plan.operators import GraphChoice
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sparql.columns import NAMES, typed
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column
 
@@ -39,6 +40,8 @@ class BulkData:
         self._exported: _Exported | None = None
         self._terms: pa.Table | None = None
         """The terms that the dictionary holds in memory, in its order; it only grows, or begins again."""
+        self._term_files: dict[str, pa.Table] = {}
+        """Those of a store's files, which never change."""
 
     def attach(self, stored: Callable[[], Sources]) -> None:
         """From now on a store has the quads and terms."""
@@ -60,7 +63,7 @@ class BulkData:
         return sources
 
     def terms(self) -> pa.Table:
-        """The dictionary, with the terms of the epoch under way: id, term."""
+        """The dictionary, with the terms of the epoch under way: id, term, and its typed columns."""
         known, entries, count = self._terms, self.dictionary.entries(), len(self.dictionary)
         if known is None or known.num_rows > count:
             known = term_table(entries)
@@ -70,7 +73,8 @@ class BulkData:
         if self._stored is None:
             return known
         files = self._stored().term_files
-        return pa.concat_tables([known, *(pq.read_table(file, columns=["id", "term"]) for file in files)])
+        self._term_files = {file: self._term_files.get(file) or _read_terms(file) for file in files}
+        return pa.concat_tables([known, *self._term_files.values()])
 
     def committed(self, changes: Sequence[Change]) -> None:
         """An epoch was committed."""
@@ -131,7 +135,17 @@ class _Exported:
 
 
 def term_table(entries: Iterable[tuple[int, str]]) -> pa.Table:
-    """Terms with their ids: id, term."""
+    """Terms with their ids and typed columns."""
     rows = list(entries)
-    ids, texts = [number for number, _ in rows], [text for _, text in rows]
-    return pa.table({"id": pa.array(ids, pa.int64()), "term": pa.array(texts, pa.string())})
+    texts = pa.array([text for _, text in rows], pa.string())
+    return _typed_table(pa.array([number for number, _ in rows], pa.int64()), texts)
+
+
+def _read_terms(file: str) -> pa.Table:
+    terms = pq.read_table(file, columns=["id", "term"])
+    return _typed_table(*(terms.column(name).combine_chunks() for name in ("id", "term")))
+
+
+def _typed_table(ids: pa.Array, texts: pa.Array) -> pa.Table:
+    columns = zip(NAMES, typed(texts).flatten(), strict=True)
+    return pa.table({"id": ids, "term": texts, **dict(columns)})

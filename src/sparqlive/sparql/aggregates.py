@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, Protocol, TypeAlias
@@ -238,6 +239,15 @@ class _Sum:
             return math.inf if self._infinite else -math.inf
         return None
 
+    def add_exact(self, count: int, decimals: int, number: Decimal) -> None:
+        """The sum of as many integers and decimals, of which some are decimals."""
+        self._count += count
+        self._decimals += decimals
+        if decimals:
+            self._tens = EXACT.add(self._tens, number)
+        else:
+            self._integers += int(number)
+
 
 class _Average(_Sum):
     __slots__ = ()
@@ -251,6 +261,25 @@ class _Average(_Sum):
             return self._floating(self._count)
         # The total may have more digits than a value may.
         return divide(Value(DECIMAL, EXACT.add(self._tens, self._integers)), integer(self._count))
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The exact sum of integers and decimals: how many they are, how many of them decimals."""
+
+    count: int
+    decimals: int
+    total: Decimal
+
+
+def total(name: str, exact: Exact, others: Sequence[tuple[Value, int]]) -> Value | None:
+    """SUM or AVG of numbers, of which the exact ones are summed already; None is an error."""
+    numbers = [value for value, _ in others]
+    accumulator = (_Sum if name == "SUM" else _Average)(numbers.__getitem__)
+    accumulator.add_exact(exact.count, exact.decimals, exact.total)
+    for place, (_, weight) in enumerate(others):
+        accumulator.add(place, weight)
+    return _result(accumulator)
 
 
 def _nearest(numerator: int, denominator: int) -> float:

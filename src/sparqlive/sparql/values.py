@@ -229,6 +229,12 @@ _INTEGER_RANGES: Final[dict[str, tuple[int | None, int | None]]] = {
     "unsignedByte": (0, 2**8 - 1),
 }
 
+
+def integer_bounds() -> dict[str, tuple[int | None, int | None]]:
+    """The least and the greatest value of the types derived from xsd:integer, by their local names."""
+    return dict(_INTEGER_RANGES)
+
+
 _READERS: Final[dict[str, tuple[Kind, Callable[[str], Any]]]] = {
     XSD + "string": (STRING, str),
     XSD + "boolean": (BOOLEAN, _BOOLEAN_FORMS.get),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -14,28 +14,38 @@ from typing import Any, Self
 import duckdb
 import pyarrow as pa
 
-from sparqlive.bulk.backend import Function
+from sparqlive.bulk.backend import Function, Later
 from sparqlive.bulk.dialect import Dialect, DuckDbSql
 from sparqlive.bulk.frame import Frame
 from sparqlive.rdf.dictionary import hash_of
 
 _NUMBERS = count()
+_TYPES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+}
 
 
 class DuckDb:
     """A connection to DuckDB, whose tables and functions go with the `with` block."""
 
+    joins_after_sum = 2
+
     def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:
         self.dialect: Dialect = DuckDbSql()
         self._connection = _connected() if connection is None else connection
         self._tables: list[str] = []
-        self._waiting: dict[str, Callable[[], Any]] = {}
+        self._waiting: dict[str, Later] = {}
         self._functions: list[str] = []
 
     def frame(self, data: Any, columns: Sequence[str]) -> Frame:
-        """An Arrow table or a relation of DuckDB; or a function that gives one to the first query of it."""
+        """An Arrow table, a relation of DuckDB, or a table that is made later."""
         name = f"table_{next(_NUMBERS)}"
-        if callable(data):
+        if isinstance(data, Later):
             self._waiting[name] = data
         else:
             self._register(name, data)
@@ -45,9 +55,16 @@ class DuckDb:
         self._connection.register(name, data)
         self._tables.append(name)
 
+    def columns(self, data: Any) -> Sequence[str]:
+        names: Sequence[str] = data.column_names if isinstance(data, pa.Table) else data.columns
+        return names
+
     def shared(self, frame: Frame) -> Frame:
         """The same frame: DuckDB computes a common table expression once."""
         return frame
+
+    def held(self, frame: Frame) -> Frame:
+        return self.frame(self.query(frame), frame.columns)
 
     def function(self, function: Function, kind: pa.DataType) -> str:
         name = f"function_{next(_NUMBERS)}"
@@ -58,7 +75,7 @@ class DuckDb:
         """The rows; a query runs at once, because what it reads goes with the `with` block."""
         text = frame.sql(self.dialect)
         for name in [name for name in self._waiting if re.search(rf"\b{name}\b", text)]:
-            self._register(name, self._waiting.pop(name)())
+            self._register(name, self._waiting.pop(name).make())
         return self._connection.sql(text).to_arrow_table()
 
     def is_broadcast(self, data: Any) -> bool:
@@ -102,5 +119,4 @@ def _duckdb_type(kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
         fields = [kind.field(number) for number in range(kind.num_fields)]
         return duckdb.struct_type({field.name: _duckdb_type(field.type) for field in fields})
-    names = {pa.bool_(): "BOOLEAN", pa.int64(): "BIGINT", pa.string(): "VARCHAR"}
-    return names[kind]
+    return _TYPES[kind]

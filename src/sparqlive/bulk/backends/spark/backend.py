@@ -26,6 +26,8 @@ _BROADCAST_BYTES = 10 << 20
 
 
 class SparkBackend:
+    joins_after_sum = 1
+
     def __init__(self, session: SparkSession, longest: int = _LONGEST) -> None:
         self.dialect: Dialect = SparkSql()
         self._session = session
@@ -39,6 +41,9 @@ class SparkBackend:
         self._views.append(name)
         return Frame.table(name, columns)
 
+    def columns(self, data: DataFrame) -> Sequence[str]:
+        return data.columns
+
     def shared(self, frame: Frame) -> Frame:
         """The same rows, for several uses in one query. A long frame runs now, and its rows are held.
 
@@ -50,6 +55,10 @@ class SparkBackend:
         rows = self.query(frame).toArrow()
         local = self.frame(self._session.createDataFrame(rows), frame.columns)
         return replace(local, is_empty=rows.num_rows == 0)
+
+    def held(self, frame: Frame) -> Frame:
+        """The same frame: its rows may be too many for the driver."""
+        return frame
 
     def function(self, function: Function, kind: pa.DataType) -> str:
         name = f"sparqlive_function_{next(_NUMBERS)}"

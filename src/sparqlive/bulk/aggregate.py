@@ -1,0 +1,312 @@
+"""GROUP BY in SQL: the aggregates of all groups at once, where that gives the terms that Python gives.
+
+COUNT is a sum of weights. SUM and AVG add the exact numbers in SQL; what SQL cannot add exactly, floating
+point numbers and numbers that are too wide, comes along as a list, and Python finishes each group by the one
+definition. MIN, MAX and SAMPLE compare typed columns, which order all terms but some that are alike: groups
+where several terms come first are handed to Python, those only. GROUP_CONCAT is left to Python.
+
+Sums and counts are linear: the rows of a group need not be brought together first. What looks at each value
+once does need that. For a change every group is computed over the rows before and over those after it, told
+apart by `side`; the difference is the change (the rule `Redone`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sparqlive.bulk.dialect import ONE, ZERO, number, total
+from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.order import READ
+from sparqlive.bulk.order import place as place_of
+from sparqlive.bulk.solutions import WEIGHT, Solutions, anti, before_and_after, column, semi, text, united
+from sparqlive.bulk.typed import typed_column, with_types
+from sparqlive.plan import operators as op
+from sparqlive.sparql.aggregates import Exact
+from sparqlive.sparql.aggregates import total as finished
+from sparqlive.sparql.algebra import Aggregate, Var
+from sparqlive.sparql.values import DECIMAL, DOUBLE, EXACT, FLOAT, INTEGER, Kind, Value
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.evaluate import Evaluation
+
+SIDE = "side"
+"""-1 for the rows before a change, 1 for those after it."""
+_FIRSTS = ("MIN", "MAX", "SAMPLE")
+_SUMS = ("SUM", "AVG")
+_SUMMED = ("kind", "whole", "fraction", "nearest", "content")
+_INTEGER_LITERAL = "http://www.w3.org/2001/XMLSchema#integer"
+
+Fallback = Callable[[Solutions | None, Solutions], Solutions]
+"""The operator's change by Python, from the source's rows before the change and those that are added."""
+
+
+def redone(
+    evaluation: Evaluation, operator: op.Group, old: Solutions | None, added: Solutions, fallback: Fallback
+) -> Solutions:
+    """The groups over old + added, minus those over old; all of them by Python where SQL has no way."""
+    if not _is_native(operator, old, added):
+        return fallback(old, added)
+    source = before_and_after(operator.source.variables, old, added, summing=False)
+    groups = _Groups(evaluation, operator, source).of(_sides(evaluation, operator, source, old is not None))
+    made = _solutions(evaluation, operator, source, groups)
+    doubtful = _doubts(operator)
+    if not doubtful:
+        return made
+    keys = [column(v) for v in operator.keys]
+    doubted = groups.where(f"{WEIGHTS} > 0 AND ({doubtful})").select(*keys)
+    made = made.of(anti(made.frame, doubted, keys))
+    left = [None if part is None else part.of(semi(part.frame, doubted, keys)) for part in (old, added)]
+    assert left[1] is not None
+    return united([made, fallback(left[0], left[1])], operator.variables)
+
+
+def _is_native(operator: op.Group, old: Solutions | None, added: Solutions) -> bool:
+    """Not GROUP_CONCAT, and not the first of computed terms, whose texts would have to come along."""
+    texts = added.texts if old is None else added.texts | old.texts
+    return all(
+        aggregate.name in ("COUNT", *_SUMS) or (aggregate.name in _FIRSTS and aggregate.argument not in texts)
+        for _, aggregate in operator.aggregates
+    )
+
+
+# The rows of the groups
+
+
+def _is_linear(operator: op.Group) -> bool:
+    return all(
+        aggregate.name not in _FIRSTS and not aggregate.distinct for _, aggregate in operator.aggregates
+    )
+
+
+def _sides(evaluation: Evaluation, operator: op.Group, source: Solutions, has_old: bool) -> Frame:
+    """The rows of the groups with their typed columns; those before the change and after it apart."""
+    wanted = _wanted(operator)
+    ids = [column(v) for v in source.variables if v in wanted]
+    texts = [text(v) for v in source.variables if v in wanted and v in source.texts]
+    frame = source.frame.select(*ids, *texts, "before", "after")
+    if not _is_linear(operator):
+        known = [f"max({name}) AS {name}" for name in texts]
+        frame = frame.grouped(ids, *known, total("before"), total("after"))
+    frame = with_types(evaluation, source.of(frame), _types(operator))
+    others = [name for name in frame.columns if name not in ("before", "after")]
+    if has_old:
+        frame = frame.exploded(SIDE, number(-1), ONE)
+        frame = frame.select(*others, SIDE, f"CASE WHEN {SIDE} > 0 THEN after ELSE before END AS {WEIGHT}")
+    else:
+        frame = frame.select(*others, f"{ONE} AS {SIDE}", f"after AS {WEIGHT}")
+    return frame.where(f"{WEIGHT} <> 0")
+
+
+def _wanted(operator: op.Group) -> frozenset[Var]:
+    """The columns of the source that keys and aggregates read."""
+    aggregates = [aggregate for _, aggregate in operator.aggregates]
+    if any(aggregate.argument is None and aggregate.distinct for aggregate in aggregates):
+        return frozenset(operator.source.variables)
+    read = {aggregate.argument for aggregate in aggregates if isinstance(aggregate.argument, Var)}
+    return frozenset({*operator.keys, *read, *(() if operator.member is None else (operator.member,))})
+
+
+def _types(operator: op.Group) -> dict[Var, set[str]]:
+    """The typed columns that the aggregates read."""
+    read: dict[Var, set[str]] = {}
+    for _, aggregate in operator.aggregates:
+        if isinstance(aggregate.argument, Var) and aggregate.name != "COUNT":
+            names = READ if aggregate.name in _FIRSTS else _SUMMED
+            read.setdefault(aggregate.argument, set()).update(names)
+    return read
+
+
+# The groups
+
+
+WEIGHTS = "weights"
+"""How many rows a group has."""
+
+
+class _Groups:
+    """Writes the GROUP BY. The columns of the n-th aggregate end in its number."""
+
+    def __init__(self, evaluation: Evaluation, operator: op.Group, source: Solutions) -> None:
+        self._dialect = evaluation.backend.dialect
+        self._operator = operator
+        self._member = "true" if operator.member is None else f"{column(operator.member)} <> 0"
+        self._keys = [column(v) for v in operator.keys]
+        self._texts = [text(v) for v in operator.keys if v in source.texts]
+
+    def of(self, rows: Frame) -> Frame:
+        columns: list[str] = [f"CAST(sum({WEIGHT}) AS BIGINT) AS {WEIGHTS}"]
+        columns += [f"max({name}) AS {name}" for name in self._texts]
+        for place, (_, aggregate) in enumerate(self._operator.aggregates):
+            if aggregate.name in _SUMS and aggregate.distinct:
+                rows = self._with_first(rows, place, aggregate)
+            columns += self._columns(place, aggregate)
+        return rows.grouped([*self._keys, SIDE], *columns)
+
+    def _with_first(self, rows: Frame, place: int, aggregate: Aggregate) -> Frame:
+        """With a weight of one for one row of each term, else zero."""
+        argument = _column_of(aggregate)
+        by = ", ".join([*self._keys, SIDE, argument, f"({self._member})"])
+        first = f"row_number() OVER (PARTITION BY {by} ORDER BY {argument}) = 1"
+        return rows.select("*", f"CASE WHEN {first} THEN {ONE} ELSE {ZERO} END AS first_{place}")
+
+    def _columns(self, place: int, aggregate: Aggregate) -> list[str]:
+        if aggregate.name == "COUNT":
+            return [f"{self._count(aggregate)} AS count_{place}"]
+        if aggregate.name in _FIRSTS:
+            return self._first(place, aggregate)
+        return self._sum(place, aggregate)
+
+    def _counted(self, condition: str, weight: str = WEIGHT) -> str:
+        return f"CAST(sum(CASE WHEN {self._member} AND {condition} THEN {weight} ELSE {ZERO} END) AS BIGINT)"
+
+    def _count(self, aggregate: Aggregate) -> str:
+        if aggregate.argument is None:  # of rows that are distinct each has one row
+            return self._counted("true", ONE if aggregate.distinct else WEIGHT)
+        argument = _column_of(aggregate)
+        if aggregate.distinct:
+            return f"count(DISTINCT CASE WHEN {self._member} AND {argument} <> 0 THEN {argument} END)"
+        return self._counted(f"{argument} <> 0")
+
+    def _sum(self, place: int, aggregate: Aggregate) -> list[str]:
+        assert isinstance(aggregate.argument, Var)
+        weight = f"first_{place}" if aggregate.distinct else WEIGHT
+        kind, whole, fraction, nearest, content = (typed_column(aggregate.argument, n) for n in _SUMMED)
+        product = self._dialect.product
+        is_other = f"{kind} <= {DOUBLE:d} AND {whole} IS NULL"
+        fields = (f"{kind} AS kind", f"{nearest} AS nearest", f"{content} AS content", f"{weight} AS weight")
+        return [
+            f"{self._counted(f'({kind} IS NULL OR {kind} > {DOUBLE:d})', weight)} AS errors_{place}",
+            f"{self._counted(f'{whole} IS NOT NULL', weight)} AS count_{place}",
+            f"{self._counted(f'{whole} IS NOT NULL AND {kind} = {DECIMAL:d}', weight)} AS decimals_{place}",
+            f"sum(CASE WHEN {self._member} THEN {product(whole, weight)} END) AS whole_{place}",
+            f"sum(CASE WHEN {self._member} THEN {product(fraction, weight)} END) AS fraction_{place}",
+            f"{self._dialect.collect(fields, f'{self._member} AND {is_other}')} AS others_{place}",
+        ]
+
+    def _first(self, place: int, aggregate: Aggregate) -> list[str]:
+        """The first place with the least id of those that have it, and with the greatest."""
+        assert isinstance(aggregate.argument, Var)
+        argument = _column_of(aggregate)
+        names = ("family", "number", "content")
+        fields = [f"{part} AS {n}" for part, n in zip(place_of(aggregate.argument), names, strict=True)]
+        function = "max" if aggregate.name == "MAX" else "min"
+        where = f"FILTER (WHERE {self._member} AND {argument} <> 0)"
+        least = self._dialect.struct([*fields, f"{argument} AS id"])
+        greatest = self._dialect.struct([*fields, f"~{argument} AS id"])
+        return [
+            f"{self._counted(f'{argument} = 0')} AS errors_{place}",
+            f"{function}({least}) {where} AS least_{place}",
+            f"{function}({greatest}) {where} AS greatest_{place}",
+        ]
+
+
+def _column_of(aggregate: Aggregate) -> str:
+    assert isinstance(aggregate.argument, Var)
+    return column(aggregate.argument)
+
+
+def _doubts(operator: op.Group) -> str:
+    """SQL that tells the groups where several terms have the first place; empty if that cannot be."""
+    return " OR ".join(
+        f"least_{place}.id <> ~greatest_{place}.id"
+        for place, (_, aggregate) in enumerate(operator.aggregates)
+        if aggregate.name in _FIRSTS
+    )
+
+
+# What comes out
+
+
+def _results(evaluation: Evaluation, operator: op.Group, source: Solutions) -> list[str]:
+    """The keys, and of each aggregate the text or the id of its result."""
+    results = [*(column(v) for v in operator.keys), *(text(v) for v in operator.keys if v in source.texts)]
+    for place, (variable, aggregate) in enumerate(operator.aggregates):
+        if aggregate.name in _FIRSTS:
+            first = f"coalesce(least_{place}.id, {ZERO})"
+            if aggregate.name != "SAMPLE":
+                first = f"CASE WHEN errors_{place} <> 0 THEN {ZERO} ELSE {first} END"
+            results += [f"{first} AS {column(variable)}", f"CAST(NULL AS STRING) AS {text(variable)}"]
+        else:
+            results.append(f"{_text_of(evaluation, place, aggregate)} AS {text(variable)}")
+    return [*results, f"{SIDE} AS {WEIGHT}"]
+
+
+def _text_of(evaluation: Evaluation, place: int, aggregate: Aggregate) -> str:
+    if aggregate.name == "COUNT":
+        return _integer_text(f"count_{place}")
+    function = evaluation.terms.function(_finisher(aggregate.name), pa.string())
+    whole, fraction = (f"CAST(coalesce({name}_{place}, 0) AS STRING)" for name in ("whole", "fraction"))
+    by_python = f"{function}(count_{place}, decimals_{place}, {whole}, {fraction}, others_{place})"
+    cases = [f"WHEN errors_{place} <> 0 THEN CAST(NULL AS STRING)"]
+    if aggregate.name == "SUM":
+        is_integer = f"decimals_{place} = 0 AND {evaluation.backend.dialect.is_empty(f'others_{place}')}"
+        cases.append(f"WHEN {is_integer} THEN {_integer_text(f'coalesce(whole_{place}, 0)')}")
+    return f"CASE {' '.join(cases)} ELSE {by_python} END"
+
+
+def _integer_text(value: str) -> str:
+    return f"""concat('"', CAST({value} AS STRING), '"^^<{_INTEGER_LITERAL}>')"""
+
+
+def _solutions(evaluation: Evaluation, operator: op.Group, source: Solutions, groups: Frame) -> Solutions:
+    """The results, with the ids of what has a text only; groups without rows do not exist."""
+    keys, firsts = frozenset(operator.keys), frozenset(_firsts(operator))
+    computed = frozenset(operator.variables) - keys
+    frame = groups.where(f"{WEIGHTS} > 0").select(*_results(evaluation, operator, source))
+    numbers = [
+        f"{evaluation.terms.id_of_text(text(v))} AS {column(v)}"
+        for v in operator.variables
+        if v in computed and v not in firsts
+    ]
+    told = computed - {v for v, argument in _firsts(operator).items() if argument not in source.told}
+    made = Solutions(
+        frame.select("*", *numbers),
+        operator.variables,
+        always=operator.always,
+        plain=source.plain & keys & operator.always,
+        told=(source.told & keys) | told,
+        texts=(source.texts & keys) | computed,
+        small=source.small,
+    )
+    return made.of(made.frame.select(*made.columns))
+
+
+def _firsts(operator: op.Group) -> dict[Var, Var]:
+    """The variables of MIN, MAX and SAMPLE, each with its argument."""
+    return {
+        variable: aggregate.argument
+        for variable, aggregate in operator.aggregates
+        if aggregate.name in _FIRSTS and isinstance(aggregate.argument, Var)
+    }
+
+
+# In the workers
+
+
+def _finisher(name: str) -> Callable[..., pa.Array]:
+    """The text of SUM or AVG, from the sum of the exact numbers and the list of the others."""
+
+    def finish(*columns: pa.Array) -> pa.Array:
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        return pa.array([_finished(name, *row) for row in rows], pa.string())
+
+    return finish
+
+
+def _finished(
+    name: str, count: int, decimals: int, whole: str, fraction: str, others: Sequence[dict[str, Any]]
+) -> str | None:
+    exact = Exact(count, decimals, EXACT.add(Decimal(whole), EXACT.scaleb(Decimal(fraction), -18)))
+    value = finished(name, exact, [(_number(other), other["weight"]) for other in others])
+    return None if value is None else str(value.term)
+
+
+def _number(other: dict[str, Any]) -> Value:
+    kind = Kind(other["kind"])
+    if kind in (FLOAT, DOUBLE):
+        return Value(kind, other["nearest"])
+    return Value(kind, (int if kind == INTEGER else Decimal)(other["content"]))

@@ -1,0 +1,107 @@
+"""Plans on DuckDB: every fixture, every W3C evaluation test and random queries, at once and by deltas."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import duckdb
+import pyoxigraph as ox
+import pytest
+from hypothesis import given, settings
+
+from sparqlive.errors import Unsupported
+from sparqlive.plan.checks import check_functions
+from sparqlive.plan.operators import Operator
+from sparqlive.plan.reference import Reference
+from sparqlive.plan.rewrites import rewrite
+from sparqlive.plan.translate import translate
+from sparqlive.sparql.syntax import parse_query
+from tests.conftest import W3C_ABSENT
+from tests.fixture_format import Fixture, last_words
+from tests.on_duckdb import DuckDbWork
+from tests.oracle import Weights, add, assert_same, show
+from tests.random_queries import RandomQuery, batches, graphs, queries
+from tests.test_fixtures import KEPT, reorder
+from tests.test_w3c import KNOWN, TESTS
+from tests.w3c import EvaluationTest, assert_alike, same_solutions
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:", config={"threads": "1"}) as opened:
+        yield opened
+
+
+def plan_of(text: str, *, union: bool = False, base: str | None = None) -> Operator:
+    return rewrite(translate(parse_query(text, base), union))
+
+
+@pytest.mark.parametrize("fixture", KEPT, ids=lambda fixture: fixture.name)
+def test_fixture(fixture: Fixture, connection: duckdb.DuckDBPyConnection) -> None:
+    """The snapshot, each epoch's delta, and all epochs as one."""
+    plan = plan_of(fixture.text, union=fixture.default_graph == "union")
+    names = tuple(variable.name for variable in plan.variables)
+    work = DuckDbWork(connection)
+
+    def compare(found: Weights, expected: Weights, when: str) -> None:
+        assert_alike(reorder(found, names, fixture.variables), expected, f"{fixture.name}, {when}")
+
+    quads = first = set(fixture.data)
+    compare(work.evaluate(plan, first), fixture.snapshot, "the snapshot")
+    total: Weights = {}
+    for number, epoch in enumerate(fixture.epochs, 1):
+        insert, delete = last_words(epoch.changes)
+        before, quads = quads, (quads - set(delete)) | set(insert)
+        compare(work.delta(plan, before, quads), epoch.delta, f"epoch {number}")
+        total = add(total, epoch.delta)
+    compare(work.delta(plan, first, quads), total, "all epochs")
+
+
+def covered(test: EvaluationTest) -> Operator | None:
+    try:
+        query = parse_query(test.query, test.base)
+        check_functions(query, volatile=False)
+        return rewrite(translate(query, False))
+    except Unsupported:
+        return None
+
+
+PLANS = {test.name: plan for test in TESTS if (plan := covered(test)) is not None and test.name not in KNOWN}
+
+
+@pytest.mark.w3c
+def test_most_of_the_suites_is_covered() -> None:
+    if not TESTS:
+        pytest.skip(W3C_ABSENT)
+    assert len(PLANS) > 250
+
+
+@pytest.mark.w3c
+@pytest.mark.parametrize("test", [test for test in TESTS if test.name in PLANS], ids=lambda test: test.name)
+def test_w3c(test: EvaluationTest, connection: duckdb.DuckDBPyConnection) -> None:
+    """At once, and as a delta from a part of the data to all of it and back."""
+    plan, quads = PLANS[test.name], set(test.quads())
+    part = {quad for quad in quads if random.Random(f"{test.name} {quad}").random() < 0.5}
+    work = DuckDbWork(connection)
+    of_part, whole = work.evaluate(plan, part), work.evaluate(plan, quads)
+    assert_same(add(of_part, work.delta(plan, part, quads)), whole, f"{test.name}: the delta of the rest")
+    assert_same(add(whole, work.delta(plan, quads, part)), of_part, f"{test.name}: the delta back")
+    expected = test.expected([variable.name for variable in plan.variables])
+    if expected is not None and not same_solutions(whole, expected, lax=test.lax):
+        raise AssertionError(
+            f"{test.name}\n{test.query}\n  actual:   {show(whole)}\n  expected: {show(expected)}"
+        )
+
+
+@settings(max_examples=40)
+@given(queries(), graphs, batches)
+def test_random_queries(query: RandomQuery, graph: list[ox.Quad], batch: list[tuple[str, ox.Quad]]) -> None:
+    """Content and change by this executor and by the definitions."""
+    plan, old = plan_of(query.text), set(graph)
+    new = (old - {quad for sign, quad in batch if sign == "-"}) | {q for sign, q in batch if sign == "+"}
+    reference = Reference(old, new)
+    with duckdb.connect(":memory:", config={"threads": "1"}) as connection:
+        work = DuckDbWork(connection)
+        assert_same(work.evaluate(plan, new), dict(reference.content(plan).weights), f"content of {query}")
+        assert_same(work.delta(plan, old, new), dict(reference.delta(plan).weights), f"delta of {query}")

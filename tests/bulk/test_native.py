@@ -1,0 +1,248 @@
+"""What runs in SQL gives the very terms that Python gives: aggregates, expressions, orders of nasty terms."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+import pyoxigraph as ox
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparqlive.plan.reference import Reference
+from sparqlive.sparql.columns import NAMES, typed
+from tests.bulk.test_duckdb import plan_of
+from tests.nasty_terms import TERMS, Term, terms
+from tests.on_duckdb import DuckDbWork
+from tests.oracle import assert_same
+
+EX = "http://example.org/"
+# ruff: noqa: E501
+CONNECTION = duckdb.connect(":memory:", config={"threads": "1"})
+
+Row = tuple[int, Term | None, Term | None]
+"""A group, and the values of two variables."""
+
+
+class TypedWork(DuckDbWork):
+    """With a dictionary that has the typed columns."""
+
+    def terms(self, quads: object) -> pa.Table:
+        table = super().terms(quads)  # type: ignore[arg-type]
+        for name, values in zip(NAMES, typed(table["term"]).flatten(), strict=True):
+            table = table.append_column(name, values)
+        return table
+
+
+def quads_of(rows: list[Row]) -> set[ox.Quad]:
+    found = set()
+    for number, (group, one, other) in enumerate(rows):
+        subject = ox.NamedNode(f"{EX}s{number}")
+        found.add(ox.Quad(subject, ox.NamedNode(EX + "g"), ox.NamedNode(f"{EX}g{group}")))
+        for name, term in (("v", one), ("u", other)):
+            if term is not None:
+                found.add(ox.Quad(subject, ox.NamedNode(EX + name), term))
+    return found
+
+
+def compare(text: str, old: set[ox.Quad], new: set[ox.Quad], *, types: bool = True) -> None:
+    """Content and delta on DuckDB, against the reference."""
+    plan = plan_of(f"PREFIX : <{EX}> {text}")
+    reference = Reference(old, new)
+    work = (TypedWork if types else DuckDbWork)(CONNECTION)
+    assert_same(work.evaluate(plan, new), dict(reference.content(plan).weights), f"content of {text}")
+    if old != new:
+        assert_same(work.delta(plan, old, new), dict(reference.delta(plan).weights), f"delta of {text}")
+
+
+def rows(largest: int) -> st.SearchStrategy[list[Row]]:
+    value = st.none() | terms()
+    return st.lists(st.tuples(st.integers(0, 1), value, value), max_size=largest)
+
+
+@st.composite
+def changes(draw: st.DrawFn, largest: int = 6) -> tuple[set[ox.Quad], set[ox.Quad]]:
+    """Quads before and after a change."""
+    old = draw(rows(largest))
+    kept = [row for row in old if draw(st.booleans())]
+    return quads_of(old), quads_of([*kept, *draw(rows(3))])
+
+
+PATTERN = "{ ?s :g ?g OPTIONAL { ?s :v ?v } OPTIONAL { ?s :u ?u } }"
+BOUND = "{ ?s :g ?g ; :v ?v }"
+AGGREGATES = [
+    f"{name}({distinct}{argument})"
+    for name in ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE")
+    for distinct in ("", "DISTINCT ")
+    for argument in ("?v", "?u")
+]
+SELECTIONS = [
+    *AGGREGATES[::2],
+    "COUNT(*)",
+    "COUNT(DISTINCT *)",
+    "SUM(?v) AVG(?u) COUNT(?v)",
+    "MIN(?v) MAX(?u) SUM(DISTINCT ?v) COUNT(DISTINCT ?u) COUNT(*)",
+    "SUM(?v + ?u) MIN(?v * 2)",
+    "SUM(?v) GROUP_CONCAT(?u)",
+]
+
+
+def query(selection: str, pattern: str, by: str) -> str:
+    parts = selection.replace(") ", ")\n").split("\n")
+    columns = " ".join(f"({part} AS ?r{number})" for number, part in enumerate(parts))
+    return f"SELECT {'?g' if by else ''} {columns} {pattern} {by}"
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_aggregates(selection: str, data: st.DataObject) -> None:
+    old, new = data.draw(changes())
+    by, types = data.draw(st.sampled_from(("GROUP BY ?g", ""))), data.draw(st.booleans())
+    compare(query(selection, data.draw(st.sampled_from((PATTERN, BOUND))), by), old, new, types=types)
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_aggregates_of_all_terms(selection: str) -> None:
+    """Each nasty term in a group of its own, and with the next ones."""
+    single = [(number, term, TERMS[number - 1]) for number, term in enumerate(TERMS)]
+    pairs = [(number, TERMS[number - 1], TERMS[number - 2]) for number in range(len(TERMS))]
+    compare(query(selection, PATTERN, "GROUP BY ?g"), quads_of(single), quads_of([*single, *pairs]))  # type: ignore[arg-type]
+
+
+CONSTANTS = (
+    *(
+        "0",
+        "1",
+        "100",
+        "-1",
+        "1.5",
+        "-0.5",
+        "1e0",
+        "1e400",
+        "9223372036854775808",
+        "true",
+        "false",
+        '"a"',
+        '""',
+    ),
+    *('"a"@en', '"2020-01-01T00:00:00"^^xsd:dateTime', '"2020-01-01T00:00:00Z"^^xsd:dateTime', ":a"),
+    *('"2020-01-01"^^xsd:date', '"1"^^xsd:float', '"NaN"^^xsd:double', '"x"^^:type', '"abc"^^xsd:integer'),
+    *('"PT1H"^^xsd:dayTimeDuration', '"b\\\\s"', '"\'"'),
+)
+SIGNS = ("=", "!=", "<", ">", "<=", ">=")
+NUMBERS = ("?v + ?u", "?v - ?u", "?v * ?u", "-?v", "?v + 0.5", "1 - ?v", "?v * 3", "STRLEN(?v)", "?v / 2")
+CONDITIONS = (
+    *(f"?v {sign} {constant}" for sign in SIGNS for constant in CONSTANTS),
+    *(f"{constant} {sign} ?v" for sign in ("<", "=") for constant in CONSTANTS),
+    *(f"?v {sign} ?u" for sign in SIGNS),
+    *(f"{number} {sign} ?u" for number in NUMBERS for sign in ("=", "<", "!=")),
+    *(f"{number} > 1" for number in NUMBERS),
+    *NUMBERS,
+    *("?v", "!?v", "?v && ?u", "?v || ?u", "!(?v < 1) || ?u = 2", "?v = 1 && BOUND(?u)"),
+    *(
+        "?v IN (1, 2.0, 'a', :a)",
+        "?v NOT IN (1, ?u)",
+        "?v IN (?u, 1)",
+        "?v IN ()",
+        "?missing = 1",
+        "?v = ?missing",
+    ),
+    *(
+        "isIRI(?v)",
+        "isBlank(?v)",
+        "isLiteral(?v)",
+        "isNumeric(?v)",
+        "sameTerm(?v, ?u)",
+        "isNumeric(?missing)",
+    ),
+    *(
+        f"{name}(?v, {part})"
+        for name in ("STRSTARTS", "STRENDS", "CONTAINS")
+        for part in ('"a"', '"\\n"', '"a"@en')
+    ),
+    *("CONTAINS(STR(?v), 'a')", "STRLEN(STR(?v)) > 3", "STRSTARTS(STR(?v), 'http')", "STRLEN(?v) = ?u"),
+    *("LANG(?v) = 'en'", "LANG(?v) != ''", "LANG(?v) = ''", "LANGMATCHES(LANG(?v), 'EN')"),
+    *("LANGMATCHES(LANG(?v), '*')", "LANGMATCHES(LANG(?v), '')", "LANGMATCHES(LANG(?v), 'en-us')"),
+    *(
+        f"DATATYPE(?v) = {name}"
+        for name in ("xsd:integer", "xsd:string", "rdf:langString", "xsd:byte", ":type")
+    ),
+    *("DATATYPE(?v) != xsd:double", "IF(?v < 1, ?u, ?v) = 1", "COALESCE(?v < 1, ?u > 1)"),
+)
+PREFIXES = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> PREFIX rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> "
+
+
+def values_of(conditions: tuple[str, ...], pattern: str) -> str:
+    bound = " ".join(f"BIND({condition} AS ?r{number})" for number, condition in enumerate(conditions))
+    return f"{PREFIXES} PREFIX : <{EX}> SELECT * {{ {pattern} {bound} }}"
+
+
+ALL_PAIRS = quads_of(
+    [(0, term, TERMS[(place * step + 1) % len(TERMS)]) for place, term in enumerate(TERMS) for step in (1, 7)]
+    + [(0, term, term) for term in TERMS]
+    + [(0, None, TERMS[0]), (0, TERMS[0], None), (0, None, None)]
+)
+OPTIONAL = "?s :g ?g OPTIONAL { ?s :v ?v } OPTIONAL { ?s :u ?u }"
+
+
+@pytest.mark.parametrize("place", range(0, len(CONDITIONS), 8))
+def test_values_of_all_terms(place: int) -> None:
+    """What expressions make of each nasty term beside some others."""
+    compare(values_of(CONDITIONS[place : place + 8], OPTIONAL), ALL_PAIRS, ALL_PAIRS)
+
+
+@pytest.mark.parametrize("place", range(0, len(CONDITIONS), 8))
+def test_filters_of_all_terms(place: int) -> None:
+    """What a filter keeps, of terms that are always there and of those that may be missing."""
+    parts = [
+        f"{{ {OPTIONAL} FILTER({condition}) BIND({n} AS ?n) }}" for n, condition in enumerate(CONDITIONS)
+    ]
+    text = f"{PREFIXES} SELECT * {{ {' UNION '.join(parts[place : place + 8])} }}"
+    compare(text, ALL_PAIRS, ALL_PAIRS)
+
+
+@settings(max_examples=60)
+@given(changes(4), st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=3), st.booleans())
+def test_expressions(change: tuple[set[ox.Quad], set[ox.Quad]], chosen: list[str], types: bool) -> None:
+    old, new = change
+    pattern = "?s :v ?v ; :u ?u" if types else OPTIONAL
+    compare(values_of(tuple(chosen), f"{pattern} FILTER({chosen[0]} || !BOUND(?u))"), old, new, types=types)
+
+
+def test_projection_in_another_order_keeps_what_is_maybe_bound() -> None:
+    """The texts of such a variable's terms are in the dictionary, not in the plan."""
+    quads = quads_of([(0, ox.Literal(1), ox.Literal(2)), (0, ox.Literal(3), None)])
+    for text in ("SELECT ?u ?v", "SELECT ?u"):
+        compare(f"{text} {{ {OPTIONAL} }} ORDER BY ?v LIMIT 1 OFFSET 1", set(), quads)
+
+
+ORDERS = ("?v", "DESC(?v)", "?u DESC(?v)", "DESC(?u) ?v", "(?v + 1)", "DESC(STR(?v))", "")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_windows(order: str, data: st.DataObject) -> None:
+    old, new = data.draw(changes())
+    limit, offset = data.draw(st.integers(0, 4)), data.draw(st.integers(0, 3))
+    pattern = data.draw(
+        st.sampled_from((PATTERN, "{ ?s :v ?v ; :u ?u }", "{ ?s :v ?v OPTIONAL { ?s :u ?u } }"))
+    )
+    columns = data.draw(st.sampled_from(("*", "?v ?u", "?u")))
+    by = f"ORDER BY {order}" if order else ""
+    compare(
+        f"SELECT {columns} {pattern} {by} LIMIT {limit} OFFSET {offset}",
+        old,
+        new,
+        types=data.draw(st.booleans()),
+    )
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("limit", [1, 7, 60])
+def test_windows_of_all_terms(order: str, limit: int) -> None:
+    by = f"ORDER BY {order}" if order else ""
+    part = {quad for place, quad in enumerate(sorted(ALL_PAIRS, key=str)) if place % 3}
+    for offset in (0, 150):
+        compare(f"SELECT ?v ?u {{ {OPTIONAL} }} {by} LIMIT {limit} OFFSET {offset}", part, ALL_PAIRS)
