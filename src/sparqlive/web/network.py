@@ -21,13 +21,13 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from types import TracebackType
 from typing import Any, Protocol, TypeAlias
-from urllib.parse import urlsplit
 
 import httpcore
 import httpx
 
 from sparqlive.errors import Error
 from sparqlive.numbers import seconds, whole
+from sparqlive.web.hosts import host_is_among
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CREDENTIALS = ("authorization", "cookie", "dpop", "proxy-authorization")
@@ -484,11 +484,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, httpcore.ProtocolError):
         return f"the answer is not whole, or not HTTP: {said}."
     return f"the connection broke: {said}."
-
-
-def host_is_among(address: str, hosts: Sequence[str] | None) -> bool:
-    """Whether an address is of one of some hosts, given as `name` (any port) or `name:port`; None is all."""
-    if hosts is None:
-        return True
-    parts = urlsplit(address)
-    return parts.hostname in hosts or parts.netloc.rpartition("@")[2].lower() in hosts

@@ -35,7 +35,7 @@ from sparqlive.sources.links.follow import ADDRESSES, Follow, Matcher
 from sparqlive.sources.watcher import address_of, watcher
 from sparqlive.sources.watching import Feeds, Source
 from sparqlive.sparql.syntax import parse_query
-from sparqlive.web.network import host_is_among
+from sparqlive.web.hosts import host_is_among
 from sparqlive.zset.relation import Row
 
 if TYPE_CHECKING:
