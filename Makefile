@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.sparqlive-installed
 JAVA := .venv/.java-found
 PEERS := .venv/.peers-looked-for
-CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/cli tests/test_fixtures.py tests/test_fixture_format.py
+CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
 
 .DEFAULT_GOAL := help
 .PHONY: help run shop patients watch-party aggregator peers quick test coverage test-spark lint format conformance bench bench-spark lock clean
@@ -17,7 +17,7 @@ help:
 	@echo "make aggregator   three pods, an agent in front of each, and one over all of them: its aggregates, and how soon"
 	@echo "make patients     the hospital of the counting paper: its tables, and what changes them"
 	@echo "make quick        formatting, lint, types, import rules and the tests of the core, in less than a minute; leaves out Spark,"
-	@echo "                  stores, sources, the agent, the W3C suites and random searches"
+	@echo "                  stores, sources, the agent, the command line, the W3C suites, random searches and slow tests"
 	@echo "make test         formatting, lint, types, import rules and all tests, on Spark a representative part"
 	@echo "make coverage     the tests that need no Spark, and how much of each module they run"
 	@echo "make peers        bring what tests talk to: an MQTT broker, a browser, a Solid server"
