@@ -5,9 +5,10 @@ BIN := .venv/bin
 STAMP := .venv/.sparqlive-installed
 JAVA := .venv/.java-found
 PEERS := .venv/.peers-looked-for
+CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop patients watch-party aggregator peers test test-spark lint format conformance bench bench-spark lock clean
+.PHONY: help run shop patients watch-party aggregator peers quick test coverage test-spark lint format conformance bench bench-spark lock clean
 
 help:
 	@echo "make run          the pipeline on a local Spark: a generated catalogue, five views, a stream of changes, a check"
@@ -15,7 +16,10 @@ help:
 	@echo "make watch-party  a chat over Solid pods, on a real Community Solid Server: messages, and how soon they are seen"
 	@echo "make aggregator   three pods, an agent in front of each, and one over all of them: its aggregates, and how soon"
 	@echo "make patients     the hospital of the counting paper: its tables, and what changes them"
+	@echo "make quick        formatting, lint, types, import rules and the tests of the core, in less than a minute; leaves out Spark,"
+	@echo "                  stores, sources, the agent, the command line, the W3C suites, random searches and slow tests"
 	@echo "make test         formatting, lint, types, import rules and all tests, on Spark a representative part"
+	@echo "make coverage     the tests that need no Spark, and how much of each module they run"
 	@echo "make peers        bring what tests talk to: an MQTT broker, a browser, a Solid server"
 	@echo "make test-spark   only that part on Spark"
 	@echo "make lint         the same without the tests"
@@ -65,8 +69,15 @@ lint: $(STAMP)
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
 
+quick: lint
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 -m "not spark and not laws and not slow" $(CORE)
+
 test: lint $(JAVA) $(PEERS)
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 4 --dist loadgroup
+
+# Not part of `make test`: tracing makes the tests two to three times as slow.
+coverage: $(STAMP) $(PEERS)
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 --dist loadgroup -m "not spark" --cov=sparqlive --cov-report=term
 
 test-spark: $(JAVA)
 	$(BIN)/python -m pytest -q -m spark

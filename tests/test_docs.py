@@ -6,10 +6,13 @@ import io
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from sparqlive.pipeline.sinks import KINDS as SINKS
+from sparqlive.sources.watcher import KINDS as SOURCES
 from tests.conftest import ROOT
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -48,6 +51,12 @@ def test_the_readme_names_the_commands_on_its_first_screen() -> None:
     for target in ("run", "test"):
         assert any(line.startswith(f"make {target}") for line in first_screen)
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("page", "kinds"), [("SOURCES.md", SOURCES), ("PIPELINE.md", SINKS)])
+def test_every_kind_of_source_and_sink_is_documented(page: str, kinds: Mapping[str, object]) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert [kind for kind in kinds if f"\n| `{kind}` |" not in text] == []
 
 
 def test_the_lock_names_no_place() -> None:

@@ -272,16 +272,6 @@ def test_settings(made: Any, bad: Any) -> None:
             made(**{name: bad})
 
 
-ADDRESSES = {
-    "agent": "http://x/views/v",
-    "endpoint": "http://x/sparql",
-    "file": "x.ttl",
-    "ldes": "http://x/",
-    "mqtt": "mqtt://x/topic",
-    "solid": "https://x/",
-    "stream": "http://x/",
-    "web": "http://x/",
-}
 REACH = ("max_bytes", "timeout_seconds", "max_redirects")
 OPTIONS = {
     "agent": REACH,
@@ -299,11 +289,12 @@ OPTIONS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_options_of_sources(kind: str, bad: Any, tmp_path: Path) -> None:
     more = {"query": "CONSTRUCT WHERE { ?s ?p ?o }"} if kind == "endpoint" else {}
-    watcher(kind, ADDRESSES[kind], more)
+    address = KINDS[kind].example
+    watcher(kind, address, more)
     with sparqlive.open(tmp_path / "s") as session:
         for name in OPTIONS[kind]:
             with pytest.raises(sparqlive.Error, match=f"^{name} is a "):
-                session.source(kind, ADDRESSES[kind], **{**more, name: bad})
+                session.source(kind, address, **{**more, name: bad})
         assert not session.sources
 
 

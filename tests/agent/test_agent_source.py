@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
 from tests.agent.conftest import serving
 from tests.agent.test_follow import free_port
+from tests.waiting import wait_until
 
 PRICES = "CONSTRUCT { ?s <http://x/price> ?o } { ?s <http://x/p> ?o }"
 TOTALS = """
@@ -27,13 +27,6 @@ SELECT (COUNT(?o) AS ?count) (SUM(?o) AS ?sum) (MIN(?o) AS ?min) (MAX(?o) AS ?ma
 
 def triple(subject: object, value: int) -> str:
     return f'<http://x/{subject}> <http://x/p> "{value}"^^<http://www.w3.org/2001/XMLSchema#integer> .\n'
-
-
-def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @contextmanager
@@ -65,9 +58,9 @@ def test_an_aggregator_counts_over_agents(aggregator: sparqlive.Session) -> None
         for number, (session, address) in enumerate(agents):
             session.apply(insert=triple(number, 10 * number + 1))
             aggregator.source("agent", address, name=f"agent{number}", allow_private=True)
-        until(lambda: totals(aggregator) == ["3", "33", "1", "21"])
+        wait_until(lambda: totals(aggregator) == ["3", "33", "1", "21"])
         agents[2][0].apply(delete=triple(2, 21), insert=triple(2, 5) + triple("more", 7))
-        until(lambda: totals(aggregator) == ["4", "24", "1", "11"])
+        wait_until(lambda: totals(aggregator) == ["4", "24", "1", "11"])
         aggregator.sources["agent0"].remove()
         assert totals(aggregator) == ["3", "23", "5", "11"]
         version = aggregator.sources["agent1"].status()["version"]
@@ -98,19 +91,19 @@ def test_the_other_agent_restarts(tmp_path: Path) -> None:
         session.apply(insert=triple("a", 3))
     with sparqlive.open(tmp_path / "aggregator", default_graph="union") as aggregator:
         source = aggregator.sources[address]
-        until(lambda: source.error is not None)  # nobody is there; what it had stays
+        wait_until(lambda: source.error is not None)  # nobody is there; what it had stays
         assert totals(aggregator)[1] == "1"
         with other(tmp_path / "other", port) as (session, _):
             source.refresh()
             assert totals(aggregator) == ["2", "5", "2", "3"]
             session.apply(delete=triple("a", 3))
-            until(lambda: totals(aggregator) == ["1", "2", "2", "2"])
-        until(lambda: source.error is not None)
+            wait_until(lambda: totals(aggregator) == ["1", "2", "2", "2"])
+        wait_until(lambda: source.error is not None)
         assert "stopping" in (source.error or "") or "connection" in (source.error or "")
     with other(port=port) as (session, _), sparqlive.open(tmp_path / "aggregator") as aggregator:
         session.apply(insert=triple("new", 9))  # another history, whatever its epochs are
         session.apply(insert=triple("new", 10))
-        until(lambda: totals(aggregator) == ["2", "19", "9", "10"])
+        wait_until(lambda: totals(aggregator) == ["2", "19", "9", "10"])
 
 
 def test_blank_nodes_are_the_same_from_epoch_to_epoch_and_nobody_elses(aggregator: sparqlive.Session) -> None:

@@ -226,8 +226,8 @@ def test_headers_of_other_clients(
 ) -> None:
     for query, expected in ((SELECT, of_select), (CONSTRUCT, of_construct)):
         for answer in (
-            httpx.get(endpoint, params={"query": query}, headers=headers),
-            httpx.post(endpoint, data={"query": query}, headers=headers),
+            httpx.get(endpoint, params={"query": query}, headers=headers, timeout=120),
+            httpx.post(endpoint, data={"query": query}, headers=headers, timeout=120),
         ):
             assert answer.status_code == 200, answer.text
             assert answer.headers["content-type"].partition(";")[0] == expected

@@ -83,6 +83,6 @@ def test_it_says_what_is_true(client: httpx.Client, session: sparqlive.Session) 
     with (
         sparqlive.open(default_graph="strict") as strict,
         serving(Agent(strict)) as base,
-        httpx.Client(base_url=base) as other,
+        httpx.Client(base_url=base, timeout=120) as other,
     ):
         assert not bool(described(other).query(union))

@@ -64,5 +64,5 @@ def test_schemathesis_finds_nothing(session: sparqlive.Session, tmp_path: Path) 
             check=False,
         )
         assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
-        assert httpx.get(f"{address}/readyz").status_code == 200
+        assert httpx.get(f"{address}/readyz", timeout=120).status_code == 200
     session.check()

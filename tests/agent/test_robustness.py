@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Limits, Tokens
 from tests.agent.conftest import serving
 from tests.agent.reading import reading
+from tests.waiting import happens
 
 QUERY = "SELECT ?s ?o { ?s <http://x/p> ?o }"
 SPARQL = {"content-type": "application/sparql-query"}
@@ -33,7 +34,7 @@ UPDATE = {"content-type": "application/sparql-update"}
 def asked(session: sparqlive.Session, **settings: Any) -> Iterator[httpx.Client]:
     """A client of an agent with other settings."""
     agent = Agent(session, Settings(**settings))
-    with serving(agent) as address, httpx.Client(base_url=address, timeout=20) as client:
+    with serving(agent) as address, httpx.Client(base_url=address, timeout=120) as client:
         yield client
 
 
@@ -53,15 +54,6 @@ def rest_of(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return b"".join(pieces)
-
-
-def eventually(happens: Callable[[], bool], seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while not happens():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 # Malformed
@@ -161,9 +153,9 @@ def test_more_connections_than_there_may_be_are_503(session: sparqlive.Session) 
     with asked(session, connections=5) as client, ExitStack() as held:
         for _ in range(6):
             held.enter_context(connected(client))
-        assert eventually(lambda: client.get("/healthz").status_code == 503)
+        assert happens(lambda: client.get("/healthz").status_code == 503)
         held.close()
-        assert eventually(lambda: client.get("/healthz").status_code == 200)
+        assert happens(lambda: client.get("/healthz").status_code == 200)
 
 
 # Slow
@@ -187,7 +179,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(session: sparqlive.Session,
         thread = threading.Thread(target=trickle)
         thread.start()
         assert rest_of(connection) == b""
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 60
         stop.set()
         thread.join()
 
@@ -242,10 +234,10 @@ def test_streams_whose_readers_take_nothing_or_leave_are_let_go_of(session: spar
             session.apply(insert=f'<http://x/{number}> <http://x/p> "{text}" .')
         assert client.get("/views/v/statistics").json()["rows"] == 60
         agents = 'sparqlive_subscribers{view="v"}'
-        assert eventually(lambda: agents not in client.get("/metrics").text), "all are let go of"
+        assert happens(lambda: agents not in client.get("/metrics").text), "all are let go of"
         for connection in held:
             connection.close()
-        assert eventually(lambda: files() <= before), (files(), before)
+        assert happens(lambda: files() <= before), (files(), before)
         assert threading.active_count() <= threads + 8  # the agent's own, started when first needed
 
 
@@ -267,7 +259,7 @@ def test_hundreds_of_requests_of_all_kinds_leave_nothing(session: sparqlive.Sess
         assert client.delete(view, headers=known).status_code == 204
 
     agent = Agent(session, Settings(), Access(tmp_path))
-    with serving(agent) as address, httpx.Client(base_url=address, timeout=20) as client:
+    with serving(agent) as address, httpx.Client(base_url=address, timeout=120) as client:
         for number in range(10):
             round_of(client, number)
         gc.collect()
@@ -275,7 +267,7 @@ def test_hundreds_of_requests_of_all_kinds_leave_nothing(session: sparqlive.Sess
         for number in range(30):
             round_of(client, number)
         gc.collect()
-        assert eventually(lambda: files() <= before + 2), (files(), before)
+        assert happens(lambda: files() <= before + 2), (files(), before)
         assert psutil.Process().memory_info().rss - memory < 30 << 20
         assert list(session.views) == ["v"]
 
@@ -284,7 +276,7 @@ def test_a_stream_ends_when_its_right_is_taken_back(session: sparqlive.Session, 
     session.view("v", QUERY)
     tokens = Tokens(tmp_path)
     agent = Agent(session, Settings(progress_seconds=0.5), Access(tmp_path))
-    with serving(agent) as address, httpx.Client(base_url=address, timeout=20) as client:
+    with serving(agent) as address, httpx.Client(base_url=address, timeout=120) as client:
         with reading(client, "/views/v/changes") as reader:
             assert reader.next().kind == "snapshot"
             _, secret = tokens.create(["read:view=v"], "ann")
@@ -304,12 +296,12 @@ def test_subscriptions_beyond_a_number_are_429(session: sparqlive.Session, tmp_p
     _, secret = Tokens(tmp_path).create(["read"], "ann", Limits(subscriptions=2))
     headers = {"authorization": f"Bearer {secret}"}
     agent = Agent(session, Settings(), Access(tmp_path))
-    with serving(agent) as address, httpx.Client(base_url=address, timeout=20, headers=headers) as client:
+    with serving(agent) as address, httpx.Client(base_url=address, timeout=120, headers=headers) as client:
         with reading(client, "/views/v/changes"), reading(client, "/views/v/changes"):
             refused = client.get("/views/v/changes")
             assert refused.status_code == 429
             assert refused.headers["retry-after"] == "5"
             assert 'sparqlive_subscribers{view="v"} 2.0' in client.get("/metrics").text
-        assert eventually(lambda: 'sparqlive_subscribers{view="v"}' not in client.get("/metrics").text)
+        assert happens(lambda: 'sparqlive_subscribers{view="v"}' not in client.get("/metrics").text)
         with reading(client, "/views/v/changes") as reader:
             assert reader.next().kind == "snapshot"

@@ -39,7 +39,7 @@ def numbers(client: httpx.Client) -> dict[tuple[str, ...], float]:
 def test_an_agent_that_computes_a_view_is_not_ready(client: httpx.Client, agent: Agent) -> None:
     assert client.get("/readyz").json() == {"ready": True, "opening": None, "computing": []}
     put = threading.Thread(
-        target=lambda: httpx.put(f"{client.base_url}/views/v", content=QUERY, headers=SPARQL, timeout=20)
+        target=lambda: httpx.put(f"{client.base_url}/views/v", content=QUERY, headers=SPARQL, timeout=120)
     )
     with agent.session.reading():  # what takes the lock, as computing does, has to wait
         put.start()
@@ -116,9 +116,11 @@ def test_a_request_has_an_id_and_a_line_without_secrets(
     _, secret = Tokens(tmp_path).create(["admin"], "ann")
     headers = {"authorization": f"Bearer {secret}", "x-request-id": "given-by-a-proxy"}
     with serving(Agent(session, Settings(), Access(tmp_path))) as address:
-        first = httpx.get(f"{address}/views?token={secret}", headers=headers)
-        second = httpx.get(f"{address}/views/a%1b", headers={**headers, "x-request-id": "<no id>"})
-        httpx.get(f"{address}/healthz")
+        first = httpx.get(f"{address}/views?token={secret}", headers=headers, timeout=120)
+        second = httpx.get(
+            f"{address}/views/a%1b", headers={**headers, "x-request-id": "<no id>"}, timeout=120
+        )
+        httpx.get(f"{address}/healthz", timeout=120)
     assert first.headers["x-request-id"] == "given-by-a-proxy"
     assert len(second.headers["x-request-id"]) == 16
     lines = [json.loads(line) for line in log.getvalue().splitlines()]

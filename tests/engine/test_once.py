@@ -17,7 +17,7 @@ from sparqlive.sparql.deadline import seconds_left, within
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 ROWS = 300
-SLACK_SECONDS = 3.0  # the machine may be busy
+SLACK_SECONDS = 30.0  # the machine may be busy
 CROSS = "?a <x:p> ?b . ?c <x:p> ?d . ?e <x:p> ?f . ?g <x:p> ?h"
 SLOW = {
     "a product": f"SELECT (COUNT(*) AS ?n) {{ {CROSS} FILTER(?a != ?d && ?c != ?f && ?e != ?h) }}",

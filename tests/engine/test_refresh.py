@@ -68,7 +68,7 @@ def test_a_lag_is_kept_without_being_asked() -> None:
         for number in range(3):
             session.apply(insert=[quad(f"a{number}", "b"), quad("b", f"c{number}")])
         assert rows(view) == set()
-        reader.join(10)
+        reader.join(120)
         assert [delta.epoch for delta in found] == [3]
         assert (view.epoch, len(view.weights())) == (3, 9)
 
@@ -92,7 +92,7 @@ def test_following_a_view_that_does_not_change_costs_nothing() -> None:
         time.sleep(0.3)
         assert time.process_time() - before < 0.15
         session.close()
-        reader.join(10)
+        reader.join(120)
         assert not reader.is_alive()
 
 

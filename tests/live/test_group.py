@@ -16,6 +16,8 @@ from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Aggregate, Var
 from sparqlive.zset.zset import add_into
 
+pytestmark = pytest.mark.slow
+
 G, X = Var("g"), Var("x")
 SOURCE = op.Scan(op.OneGraph(None), G, ox.NamedNode("http://example.org/p"), X)
 AGGREGATES = tuple((Var(name), Aggregate(name, X)) for name in ("SUM", "MAX", "MIN"))

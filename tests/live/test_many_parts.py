@@ -8,6 +8,8 @@ from pyoxigraph import NamedNode, Quad
 import sparqlive
 from sparqlive.live.search import Search
 
+pytestmark = pytest.mark.slow
+
 
 def node(name: str) -> NamedNode:
     return NamedNode(f"http://x/{name}")

@@ -7,6 +7,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import sparqlive
 
+pytestmark = pytest.mark.slow
+
 EX = "http://x/"
 DATA = [
     Quad(NamedNode(f"{EX}s{i}"), NamedNode(f"{EX}{p}"), object_)

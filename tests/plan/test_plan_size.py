@@ -21,6 +21,8 @@ from sparqlive.plan.translate import translate
 from sparqlive.sparql.syntax import parse_query
 from tests.random_queries import PROLOGUE, RandomQuery, queries
 
+pytestmark = pytest.mark.slow
+
 P = "PREFIX : <http://x/> "
 
 

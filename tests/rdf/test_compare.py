@@ -71,9 +71,9 @@ def test_long_lists_and_many_alike_are_no_trouble() -> None:
     document = [Quad(a, P, b) for a, b in pairwise(chain)]
     document += [Quad(node, Q, Literal(number)) for number, node in enumerate(chain)]
     document += [Quad(BlankNode(), R, Literal("alike")) for _ in range(1_000)]
-    start = time.perf_counter()
+    start = time.process_time()
     assert set(matched(document, shuffled(document))) == set(document)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_a_document_made_to_be_hard_costs_a_bounded_time() -> None:
@@ -87,11 +87,11 @@ def test_a_document_made_to_be_hard_costs_a_bounded_time() -> None:
         if a != b and (a[0] == b[0] or a[1] == b[1] or (a[0] + a[1] - b[0] - b[1]) % size == 0)
     ]
     other = shuffled(document)
-    start = time.perf_counter()
+    start = time.process_time()
     assert same_size(matched(document, other), document)
     swapped = [*other[1:], Quad(other[0].object, Q, other[0].subject)]  # type: ignore[arg-type]
     assert same_size(matched(document, swapped), document)
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
 
 
 def same_size(left: list[Quad], right: list[Quad]) -> bool:

@@ -10,6 +10,8 @@ from pyoxigraph import BlankNode, NamedNode, Quad
 from sparqlive.rdf import compare
 from sparqlive.rdf.compare import matched
 
+pytestmark = pytest.mark.slow
+
 P, Q = NamedNode("x:p"), NamedNode("x:q")
 
 

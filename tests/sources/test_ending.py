@@ -9,7 +9,7 @@ import pytest
 
 import sparqlive
 from sparqlive.sources.polling import first_of, wait
-from sparqlive.sources.watcher import KINDS, Report, Version
+from sparqlive.sources.watcher import KINDS, Kind, Report, Version
 
 
 @pytest.mark.parametrize("waiting", [wait, lambda event, seconds: first_of(event, seconds=seconds)])
@@ -30,7 +30,7 @@ def test_waiting_is_cancelled_also_when_the_event_comes_together_with_it(
         for _ in range(steps):
             await asyncio.sleep(0)
         task.cancel()
-        await asyncio.wait([task], timeout=5)
+        await asyncio.wait([task], timeout=120)
         return task.cancelled()
 
     assert asyncio.run(cancelled())
@@ -50,7 +50,7 @@ class Stubborn:
 
 def test_a_source_that_goes_on_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparqlive.sources.watching._CANCEL_SECONDS", 0.1)
-    monkeypatch.setitem(KINDS, "stubborn", "tests.sources.test_ending:Stubborn")
+    monkeypatch.setitem(KINDS, "stubborn", Kind("tests.sources.test_ending:Stubborn"))
     with sparqlive.open() as session:
         session.source("stubborn", "urn:x")
         session.source("stubborn", "urn:y").remove()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import sparqlive
-from tests.sources.kinds.test_file import wait_until
+from tests.waiting import wait_until
 
 ROOMS = "SELECT ?room { <a:me> <a:in> ?room }"
 GUESTS = "SELECT ?room { <a:guest> <a:in> ?room }"

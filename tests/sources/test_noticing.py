@@ -20,7 +20,7 @@ from sparqlive.sources.kinds import file as file_module
 from sparqlive.sources.kinds.file import File
 from sparqlive.sources.listing import listing_of
 from sparqlive.sources.watcher import Content, Failed, Unchanged
-from tests.sources.kinds.test_file import wait_until
+from tests.waiting import wait_until
 
 
 def write(path: Path, *values: int) -> Path:

@@ -18,8 +18,8 @@ from sparqlive.cli import main as cli
 from sparqlive.pipeline.file import read_pipeline
 from sparqlive.pipeline.job import Job
 from sparqlive.pipeline.progress import Progress
-from tests.sources.kinds.test_file import wait_until
 from tests.sources.server import Page, Site
+from tests.waiting import wait_until
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:

@@ -23,6 +23,8 @@ from sparqlive.sparql.values import (
     value_of,
 )
 
+pytestmark = pytest.mark.slow
+
 GENEROUS_SECONDS = 120
 X = Var("x")
 LONGEST = "a" * MAXIMUM_CHARACTERS

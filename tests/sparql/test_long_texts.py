@@ -10,6 +10,8 @@ import pytest
 from sparqlive import errors
 from sparqlive.sparql.syntax import parse_query
 
+pytestmark = pytest.mark.slow
+
 LONG = {
     "words and hyphens": "SELECT * { FILTER(" + "true-" * 20_000 + "true) }",
     "words and dots": "SELECT * { ?s " + "a." * 50_000 + "}",

@@ -15,6 +15,8 @@ from sparqlive.sparql.functions import characters, patterns
 from sparqlive.sparql.functions.patterns import Matcher, matcher, substitute
 from sparqlive.sparql.values import MAXIMUM_CHARACTERS, ExpressionError
 
+pytestmark = pytest.mark.slow
+
 GENEROUS_SECONDS = 120
 
 # Two engines, one meaning

@@ -469,9 +469,9 @@ def test_ordinary_query_parses_within_five_milliseconds() -> None:
     parse_query(text)
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         parse_query(text)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert min(times) < 0.005
 
 

@@ -16,6 +16,7 @@ import sparqlive
 from sparqlive.store import compaction, compactor, store
 from tests.store.test_history import change, contents
 from tests.store.test_store import QUERIES, quad, query
+from tests.waiting import wait_until
 
 WRITER = """
 import random, sys
@@ -33,13 +34,6 @@ with sparqlive.open(sys.argv[1], history_epochs=int(sys.argv[3])) as session:
         change(session, rng)
     print(session.epoch)
 """
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "the reader does not follow"
-        time.sleep(0.01)
 
 
 def same_epoch(one: sparqlive.Session, other: sparqlive.Session) -> Callable[[], bool]:
@@ -78,7 +72,7 @@ def test_a_reader_in_another_process_is_always_at_a_whole_epoch(tmp_path: Path, 
         last = int(writer.stdout.read())
         writer.stdout.close()
         assert writer.returncode == 0
-        until(lambda: reader.epoch == last)
+        wait_until(lambda: reader.epoch == last)
         reader.check()
         read = contents(reader)
     assert len(seen) > 3
@@ -96,20 +90,20 @@ def test_following_views_that_come_and_go(tmp_path: Path, monkeypatch: pytest.Mo
         for name in QUERIES:
             session.view(name, query(name))
             change(session, rng)
-            until(same_epoch(reader, session))
+            wait_until(same_epoch(reader, session))
             assert contents(reader) == contents(session)
             reader.check()
         session.compact()
         session.views["later"].refresh()
-        until(lambda: reader.views["later"].epoch == session.epoch)
+        wait_until(lambda: reader.views["later"].epoch == session.epoch)
         assert contents(reader) == contents(session)
         kept = reader.views["distinct"]
         session.drop("distinct")
-        until(same_epoch(reader, session))
+        wait_until(same_epoch(reader, session))
         with pytest.raises(sparqlive.ViewFailed, match="dropped"):
             kept.weights()
         change(session, rng)
-        until(same_epoch(reader, session))
+        wait_until(same_epoch(reader, session))
         assert set(reader.quads()) == set(session.quads())
         reader.check()
 
@@ -166,7 +160,7 @@ def test_replaced_files_stay_while_somebody_reads_them(
                 session.compact()
                 assert all(file.exists() for file in first)
                 assert len(list(reader.quads())) == len(session) - 1
-            until(same_epoch(reader, session))
+            wait_until(same_epoch(reader, session))
         session.apply(insert="<urn:a> <urn:b> <urn:d> .")
         session.compact()
         assert not any(file.exists() for file in first)

@@ -360,7 +360,7 @@ def test_a_slow_drip(site: Site) -> None:
     start = time.monotonic()
     with pytest.raises(Error, match=r"no whole answer within 0\.5 seconds"):
         get(site.address + "/", timeout_seconds=0.5)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 45
 
 
 @pytest.mark.parametrize(

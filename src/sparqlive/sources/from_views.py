@@ -20,14 +20,12 @@ from sparqlive.engine.view import View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error
 from sparqlive.sources.background import Woken
-from sparqlive.sources.watcher import address_of, watcher
+from sparqlive.sources.watcher import address_of, check_options, watcher
 from sparqlive.sources.watching import Feeds, Source
 
 if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
 
-# Addresses that kinds of sources take, to see whether they take the options.
-_EXAMPLES = {"file": "file:///example.ttl", "mqtt": "mqtt://example.org/topic"}
 _NOTE = "sources_from/"
 
 
@@ -134,7 +132,7 @@ class Links:
             self.epochs.ensure_open()
             if variable not in self.epochs.views[view].variables:
                 raise Error(f"The view {view!r} has no variable {variable!r}.")
-            watcher(kind, _EXAMPLES.get(kind, "http://example.org/"), options)  # refuses what sources refuse
+            check_options(kind, options)
             made = Linked(self, view, variable, kind, options)
             known = self._linked.get(made.key)
             if known is not None and known.options == made.options:

@@ -80,25 +80,38 @@ class Watcher(Protocol):
         """
 
 
-# A kind is imported when it is used: what it needs need not be installed for the others.
-KINDS = {
-    "agent": "sparqlive.sources.kinds.agent:Agent",
-    "endpoint": "sparqlive.sources.kinds.endpoint:Endpoint",
-    "file": "sparqlive.sources.kinds.file:File",
-    "ldes": "sparqlive.sources.kinds.ldes:EventStream",
-    "mqtt": "sparqlive.sources.kinds.mqtt:Mqtt",
-    "solid": "sparqlive.sources.kinds.solid:Solid",
-    "stream": "sparqlive.sources.kinds.stream:stream",
-    "web": "sparqlive.sources.kinds.web:Web",
+@dataclass(frozen=True)
+class Kind:
+    """A kind of source. It is imported when it is used: the others do not need what it needs."""
+
+    where: str
+    """Module and name of what makes a watcher of an address and options."""
+    extra: str = "sources"
+    """The extra of the package that installs what it needs."""
+    is_document: bool = False
+    """Whether an address is that of a document, which has no fragment."""
+    example: str = "http://example.org/"
+    """An address that it accepts."""
+
+
+KINDS: dict[str, Kind] = {
+    "agent": Kind("sparqlive.sources.kinds.agent:Agent"),
+    "endpoint": Kind("sparqlive.sources.kinds.endpoint:Endpoint"),
+    "file": Kind("sparqlive.sources.kinds.file:File", example="file:///example.ttl"),
+    "ldes": Kind("sparqlive.sources.kinds.ldes:EventStream"),
+    "mqtt": Kind("sparqlive.sources.kinds.mqtt:Mqtt", example="mqtt://example.org/topic"),
+    "solid": Kind("sparqlive.sources.kinds.solid:Solid", extra="solid", is_document=True),
+    "stream": Kind("sparqlive.sources.kinds.stream:stream"),
+    "web": Kind("sparqlive.sources.kinds.web:Web", is_document=True),
 }
 
 
 def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
     """A source of a kind; what it does not know is refused with a sentence."""
-    where = KINDS.get(kind)
-    if where is None:
+    known = KINDS.get(kind)
+    if known is None:
         raise Unsupported(f"There is no kind of source {kind!r}. The kinds are: {', '.join(sorted(KINDS))}.")
-    module, _, name = where.partition(":")
+    module, _, name = known.where.partition(":")
     try:
         made: Watcher = getattr(import_module(module), name)(address, **options)
     except TypeError as error:
@@ -106,9 +119,14 @@ def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
     except ModuleNotFoundError as error:
         raise Error(
             f"A source of the kind {kind!r} needs {error.name}, which is not installed: "
-            f"pip install 'sparqlive[{'solid' if kind == 'solid' else 'sources'}]'."
+            f"pip install 'sparqlive[{known.extra}]'."
         ) from error
     return made
+
+
+def check_options(kind: str, options: Mapping[str, Any]) -> None:
+    """Refuses a kind that does not exist, and options that a source of the kind refuses."""
+    watcher(kind, KINDS[kind].example if kind in KINDS else "", options)
 
 
 def stored_watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
@@ -132,4 +150,4 @@ class _Unusable:
 
 def address_of(kind: str, iri: str) -> str:
     """The address of what describes a resource: a document on the Web has no fragment."""
-    return iri.partition("#")[0] if kind in ("solid", "web") else iri
+    return iri.partition("#")[0] if kind in KINDS and KINDS[kind].is_document else iri

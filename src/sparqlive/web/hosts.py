@@ -1,4 +1,4 @@
-"""Which hosts addresses have. Needs no HTTP client, which is not installed everywhere."""
+"""Which hosts may be asked. Apart from what sends requests, so that it is there without an HTTP client."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def test_what_is_refused_changes_nothing(
     headers = {"content-type": media_type} if media_type else {}
     if method == "POST" and media_type.startswith("multipart"):
         status = 400
-    with serving(agent) as base, httpx.Client(base_url=base) as client:
+    with serving(agent) as base, httpx.Client(base_url=base, timeout=120) as client:
         refused = client.request(method, address, content=content, headers=headers)
         assert refused.status_code == status, refused.text
         assert len(refused.json()["detail"]) > 20
@@ -248,7 +248,7 @@ def test_graphs_of_a_store_that_is_opened_again(tmp_path: Path) -> None:
         assert session.graphs() == {DefaultGraph(): 0, name: 2}
         session.apply(insert='<http://x/a> <http://x/p> "2" <http://x/g> .')
         assert session.graphs() == {DefaultGraph(): 0, name: 3}
-        with serving(Agent(session)) as base, httpx.Client(base_url=base) as client:
+        with serving(Agent(session)) as base, httpx.Client(base_url=base, timeout=120) as client:
             assert client.put("/graphs", params=G, content=CARD, headers=TURTLE).json()["deleted"] == 1
             assert client.delete("/graphs", params=G).json()["deleted"] == 2
             assert client.get("/graphs", params=G).status_code == 404

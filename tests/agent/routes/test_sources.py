@@ -28,7 +28,7 @@ def site() -> Iterator[Site]:
 def trusting(session: sparqlive.Session) -> Iterator[httpx.Client]:
     """An agent whose sources may be on this machine."""
     agent = Agent(session, Settings(allow_private=True, query_seconds=5))
-    with serving(agent) as address, httpx.Client(base_url=address, timeout=20) as made:
+    with serving(agent) as address, httpx.Client(base_url=address, timeout=120) as made:
         yield made
 
 

@@ -10,8 +10,8 @@ import pytest
 from pyoxigraph import Literal, NamedNode
 
 import sparqlive
-from tests.sources.kinds.test_file import wait_until
 from tests.sources.server import Handler, Site
+from tests.waiting import wait_until
 
 QUERY = "CONSTRUCT { ?s <a:double> ?d ; <a:of> [ <a:is> ?o ] } WHERE { ?s <a:p> ?o BIND(2 * ?o AS ?d) }"
 

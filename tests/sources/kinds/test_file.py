@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import sparqlive
+from tests.waiting import wait_until
 
 QUERY = "SELECT ?s ?o WHERE { GRAPH ?g { ?s <a:p> ?o } }"
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.02)
 
 
 def test_a_file_is_followed(tmp_path: Path) -> None:

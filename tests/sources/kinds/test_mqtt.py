@@ -15,9 +15,9 @@ import pytest
 import sparqlive
 from sparqlive.sources.watching import Source
 from tests import peers
-from tests.sources.kinds.test_file import wait_until
 from tests.sources.kinds.test_stream import line, objects, transaction
 from tests.sources.server import make_certificate, unused_port
+from tests.waiting import wait_until
 
 publish = pytest.importorskip("paho.mqtt.publish")
 
@@ -51,7 +51,7 @@ class Broker:
         """It writes down what it keeps for clients that are away."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(20)
+            self._process.wait(120)
             self._process = None
 
     def _answers(self) -> bool:

@@ -23,8 +23,8 @@ from sparqlive.sources.hints import Hints
 from sparqlive.sources.kinds import stream
 from sparqlive.sources.watcher import Changes, Outcome
 from sparqlive.sources.watching import Source
-from tests.sources.kinds.test_file import wait_until
 from tests.sources.server import Handler, Site
+from tests.waiting import wait_until
 
 GRAPH = "GRAPH <source:feed>"
 QUERY = f"SELECT ?o WHERE {{ {GRAPH} {{ <a:s> <a:p> ?o }} }}"

@@ -16,8 +16,8 @@ from sparqlive.sources import polling
 from sparqlive.sources.kinds import web
 from sparqlive.sources.watching import Source
 from sparqlive.web.answers import fresh_seconds, retry_after_seconds
-from tests.sources.kinds.test_file import wait_until
 from tests.sources.server import Handler, Page, Site
+from tests.waiting import wait_until
 
 TURTLE = "<#s> <a:p> 1 ."
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
