@@ -79,8 +79,8 @@ _UNKNOWN = "unknown"
 def _origin_of(headers: Headers) -> str | None:
     """The origin of the page that a request comes from; None where it is none, or the agent's own.
 
-    An origin is the agent's own if it has the name that the agent is asked by, unless the browser says that it
-    is another one: of two servers with one name, at the ports of http and https, neither port is in the name.
+    An origin is the agent's own if it has the name that the agent is asked by, unless the browser says that
+    it is another one: two servers at the ports of http and https have the same name.
     """
     sites = headers.getlist("sec-fetch-site")
     may_be_own = {*sites} <= {"none", "same-origin"}

@@ -11,7 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -300,12 +300,19 @@ class Persistence:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Inside, no file of the quads as they are now is removed."""
-        lease = Lease(self.store.directory, self.store.quads_epoch())
+        """Inside, no file of the quads as they are now is removed.
+
+        Where no lease can be left, in a directory that may not be written or on a full disk, files are read
+        without one: replacing them would take writing, too.
+        """
+        lease = None
+        with suppress(OSError):
+            lease = Lease(self.store.directory, self.store.quads_epoch())
         try:
             yield
         finally:
-            lease.release()
+            if lease is not None:
+                lease.release()
 
     def follow(self, on_change: Callable[[], None]) -> None:
         """From now on, calls whenever the writer has committed something."""

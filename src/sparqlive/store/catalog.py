@@ -78,6 +78,8 @@ class Catalog:
                 if read_only:
                     raise StoreFailed(f"There is no store at {directory}: only a writer makes one.")
                 check_ground(directory)
+            elif not read_only and not (directory / "writer.lock").exists():
+                self._ensure_catalog()
         self._lock = None if read_only else WriterLock(directory)
         try:
             with self._said("opened"):
@@ -95,6 +97,15 @@ class Catalog:
     @property
     def _path(self) -> Path:
         return self.directory / CATALOG
+
+    def _ensure_catalog(self) -> None:
+        """Refuses what only has the name of a catalog, before anything is put beside it."""
+        self._use(read_connection(self._path))
+        try:
+            if not self._format():
+                self._check_format()
+        finally:
+            self._database.close()
 
     def _open_verified(self) -> Head:
         """Opens the catalog and compares it with what was written; nothing is changed, also by closing it."""
