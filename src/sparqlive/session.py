@@ -43,7 +43,7 @@ from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.sources.from_views import Linked, Links
 from sparqlive.sources.links.follow import Follow
 from sparqlive.sources.links.traversal import Traversal
-from sparqlive.sources.watcher import address_of, stored_watcher, watcher
+from sparqlive.sources.watcher import address_of, stored_watcher, watcher, whole_path
 from sparqlive.sources.watching import Feeds, Source
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
@@ -344,10 +344,12 @@ class Session:
         """Adds something that changes come from, and watches it from now on.
 
         Its triples form a graph of their own, named by the source; quads keep their graphs. `name` is the
-        address unless given. The same source again gives the one that is there.
+        address unless given. The same source again gives the one that is there. A relative path is meant from
+        the current folder, and stays that file wherever the store is opened next.
         """
         address = address_of(kind, address)
-        made = Source(self._feeds, name or address, kind, address, options)
+        name, address = name or address, whole_path(kind, address)
+        made = Source(self._feeds, name, kind, address, options)
         return self._feeds.add(made, watcher(kind, address, options))
 
     def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> Linked:

@@ -85,7 +85,7 @@ def _origin_of(headers: Headers) -> str | None:
     sites = headers.getlist("sec-fetch-site")
     may_be_own = {*sites} <= {"none", "same-origin"}
     if "origin" in headers:
-        asking = ", ".join(headers.getlist("origin")).lower()
+        asking: str | None = ", ".join(headers.getlist("origin")).lower()
     elif sites and may_be_own:
         return None
     else:

@@ -34,6 +34,7 @@ from sparqlive.sources.watcher import (
     Unchanged,
     Version,
     Watcher,
+    whole_path,
 )
 from sparqlive.web.retry import retry_seconds
 
@@ -129,7 +130,7 @@ class Source:
         return f"source/{self.name}"
 
     def settings(self) -> tuple[str, str, dict[str, Any]]:
-        return self.kind, self.address, self.options
+        return self.kind, whole_path(self.kind, self.address), self.options
 
     def placed(self, quads: Iterable[Quad]) -> list[Quad]:
         """The quads in the source's graph, unless they name another one."""
