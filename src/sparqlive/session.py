@@ -57,6 +57,8 @@ INGEST_BYTES = 200_000_000
 HISTORY_EPOCHS = 10_000
 HISTORY_SECONDS = 7 * 86_400.0
 _MOST_SYNC_MILLISECONDS = 3_600_000
+# Percent-encoded, a name is a part of an address by which an agent is asked to remove the source.
+_SOURCE_NAME_CHARACTERS = 4_000
 
 if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
@@ -349,6 +351,11 @@ class Session:
         """
         address = address_of(kind, address)
         name, address = name or address, whole_path(kind, address)
+        if len(name) > _SOURCE_NAME_CHARACTERS:
+            raise Error(
+                f"The source cannot be named {shown(name)}: a name has up to {_SOURCE_NAME_CHARACTERS:,} "
+                f"characters. Give a shorter one with name, and the address as it is."
+            )
         made = Source(self._feeds, name, kind, address, options)
         return self._feeds.add(made, watcher(kind, address, options))
 

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 # Spark computes views of graphs from this size on if it is running.
 SPARK_QUADS = 2_000_000
-VIEW_NAME = r"[^\s/~.-](?:[^/]{0,126}[^\s/])?"
-"""What a name looks like; beside that its characters are printable."""
+VIEW_NAME = r"[^\s/~.\ufffd-](?:[^/\ufffd]{0,126}[^\s/\ufffd])?"
+"""What a name looks like; beside that its characters are printable. U+FFFD stands for bytes that are none."""
 
 
 def check_view_name(name: object) -> None:
