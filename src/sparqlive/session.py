@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 from urllib.request import url2pathname
 from uuid import uuid4
 
@@ -58,7 +59,7 @@ HISTORY_EPOCHS = 10_000
 HISTORY_SECONDS = 7 * 86_400.0
 _MOST_SYNC_MILLISECONDS = 3_600_000
 # Percent-encoded, a name is a part of an address by which an agent is asked to remove the source.
-_SOURCE_NAME_CHARACTERS = 4_000
+_SOURCE_NAME_BYTES = 60_000
 
 if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
@@ -351,10 +352,10 @@ class Session:
         """
         address = address_of(kind, address)
         name, address = name or address, whole_path(kind, address)
-        if len(name) > _SOURCE_NAME_CHARACTERS:
+        if len(quote(name, safe="", errors="replace")) > _SOURCE_NAME_BYTES:
             raise Error(
-                f"The source cannot be named {shown(name)}: a name has up to {_SOURCE_NAME_CHARACTERS:,} "
-                f"characters. Give a shorter one with name, and the address as it is."
+                f"The source cannot be named {shown(name)}: a name has up to {_SOURCE_NAME_BYTES:,} bytes, "
+                f"percent-encoded. Give a shorter one with name, and the address as it is."
             )
         made = Source(self._feeds, name, kind, address, options)
         return self._feeds.add(made, watcher(kind, address, options))

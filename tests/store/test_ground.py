@@ -161,6 +161,26 @@ def test_the_log_of_a_catalog_that_is_missing(made: Path) -> None:
         sparqlive.open(made)
 
 
+@pytest.mark.parametrize("read_only", [False, True], ids=["writer", "reader"])
+def test_runs_beside_a_catalog_that_is_as_new(tmp_path: Path, read_only: bool) -> None:
+    """A copy of a store that was open, without the log and the head."""
+    path, copy = tmp_path / "store", tmp_path / "copy"
+    with sparqlive.open(path) as session:
+        session.load({quad(random.Random(seed)) for seed in range(30)})
+        session.compact()
+        shutil.copytree(path, copy, ignore=shutil.ignore_patterns("*-shm", "*-wal", "head", "leases"))
+    before = everything_below(copy)
+    for _ in range(2):
+        with pytest.raises(sparqlive.StoreFailed, match=r"catalog\.sqlite-wal and head are missing"):
+            sparqlive.open(copy, read_only=read_only)
+        assert {name for name in everything_below(copy) if name.endswith(".parquet")} == {
+            name for name in before if name.endswith(".parquet")
+        }
+    shutil.rmtree(copy / "runs")
+    with sparqlive.open(copy) as session:
+        assert len(session) == 0
+
+
 @pytest.mark.parametrize(
     "content",
     [b"some text", bytes(5000), b"SQLite format 3\0", None],

@@ -71,6 +71,8 @@ class Catalog:
         self._syncer: Syncer | None = None
         self._head: HeadFile | None = None
         self._last = Head("", 0, 0)
+        self.has_head = False
+        """Whether it was compared with the last commit that was acknowledged."""
         self.used_under: Any = None
         """The lock of the session, which another thread may hold while the process forks."""
         with self._said("opened"):
@@ -110,6 +112,7 @@ class Catalog:
     def _open_verified(self) -> Head:
         """Opens the catalog and compares it with what was written; nothing is changed, also by closing it."""
         head = read_head(self.directory)
+        self.has_head = head is not None
         self._use(read_connection(self._path))
         try:
             if self._format() == UPGRADED and not self.read_only:
@@ -141,10 +144,14 @@ class Catalog:
         self._database = self._sealed.database = write_connection(self._path)
         reading.close()
         self._database.execute(f"PRAGMA synchronous={'FULL' if durability == 'epoch' else 'NORMAL'}")
-        self._head = HeadFile(self.directory)
-        self._head.write(self._last)
         if durability == "relaxed":
             self._syncer = Syncer(self._path.with_name(f"{CATALOG}-wal"), sync_seconds, self._acknowledge)
+
+    def acknowledge(self) -> None:
+        """Says from now on, beside the catalog, which commit is the last: once it is known to be."""
+        with self._said("opened"):
+            self._head = HeadFile(self.directory)
+        self._head.write(self._last)
 
     def _format(self) -> int:
         """What the catalog says of its format; 0 where it says nothing that can be."""
