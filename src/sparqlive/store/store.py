@@ -9,6 +9,7 @@ from is there when the store is opened again; what it did not return from is the
 from __future__ import annotations
 
 import os
+import re
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -184,9 +185,9 @@ class Store:
             )
 
     def _own_folders(self) -> list[str]:
-        """The folders of attempts that carry the store's mark."""
-        mark = f"{self.place.folder}/{self._mark}-"
-        return [folder for folder in self.place.folders() if folder.startswith(mark)]
+        """The folders of attempts of this store, by their names; a copy of one has another name."""
+        own = re.compile(rf"{self._mark}-[0-9a-f]+-[0-9]+-[0-9]+")
+        return [folder for folder in self.place.folders() if own.fullmatch(folder.rpartition("/")[2])]
 
     def close(self) -> None:
         if self._lease is not None and not self.catalog.is_forked:
