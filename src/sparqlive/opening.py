@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import socket
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ from sparqlive.store import ground
 from sparqlive.store.locks import WriterLock
 
 _HOLDER = re.compile(r"process (?P<pid>\d+) on (?P<host>\S+?)(?:, the agent at (?P<address>\S+))?")
+_SQLITE_MAY_NOT = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 # What a new store may have; tokens and the audit log are there for themselves.
 _FOLDERS = ("runs", "leases", "streams")
 _OTHERS = ("tokens.", "audit.")
@@ -71,6 +73,8 @@ def reading(directory: Path, *, watched: str | None = None, **options: Any) -> S
 
 def _may_not_write(error: StoreFailed) -> bool:
     cause = error.__cause__
+    if isinstance(cause, sqlite3.Error):  # in a directory that may not be written it cannot create its log
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_MAY_NOT
     return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 from urllib.request import url2pathname
 from uuid import uuid4
 
@@ -43,7 +44,7 @@ from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.sources.from_views import Linked, Links
 from sparqlive.sources.links.follow import Follow
 from sparqlive.sources.links.traversal import Traversal
-from sparqlive.sources.watcher import address_of, stored_watcher, watcher
+from sparqlive.sources.watcher import address_of, stored_watcher, watcher, whole_path
 from sparqlive.sources.watching import Feeds, Source
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
@@ -59,6 +60,8 @@ COLUMN_BYTES = 200_000
 HISTORY_EPOCHS = 10_000
 HISTORY_SECONDS = 7 * 86_400.0
 _MOST_SYNC_MILLISECONDS = 3_600_000
+# Percent-encoded, a name is a part of an address by which an agent is asked to remove the source.
+_SOURCE_NAME_BYTES = 60_000
 
 if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
@@ -359,10 +362,17 @@ class Session:
         """Adds something that changes come from, and watches it from now on.
 
         Its triples form a graph of their own, named by the source; quads keep their graphs. `name` is the
-        address unless given. The same source again gives the one that is there.
+        address unless given. The same source again gives the one that is there. A relative path is meant from
+        the current folder, and stays that file wherever the store is opened next.
         """
         address = address_of(kind, address)
-        made = Source(self._feeds, name or address, kind, address, options)
+        name, address = name or address, whole_path(kind, address)
+        if len(quote(name, safe="", errors="replace")) > _SOURCE_NAME_BYTES:
+            raise Error(
+                f"The source cannot be named {shown(name)}: a name has up to {_SOURCE_NAME_BYTES:,} bytes, "
+                f"percent-encoded. Give a shorter one with name, and the address as it is."
+            )
+        made = Source(self._feeds, name, kind, address, options)
         return self._feeds.add(made, watcher(kind, address, options))
 
     def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> Linked:

@@ -56,6 +56,13 @@ def allowing(session: sparqlive.Session, *origins: str, tokens: Path | None = No
         {"origin": "null"},
         {"origin": ""},
         {"origin": "null", "sec-fetch-site": "same-origin"},
+        {"origin": "OWN", "sec-fetch-site": "same-site"},
+        {"origin": "OWN", **CROSS},
+        {"origin": "OWN, https://evil.example"},
+        {"referer": "OWN/", "sec-fetch-site": "same-site"},
+        {"referer": "OWN/", **CROSS},
+        {"referer": "OWN/", "sec-fetch-site": ""},
+        {"sec-fetch-site": "same-origin, cross-site"},
     ],
     ids=str,
 )
@@ -85,7 +92,7 @@ def test_what_a_page_of_another_origin_causes_is_refused(
             ("PUT", "/views/w", {"content": QUERY, "headers": {"content-type": "application/sparql-query"}}),
         ]
         for method, path, options in asked:
-            given = {**headers, **options.pop("headers", {})}
+            given = {**_owned(headers, client), **options.pop("headers", {})}
             with client.stream(method, path, headers=given, **options) as answer:
                 assert answer.status_code == 403, (method, path)
     assert (session.epoch, list(session.views)) == (0, ["v"])
@@ -109,11 +116,44 @@ def test_the_agents_own_page_and_other_clients_are_let_in(
     session: sparqlive.Session, headers: dict[str, str]
 ) -> None:
     with allowing(session) as client:
-        own = str(client.base_url).rstrip("/")
-        given = {name: value.replace("OWN", own) for name, value in headers.items()}
+        given = _owned(headers, client)
         assert client.get("/views", headers=given).status_code == 200
         assert client.post("/sparql", data={"update": UPDATE}, headers=given).status_code == 200
     assert session.epoch == 1
+
+
+def _owned(headers: dict[str, str], client: httpx.Client) -> dict[str, str]:
+    """Headers in which OWN stands for the agent's own origin."""
+    own = str(client.base_url).rstrip("/")
+    return {name: value.replace("OWN", own) for name, value in headers.items()}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")],
+        [("origin", "OWN"), ("origin", "https://evil.example")],
+        [("origin", "https://evil.example"), ("origin", "OWN")],
+    ],
+    ids=str,
+)
+def test_a_header_that_is_there_twice_lets_nobody_in(
+    session: sparqlive.Session, headers: list[tuple[str, str]]
+) -> None:
+    with allowing(session) as client:
+        own = str(client.base_url).rstrip("/")
+        given = [(name, value.replace("OWN", own)) for name, value in headers]
+        assert client.post("/sparql", data={"update": UPDATE}, headers=given).status_code == 403
+    assert session.epoch == 0
+
+
+def test_an_origin_of_the_same_name_at_another_port_can_be_named(session: sparqlive.Session) -> None:
+    """At the ports of http and https, no port is in the name: the browser says that it is another one."""
+    given = {"host": "localhost", "origin": "https://localhost", "sec-fetch-site": "same-site"}
+    with allowing(session) as client:
+        assert "--origin https://localhost " in client.get("/views", headers=given).json()["detail"]
+    with allowing(session, "https://localhost") as client:
+        assert client.get("/views", headers=given).status_code == 200
 
 
 def test_a_link_from_elsewhere_leads_to_the_page_and_to_nothing_else(session: sparqlive.Session) -> None:

@@ -48,6 +48,7 @@ BAD = [
         "/",
     ),
     *("a\u200b", "\u202ea", "a\x00", "a\n", "\na", "a\tb", "a\x7f", "a\x85", "a\u2028b", "a\u00a0b"),
+    *("\ufffd", "a\ufffd", "a\ufffdb"),
 ]
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
@@ -162,6 +163,7 @@ def test_a_pipeline_writes_its_sinks(spark: SparkSession, tmp_path: Path) -> Non
     assert sum(line.startswith("epoch ") for line in lines) == 20
     assert not any(line.startswith("epoch ") for line in finished(tmp_path, quads)), "nothing is new"
     assert_sinks_hold(tmp_path, quads)
+    assert stat.S_IMODE((tmp_path / "stream.store" / "streams").stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("refresh", ["0.5", "3600"])

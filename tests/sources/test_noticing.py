@@ -366,6 +366,21 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     assert "Name its files by a glob" in Looks(tmp_path).look().reason
 
 
+@pytest.mark.parametrize("other", ["pipe", "device"])
+def test_what_is_no_file_is_a_failure_and_no_deletion(tmp_path: Path, other: str) -> None:
+    looks = Looks(write(tmp_path / "x.ttl", 1))
+    assert len(looks.look().quads) == 1
+    (tmp_path / "x.ttl").unlink()
+    if other == "pipe":
+        os.mkfifo(tmp_path / "x.ttl")
+    else:
+        (tmp_path / "x.ttl").symlink_to(os.devnull)
+    assert "is no file but a pipe, a socket or a device" in looks.look().reason
+    (tmp_path / "x.ttl").unlink()
+    write(tmp_path / "x.ttl", 1)
+    assert isinstance(looks.look(), Unchanged)
+
+
 def test_two_versions_within_one_tick_of_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system says the same of both: only their bytes differ."""
     write(tmp_path / "x.ttl", 1)

@@ -125,6 +125,56 @@ def rows(tmp_path: Path) -> int:
     return total
 
 
+@pytest.mark.parametrize("kind", ["file", "stream"])
+@pytest.mark.parametrize("given", ["x.nt", "../here/x.nt", "./x.nt"])
+def test_a_relative_path_means_the_same_wherever_the_store_is_opened(
+    kind: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    begin, end = ("TX .\nA ", "TC .\n") if kind == "stream" else ("", "")
+    (tmp_path / "here" / "x.nt").write_text(f"{begin}<a:s> <a:p> <a:1> .\n{end}")
+    (tmp_path / "elsewhere" / "x.nt").write_text(f"{begin}<a:s> <a:p> <a:2> .\n{end}")
+    monkeypatch.chdir(tmp_path / "here")
+    with sparqlive.open(tmp_path / "s") as session:
+        source = session.source(kind, given)
+        source.refresh()
+        assert source.name == given
+        assert session.source(kind, given) is source
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        source.refresh()
+        with pytest.raises(sparqlive.Error, match="is there with other settings"):
+            session.source(kind, "x.nt", name=given)
+    with sparqlive.open(tmp_path / "s") as session:
+        session.sources[given].refresh()
+        assert [quad.object.value for quad in session.quads()] == ["a:1"]  # type: ignore[union-attr]
+
+
+def test_names_of_sources_have_a_bound() -> None:
+    """One that is longer than an address may be could not be removed over HTTP."""
+    address = "http://x/" + "a" * 60_000
+    with sparqlive.open(watch=False) as session:
+        for name in ("n" * 60_001, "é" * 10_001, None):
+            with pytest.raises(sparqlive.Error, match="a name has up to 60,000 bytes"):
+                session.source("web", address, name=name)
+        assert session.source("web", address, name="é" * 10_000).address == address
+
+
+def test_a_relative_path_that_an_older_store_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is meant from the current folder, as it was, and the same source again is that one."""
+    monkeypatch.chdir(tmp_path)
+    Path("x.nt").write_text("<a:s> <a:p> <a:1> .\n")
+    with monkeypatch.context() as patch:
+        patch.setattr("sparqlive.session.whole_path", lambda kind, address: address)
+        with sparqlive.open("s") as session:
+            assert session.source("file", "x.nt").address == "x.nt"
+    with sparqlive.open("s") as session:
+        known = session.sources["x.nt"]
+        assert session.source("file", "x.nt") is known
+        known.refresh()
+        assert len(session) == 1
+
+
 def test_a_pipeline_watches_the_sources_of_its_store(
     tmp_path: Path, site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,6 +52,9 @@ def everything_below(path: Path) -> dict[str, bytes | None]:
         "leases.txt",
         "src/main.py",
         "Catalog.db",
+        "writer.lock",
+        "writer.lock/mine",
+        "catalog.new",
     ],
 )
 def test_a_directory_with_something_else_in_it_is_refused_and_left(tmp_path: Path, foreign: str) -> None:
@@ -102,18 +105,22 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
     assert (tmp_path / "p").read_text() == "mine"
 
 
-def test_creating_that_was_interrupted_is_taken_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("new", "lock"),
+    [
+        (b"SQLite format 3\0half", b"process 12 on host"),
+        (b"", b""),
+        (bytes(4096), bytes(20)),
+        (b"SQL", b"pro"),
+    ],
+)
+def test_creating_that_was_interrupted_is_taken_up(tmp_path: Path, new: bytes, lock: bytes) -> None:
     path = tmp_path / "p"
     path.mkdir()
-    for name in (
-        "catalog.new",
-        "catalog.new-wal",
-        "catalog.new-journal",
-        "writer.lock",
-        "tokens.json",
-        "audit.jsonl",
-    ):
+    for name in ("catalog.new-wal", "catalog.new-journal", "tokens.json", "audit.jsonl"):
         (path / name).write_bytes(b"half")
+    (path / "catalog.new").write_bytes(new)
+    (path / "writer.lock").write_bytes(lock)
     with sparqlive.open(path) as session:
         session.check()
     assert not list(path.glob("catalog.new*"))
@@ -154,6 +161,66 @@ def test_the_log_of_a_catalog_that_is_missing(made: Path) -> None:
         sparqlive.open(made)
 
 
+@pytest.mark.parametrize("read_only", [False, True], ids=["writer", "reader"])
+def test_runs_beside_a_catalog_that_is_as_new(tmp_path: Path, read_only: bool) -> None:
+    """A copy of a store that was open, without the log and the head."""
+    path, copy = tmp_path / "store", tmp_path / "copy"
+    with sparqlive.open(path) as session:
+        session.load({quad(random.Random(seed)) for seed in range(30)})
+        session.compact()
+        shutil.copytree(path, copy, ignore=shutil.ignore_patterns("*-shm", "*-wal", "head", "leases"))
+    before = everything_below(copy)
+    for _ in range(2):
+        with pytest.raises(sparqlive.StoreFailed, match=r"catalog\.sqlite-wal and head are missing"):
+            sparqlive.open(copy, read_only=read_only)
+        assert {name for name in everything_below(copy) if name.endswith(".parquet")} == {
+            name for name in before if name.endswith(".parquet")
+        }
+    shutil.rmtree(copy / "runs")
+    with sparqlive.open(copy) as session:
+        assert len(session) == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"some text", bytes(5000), b"SQLite format 3\0", None],
+    ids=["text", "zeros", "cut", "another database"],
+)
+@pytest.mark.parametrize("read_only", [False, True], ids=["writer", "reader"])
+def test_beside_a_catalog_that_is_none_nothing_is_put(
+    tmp_path: Path, content: bytes | None, read_only: bool
+) -> None:
+    if content is None:
+        with sqlite3.connect(tmp_path / "catalog.sqlite") as database:
+            database.execute("CREATE TABLE mine (x)")
+        database.close()
+    else:
+        (tmp_path / "catalog.sqlite").write_bytes(content)
+    before = (tmp_path / "catalog.sqlite").read_bytes()
+    with pytest.raises(sparqlive.StoreFailed, match=r"catalog.* is damaged"):
+        sparqlive.open(tmp_path, read_only=read_only)
+    assert [path.name for path in tmp_path.iterdir()] == ["catalog.sqlite"]
+    assert (tmp_path / "catalog.sqlite").read_bytes() == before
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["writer", "reader"])
+def test_a_catalog_behind_a_link_is_another_stores(made: Path, tmp_path: Path, read_only: bool) -> None:
+    """Two processes could write it, each with a lock of its own."""
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "catalog.sqlite").symlink_to(made / "catalog.sqlite")
+    with pytest.raises(sparqlive.StoreFailed, match=r"is a link to .*: name the directory"):
+        sparqlive.open(tmp_path / "linked", read_only=read_only)
+    assert len([*(tmp_path / "linked").iterdir()]) == 1
+
+
+def test_a_store_behind_a_link_is_that_store(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "linked").symlink_to(made)
+    with sparqlive.open(tmp_path / "linked") as session:
+        assert len(session)
+        with pytest.raises(sparqlive.StoreFailed, match="open for writing"):
+            sparqlive.open(made)
+
+
 def test_another_database_in_the_catalogs_place(made: Path) -> None:
     (made / "catalog.sqlite").unlink()
     with sqlite3.connect(made / "catalog.sqlite") as database:
@@ -188,6 +255,9 @@ def test_only_what_carries_the_mark_is_removed(
         folder / "18e898f732a6cd2d-77-1" / "quads-00000.parquet",
         folder / f"{mark}.txt",
         folder / f"x{mark}-1-1-1" / "a",
+        folder / f"{mark}-1-1-1.bak" / "quads-00000.parquet",
+        folder / f"{mark}-1-1-1 (copy)" / "quads-00000.parquet",
+        folder / mark / "quads-00000.parquet",
         folder / ".DS_Store",
         folder / "notes.txt",
         file.parent / ".DS_Store",

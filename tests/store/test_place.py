@@ -78,7 +78,7 @@ def test_replaced_and_unnamed_files_are_removed(tmp_path: Path, runs: str) -> No
             session.compact()
             assert not any(file.exists() for file in first if "quads" in file.name)
             attempt = next(file for file in files(tmp_path) if file not in others).parent
-        left = attempt.with_name(f"{attempt.name.partition('-')[0]}-attempt")
+        left = attempt.with_name(f"{attempt.name.partition('-')[0]}-1a-2-3")
         for orphan in (left / "ingest" / "x.parquet", attempt / "x.parquet"):
             orphan.parent.mkdir(parents=True, exist_ok=True)
             orphan.write_bytes(b"half written")

@@ -242,6 +242,28 @@ def test_a_child_is_told_also_while_another_thread_writes(tmp_path: Path) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("in_memory", [False, True], ids=["store", "memory"])
+def test_a_child_does_not_wait_for_sources_that_its_parent_watches(tmp_path: Path, in_memory: bool) -> None:
+    (tmp_path / "data.nt").write_text("<urn:a> <urn:p> <urn:b> .")
+    with sparqlive.open(None if in_memory else tmp_path / "store") as session:
+        source = session.source("file", str(tmp_path / "data.nt"))
+        source.refresh()
+        steps: list[Callable[[], object]] = [
+            source.refresh,
+            source.remove,
+            lambda: session.source("file", str(tmp_path / "data.nt"), name="again"),
+        ]
+        for step in steps:
+            said = in_child(step)
+            assert said.startswith("Error: " if in_memory else "StoreFailed: "), said
+            assert "after the fork" in said
+        assert in_child(session.close) == "done: None"
+        (tmp_path / "data.nt").write_text("<urn:a> <urn:p> <urn:b> .\n<urn:a> <urn:p> <urn:c> .")
+        source.refresh()
+        assert len(session) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_reader_leaves_the_lease_alone(tmp_path: Path) -> None:
     with sparqlive.open(tmp_path / "store") as session:
         session.load([quad(random.Random(1))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction, compactor, store
+from sparqlive.store import compaction, compactor, locks, store
 from tests.store.test_history import change, contents
 from tests.store.test_store import QUERIES, quad, query
 from tests.waiting import wait_until
@@ -164,3 +166,21 @@ def test_replaced_files_stay_while_somebody_reads_them(
         session.apply(insert="<urn:a> <urn:b> <urn:d> .")
         session.compact()
         assert not any(file.exists() for file in first)
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["writer", "reader"])
+def test_files_are_read_also_where_no_lease_can_be_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
+) -> None:
+    """On a full disk, or in a directory that may not be written."""
+    with sparqlive.open(tmp_path / "store") as session:
+        session.load([quad(random.Random(seed)) for seed in range(30)])
+        session.compact()
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with sparqlive.open(tmp_path / "store", read_only=read_only) as session:
+        monkeypatch.setattr(locks, "open_private", full)
+        everywhere = "SELECT * { { ?s ?p ?o } UNION { GRAPH ?g { ?s ?p ?o } } }"
+        assert len(session.query(everywhere).weights()) == len(session)

@@ -55,7 +55,7 @@ class Origins:
         themselves.
         """
         asking = _origin_of(headers)
-        if asking is None or _is_own(asking, headers.get("host", "")):
+        if asking is None:
             return None
         if asking in self._allowed or (ANY in self._allowed and not remembered):
             return None
@@ -77,20 +77,31 @@ _UNKNOWN = "unknown"
 
 
 def _origin_of(headers: Headers) -> str | None:
-    """The origin of the page that a request comes from; None where it is none, or the agent's own."""
-    origin = headers.get("origin")
-    if origin is not None:
-        return origin.lower()
-    site = headers.get("sec-fetch-site")
-    if site in ("none", "same-origin"):
+    """The origin of the page that a request comes from; None where it is none, or the agent's own.
+
+    An origin is the agent's own if it has the name that the agent is asked by, unless the browser says that
+    it is another one: two servers at the ports of http and https have the same name.
+    """
+    sites = headers.getlist("sec-fetch-site")
+    may_be_own = {*sites} <= {"none", "same-origin"}
+    if "origin" in headers:
+        asking: str | None = ", ".join(headers.getlist("origin")).lower()
+    elif sites and may_be_own:
         return None
+    else:
+        asking = _referring(headers)
+    if asking is None:
+        return None if may_be_own else _UNKNOWN
+    return None if may_be_own and _is_own(asking, headers.get("host", "")) else asking
+
+
+def _referring(headers: Headers) -> str | None:
+    """The origin of the page in Referer."""
     try:
         page = urlsplit(headers.get("referer", ""))
     except ValueError:
         return _UNKNOWN
-    if page.scheme and page.netloc:
-        return f"{page.scheme}://{page.netloc}".lower()
-    return None if site is None else _UNKNOWN
+    return f"{page.scheme}://{page.netloc}".lower() if page.scheme and page.netloc else None
 
 
 def _is_own(origin: str, host: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -291,12 +291,19 @@ class Persistence:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Inside, no file of the quads as they are now is removed."""
-        lease = Lease(self.store.directory, self.store.quads_epoch())
+        """Inside, no file of the quads as they are now is removed.
+
+        Where no lease can be left, in a directory that may not be written or on a full disk, files are read
+        without one: replacing them would take writing, too.
+        """
+        lease = None
+        with suppress(OSError):
+            lease = Lease(self.store.directory, self.store.quads_epoch())
         try:
             yield
         finally:
-            lease.release()
+            if lease is not None:
+                lease.release()
 
     def follow(self, on_change: Callable[[], None]) -> None:
         """From now on, calls whenever the writer has committed something."""

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 SPARK_QUADS = 2_000_000
 BULK_QUADS = 50_000
 """A view whose patterns match so many quads is computed by columns."""
-VIEW_NAME = r"[^\s/~.-](?:[^/]{0,126}[^\s/])?"
-"""What a name looks like; beside that its characters are printable."""
+VIEW_NAME = r"[^\s/~.\ufffd-](?:[^/\ufffd]{0,126}[^\s/\ufffd])?"
+"""What a name looks like; beside that its characters are printable. U+FFFD stands for bytes that are none."""
 
 
 def check_view_name(name: object) -> None:

@@ -28,6 +28,7 @@ from sparqlive.rdf.changes import Batch, parse_changes
 from sparqlive.session import Session
 from sparqlive.session import open as open_session
 from sparqlive.sources.watching import Source
+from sparqlive.store.private import make_folder
 
 if TYPE_CHECKING:
     from sparqlive.spark.stream import NewFile, RunningStream
@@ -123,13 +124,14 @@ class Job:
             for source in self.pipeline.sources:
                 from sparqlive.spark.stream import follow_files
 
-                checkpoint = self.pipeline.store / "streams" / source.name
+                folder = self.pipeline.store / "streams"
+                make_folder(folder, self.pipeline.store)
                 running.append(
                     follow_files(
                         self._spark,
                         source.folder,
                         source.pattern,
-                        str(checkpoint),
+                        str(folder / source.name),
                         partial(self._take, source),
                         once=once,
                         poll_interval_seconds=source.poll_interval_seconds,

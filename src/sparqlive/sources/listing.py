@@ -65,8 +65,11 @@ def listing_of(address: str) -> Listing:
 def _named(address: str, folders: list[str]) -> list[str]:
     """The paths that an address names, which need not all be files; notes the folders that were listed."""
     if not glob.has_magic(address) or os.path.lexists(address):
-        if stat.S_ISDIR(os.stat(address).st_mode):
+        mode = os.stat(address).st_mode
+        if stat.S_ISDIR(mode):
             raise Error(f"{address} is a folder. Name its files by a glob: {os.path.join(address, '*.ttl')}")
+        if not stat.S_ISREG(mode):
+            raise Error(f"{address} is no file but a pipe, a socket or a device, which cannot be compared.")
         return [address]
     parts = address.split(os.sep)
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))

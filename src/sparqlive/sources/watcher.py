@@ -9,10 +9,13 @@ committed.
 from __future__ import annotations
 
 import asyncio
+import glob
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 from pyoxigraph import Quad
 
@@ -151,3 +154,18 @@ class _Unusable:
 def address_of(kind: str, iri: str) -> str:
     """The address of what describes a resource: a document on the Web has no fragment."""
     return iri.partition("#")[0] if kind in KINDS and KINDS[kind].is_document else iri
+
+
+def whole_path(kind: str, address: str) -> str:
+    """An address that means the same wherever a process is started: a relative path is made absolute.
+
+    Not where the current folder would be read as a part of a glob.
+    """
+    is_path = kind in ("file", "stream") and address != "-" and not urlsplit(address).scheme
+    if not is_path or os.path.isabs(address) or "\0" in address:
+        return address
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:
+        raise Error(f"{address!r} is a relative path, and the current folder was removed.") from None
+    return address if glob.has_magic(folder) else os.path.join(folder, address)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Epochs
-from sparqlive.errors import Closed, Error
+from sparqlive.errors import Closed, Error, StoreFailed
 from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.numbers import seconds
 from sparqlive.rdf.compare import matched
@@ -34,6 +35,7 @@ from sparqlive.sources.watcher import (
     Unchanged,
     Version,
     Watcher,
+    whole_path,
 )
 from sparqlive.web.retry import retry_seconds
 
@@ -183,7 +185,7 @@ class Source:
         return f"source/{self.name}"
 
     def settings(self) -> tuple[str, str, dict[str, Any]]:
-        return self.kind, self.address, self.options
+        return self.kind, whole_path(self.kind, self.address), self.options
 
     def placed(self, quads: Iterable[Quad]) -> list[Quad]:
         """The quads in the source's graph, unless they name another one."""
@@ -238,6 +240,7 @@ class Feeds:
         self._answers = threading.Condition()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._process = 0
         self._turn: asyncio.Lock | None = None
         self._stopped = False
 
@@ -253,6 +256,7 @@ class Feeds:
 
     def add(self, source: Source, watcher: Watcher) -> Source:
         """Notes a source and watches it from now on; the same source again gives the one that is there."""
+        self._ensure_here()
         with self._epochs.lock:
             self._epochs.ensure_open()
             known = self.by_name.get(source.name)
@@ -287,6 +291,7 @@ class Feeds:
     def refresh(self, sources: Sequence[Source], timeout_seconds: float | None) -> None:
         """Looks at sources now, all at once, and waits until each has answered."""
         self._epochs.ensure_open()
+        self._ensure_here()
         for source in sources:
             if self.by_name.get(source.name) is not source:
                 raise Error(f"The source {source.name!r} has been removed.")
@@ -308,6 +313,7 @@ class Feeds:
                 raise Closed(f"The session was closed before the source {silent()[0]!r} had answered.")
 
     def remove(self, source: Source) -> None:
+        self._ensure_here()
         with self._epochs.lock:  # of that name there is no other one before it is forgotten
             if self.by_name.get(source.name) is not source:
                 raise Error(f"The source {source.name!r} has been removed already.")
@@ -330,6 +336,8 @@ class Feeds:
 
     def stop(self) -> None:
         """Ends the watching of all sources; what they brought stays."""
+        if self._is_forked:  # the thread is the other process's, and goes on there
+            return
         self._stopped = True
         with self._answers:
             self._answers.notify_all()
@@ -342,8 +350,22 @@ class Feeds:
             for source in self.by_name.values():
                 self._remember(source)
 
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this process was forked from the one in which sources are watched."""
+        return self._loop is not None and os.getpid() != self._process
+
+    def _ensure_here(self) -> None:
+        """Refuses in a forked process, which does not have the thread: it would be waited for without end."""
+        if self._is_forked:
+            raise (Error if self._epochs.persistence is None else StoreFailed)(
+                f"The sources of this session are watched by process {self._process}, and this is process "
+                f"{os.getpid()}, a fork of it. Open the session after the fork, in the process that uses it."
+            )
+
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
+            self._process = os.getpid()
             self._loop = asyncio.new_event_loop()
             self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, "sparqlive-sources"))
             self._thread = threading.Thread(

@@ -73,11 +73,15 @@ class Catalog:
         self._head: HeadFile | None = None
         self._last = Head("", 0, 0)
         self._used_under: Any = None
+        self.has_head = False
+        """Whether it was compared with the last commit that was acknowledged."""
         with self._said("opened"):
             if not is_store(directory):
                 if read_only:
                     raise StoreFailed(f"There is no store at {directory}: only a writer makes one.")
                 check_ground(directory)
+            elif not read_only and not (directory / "writer.lock").exists():
+                self._ensure_catalog()
         self._lock = None if read_only else WriterLock(directory)
         try:
             with self._said("opened"):
@@ -117,9 +121,19 @@ class Catalog:
     def _path(self) -> Path:
         return self.directory / CATALOG
 
+    def _ensure_catalog(self) -> None:
+        """Refuses what only has the name of a catalog, before anything is put beside it."""
+        self._use(read_connection(self._path))
+        try:
+            if not self._format():
+                self._check_format()
+        finally:
+            self._database.close()
+
     def _open_verified(self) -> Head:
         """Opens the catalog and compares it with what was written; nothing is changed, also by closing it."""
         head = read_head(self.directory)
+        self.has_head = head is not None
         self._use(read_connection(self._path))
         try:
             if self._format() == UPGRADED and not self.read_only:
@@ -152,10 +166,14 @@ class Catalog:
         self._sealed.use(self._database)
         reading.close()
         self._database.execute(f"PRAGMA synchronous={'FULL' if durability == 'epoch' else 'NORMAL'}")
-        self._head = HeadFile(self.directory)
-        self._head.write(self._last)
         if durability == "relaxed":
             self._syncer = Syncer(self._path.with_name(f"{CATALOG}-wal"), sync_seconds, self._acknowledge)
+
+    def acknowledge(self) -> None:
+        """Says from now on, beside the catalog, which commit is the last: once it is known to be."""
+        with self._said("opened"):
+            self._head = HeadFile(self.directory)
+        self._head.write(self._last)
 
     def _format(self) -> int:
         """What the catalog says of its format; 0 where it says nothing that can be."""

@@ -21,6 +21,8 @@ _ATTEMPT = re.compile(r"(?:[0-9a-f]{16}-)?[0-9a-f]+-[0-9]+-[0-9]+")
 _OWN = re.compile(
     r"writer\.lock|leases|runs|tokens\.(json|lock|new)|audit\.jsonl|head|catalog\.(sqlite|new)(-wal|-shm|-journal)?"
 )
+# What some of these begin with: a file of that name that was written by somebody else stays as it is.
+_BEGINNINGS = {"writer.lock": b"process ", "catalog.new": b"SQLite format 3\0"}
 # Hidden files, backups of editors, and what operating systems put down: nothing that a store would touch.
 _HARMLESS = re.compile(
     r"\..*|.*~|#.*#|lost\+found|Thumbs\.db|desktop\.ini|Icon\r|@eaDir|\$RECYCLE\.BIN", re.DOTALL
@@ -32,6 +34,11 @@ def is_store(directory: Path) -> bool:
     catalog = directory / CATALOG
     if directory.exists() and not directory.is_dir():
         raise StoreFailed(f"{directory} is a file, and a store is a directory: name another path.")
+    if catalog.is_symlink():
+        raise StoreFailed(
+            f"{catalog} is a link to {catalog.readlink()}. The lock and the runs of a store lie beside its "
+            f"catalog: name the directory in which the catalog is, or link to that."
+        )
     if catalog.is_file() and catalog.stat().st_size:
         return True
     left = _left_of_a_store(directory)
@@ -80,4 +87,17 @@ def check_ground(directory: Path) -> None:
 
 
 def _belongs(path: Path) -> bool:
-    return _OWN.fullmatch(path.name) is not None or _HARMLESS.fullmatch(path.name) is not None
+    if _HARMLESS.fullmatch(path.name) is not None:
+        return True
+    return _OWN.fullmatch(path.name) is not None and _begins_so(path, _BEGINNINGS.get(path.name))
+
+
+def _begins_so(path: Path, beginning: bytes | None) -> bool:
+    """Whether a file begins as a store's own does, or would have: of one that was cut off there are zeros."""
+    if beginning is None:
+        return True
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        found = stream.read(len(beginning))
+    return beginning.startswith(found) or not found.strip(b"\0")

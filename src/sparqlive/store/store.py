@@ -9,6 +9,7 @@ from is there when the store is opened again; what it did not return from is the
 from __future__ import annotations
 
 import os
+import re
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -144,9 +145,11 @@ class Store:
         self._lease: Lease | None = None
         try:
             self.place = self._place(address)
+            self._check_runs()
             if read_only:
                 self._take_lease()
             else:
+                self.catalog.acknowledge()
                 self.remove_orphans()
         except BaseException:
             self.close()
@@ -164,6 +167,27 @@ class Store:
         if recorded is None:
             return LocalPlace(self.directory, "runs")
         return place_at(recorded, self.catalog.meta("runs_folder") or "")
+
+    def _check_runs(self) -> None:
+        """Raises where a catalog in which nothing is yet lies beside runs of its store.
+
+        SQLite takes a catalog without its log for an older one; where the head is gone too, nothing else says
+        so, and the runs would be taken for what a commit left that did not come to its end.
+        """
+        if self.catalog.has_head or self.catalog.epoch() or self.catalog.runs() or self.catalog.views():
+            return
+        if any(self.place.files_below(folder) for folder in self._own_folders()):
+            raise StoreFailed(
+                f"The catalog of the store {self.directory} is as it was when the store was created, and "
+                f"runs of the store are there: catalog.sqlite-wal and head are missing, or catalog.sqlite is "
+                f"an older copy. Put the last ones back, or a copy of the whole store. To begin with an "
+                f"empty store, name another directory."
+            )
+
+    def _own_folders(self) -> list[str]:
+        """The folders of attempts of this store, by their names; a copy of one has another name."""
+        own = re.compile(rf"{self._mark}-[0-9a-f]+-[0-9]+-[0-9]+")
+        return [folder for folder in self.place.folders() if own.fullmatch(folder.rpartition("/")[2])]
 
     def close(self) -> None:
         if self._lease is not None and not self.catalog.is_forked:
@@ -205,8 +229,8 @@ class Store:
             for path in unused - named:
                 self.place.remove(path)
                 self.place.remove_if_empty(path.rpartition("/")[0])
-            for attempt in self.place.folders():
-                if attempt not in self._attempts and attempt.startswith(f"{self.place.folder}/{self._mark}-"):
+            for attempt in self._own_folders():
+                if attempt not in self._attempts:
                     self._remove_unnamed(attempt, named)
         except OSError as error:
             raise StoreFailed(
