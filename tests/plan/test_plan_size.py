@@ -6,6 +6,7 @@ that are shared counted once.
 
 from __future__ import annotations
 
+import importlib
 import random
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from pyoxigraph import Literal, NamedNode, Quad
 
 import sparqlive
-from sparqlive.plan.operators import Operator, kept_of
+from sparqlive.plan.operators import LeftJoin, Operator, kept_of
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.rewrites.walk import operators_of
@@ -132,6 +133,54 @@ def test_plans_and_code_grow_with_the_query(name: str) -> None:
     few, many = DEEP[name](3), DEEP[name](12)
     assert size(kept_plan(many)) <= 20 * size(kept_plan(few))
     assert _lines(many) <= 25 * _lines(few)
+
+
+JOINED = {
+    "graphs": "GRAPH ?g{i} {{ ?s :p ?o{i} }}",
+    "groups": "{{ SELECT ?s (MAX(?o) AS ?m{i}) {{ ?s :p{i} ?o }} GROUP BY ?s }}",
+    "queries": "{{ SELECT ?s ?o{i} {{ ?s :p{i} ?o{i} . ?o{i} :q ?x }} }}",
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_what_is_joined_is_lifted_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = 0
+    rule = importlib.import_module("sparqlive.plan.rewrites.flatten_joins")
+    flatten = rule._flatten
+
+    def counted(plan: Operator) -> Operator:
+        nonlocal steps
+        steps += 1
+        return flatten(plan)
+
+    monkeypatch.setattr(rule, "_flatten", counted)
+    taken = []
+    for count in (10, 20):
+        steps = 0
+        kept_plan(f"{P}SELECT * {{ {' '.join(JOINED[name].format(i=i) for i in range(count))} }}")
+        taken.append(steps)
+    assert taken[1] < 2.5 * taken[0]
+
+
+def test_a_plan_is_not_hashed_at_each_of_its_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hash of an operator is that of the whole plan below it."""
+    hashed = 0
+    own = LeftJoin.__hash__
+
+    def counted(self: LeftJoin) -> int:
+        nonlocal hashed
+        hashed += 1
+        return own(self)
+
+    monkeypatch.setattr(LeftJoin, "__hash__", counted)
+    taken = []
+    for count in (10, 20):
+        hashed = 0
+        optionals = " ".join(f"OPTIONAL {{ ?s :q{i} ?y{i} }}" for i in range(count))
+        with sparqlive.open() as session:
+            session.view("v", f"{P}SELECT * {{ ?s :p ?o {optionals} }}")
+        taken.append(hashed)
+    assert taken[1] < 2.5 * taken[0]
 
 
 def _lines(query: str) -> int:

@@ -42,7 +42,7 @@ class Node:
         parent: Node | None,
         index: int,
         needed: frozenset[Var],
-        shared: dict[op.Operator, Node],
+        shared: dict[op.Shared, Node],
     ) -> None:
         self.operator = operator
         self.parent = parent
@@ -50,9 +50,9 @@ class Node:
         self.needed = needed & frozenset(operator.variables)
         self.number = -1
         self.children: tuple[Node, ...] = ()
-        if operator in shared:
-            return
-        if isinstance(operator, op.Shared):
+        if isinstance(operator, op.Shared):  # asked first: the hash of an operator is that of all below it
+            if operator in shared:
+                return
             shared[operator] = self
         wanted = _needed_of_children(operator, self.needed)
         self.children = tuple(
@@ -115,7 +115,7 @@ class Compiler:
         self.quads = quads
         self.terms = terms
         self.program = Program()
-        self._shared: dict[op.Operator, Node] = {}
+        self._shared: dict[op.Shared, Node] = {}
         self.root = Node(plan, None, 0, frozenset(plan.variables), self._shared)
         self.nodes = self.root.in_order()
         self.readers: dict[int, list[int]] = {}
@@ -137,7 +137,8 @@ class Compiler:
 
     def state_of(self, node: Node) -> Any:
         """What an operator stores, also at another place of the plan."""
-        return self.states[self._shared.get(node.operator, node).number]
+        first = self._shared[node.operator] if isinstance(node.operator, op.Shared) else node
+        return self.states[first.number]
 
     def leaves(self) -> Iterator[tuple[int, op.Scan | op.Names | op.Nodes]]:
         """The leaves whose changes are the plan's inputs, by number."""

@@ -37,7 +37,7 @@ def _flatten(plan: op.Operator) -> op.Operator:
                 return _ordered(op.Extend(_flatten(op.Join(inner)), variable, expression), plan)
             case op.Project(source, columns) if _only_drops(source, columns, others):
                 inner = (*parts[:number], source, *parts[number + 1 :])
-                return op.Project(_flatten(op.Join(inner)), plan.variables)
+                return _projected(_flatten(op.Join(inner)), plan.variables)
     if len(parts) == 1:
         return _ordered(parts[0], plan)
     return _ordered(op.Join(tuple(parts)), plan)
@@ -62,4 +62,11 @@ def _only_drops(source: op.Operator, columns: tuple[Var, ...], others: list[op.O
 
 def _ordered(plan: op.Operator, original: op.Operator) -> op.Operator:
     """Keeps the order of columns that others rely on."""
-    return plan if plan.variables == original.variables else op.Project(plan, original.variables)
+    return plan if plan.variables == original.variables else _projected(plan, original.variables)
+
+
+def _projected(plan: op.Operator, columns: tuple[Var, ...]) -> op.Operator:
+    """One projection in place of two: stacks of them would be lifted again by each join around."""
+    if isinstance(plan, op.Project) and set(columns) <= set(plan.columns):
+        plan = plan.source
+    return op.Project(plan, columns)
