@@ -95,6 +95,28 @@ def test_a_refresh_waits_for_all_that_is_there(tmp_path: Path) -> None:
             assert len(session) == 5 * (number + 1)
 
 
+def test_a_refresh_waits_also_where_reading_takes_longer_than_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine."""
+    read = stream.GrowingFile._read
+
+    def slowly(self: stream.GrowingFile, file: Any, before: bytes) -> bytes:
+        time.sleep(0.1)
+        return read(self, file, before)
+
+    monkeypatch.setattr(stream.GrowingFile, "_read", slowly)
+    file = tmp_path / "x.changes"
+    file.write_text("")
+    with sparqlive.open() as session:
+        source = add(session, file, quiet_seconds=0.01)
+        for number in range(4):
+            with file.open("a") as writing:
+                writing.write(f"@\n+ <a:{number}> <a:p> <a:o> .\n@\n")
+            source.refresh()
+            assert len(session) == number + 1
+
+
 def test_lines_without_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are cut where it is quiet, and where they are many."""
     file = tmp_path / "feed.changes"

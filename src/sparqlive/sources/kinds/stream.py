@@ -194,11 +194,13 @@ async def _follow(
     *,
     quiet_seconds: float,
     looking: asyncio.Event | None = None,
+    at_end: asyncio.Event | None = None,
     first_seconds: float = 0.0,
 ) -> None:
     """Reads until the pieces end; when it is quiet, whoever asked for a look has its answer.
 
-    `looking` is set when somebody asks.
+    `looking` is set when somebody asks. `at_end` says that there was nothing more when it was last looked:
+    before that, it is not quiet, however long a look takes.
     """
     coming = asyncio.ensure_future(anext(pieces, b""))
     seconds = max(quiet_seconds, first_seconds)
@@ -208,8 +210,13 @@ async def _follow(
                 wake.clear()
                 if looking is not None:
                     looking.set()
+                if at_end is not None:
+                    at_end.clear()
             await asyncio.wait({coming}, timeout=seconds)
             seconds = quiet_seconds
+            if not coming.done() and at_end is not None and not at_end.is_set():
+                await first_of(coming, at_end)
+                continue
             if not coming.done():
                 await batches.pause()
                 await report(Unchanged())
@@ -274,7 +281,7 @@ class GrowingFile:
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
         place, failures = _Place.of(version), 0
         hints = Hints(step_milliseconds=10)
-        grown = hints.noticed
+        grown, at_end = hints.noticed, asyncio.Event()
         try:
             while True:
                 batches = None
@@ -283,7 +290,8 @@ class GrowingFile:
                     file, tail = await asyncio.to_thread(self._opened, place)
                     with file:
                         batches = _Batches(str(self._path), place, tail, report, self._max_bytes)
-                        pieces = self._pieces(file, tail, grown)
+                        at_end.clear()
+                        pieces = self._pieces(file, tail, grown, at_end)
                         await _follow(
                             pieces,
                             batches,
@@ -291,6 +299,7 @@ class GrowingFile:
                             wake,
                             quiet_seconds=self._quiet_seconds,
                             looking=grown,
+                            at_end=at_end,
                         )
                     await batches.end()
                     place, failures = await self._anew(report), 0
@@ -355,9 +364,12 @@ class GrowingFile:
         return file, before
 
     async def _pieces(
-        self, file: BinaryIO, before: bytes, grown: asyncio.Event
+        self, file: BinaryIO, before: bytes, grown: asyncio.Event, at_end: asyncio.Event
     ) -> AsyncGenerator[bytes, None]:
-        """What the file has from here on, until another one is in its place."""
+        """What the file has from here on, until another one is in its place.
+
+        A look that began before somebody asked for one (`grown` is set again) does not tell that it is all.
+        """
         while True:
             grown.clear()
             replaced = await asyncio.to_thread(self._is_replaced, file)
@@ -368,6 +380,8 @@ class GrowingFile:
             elif replaced:
                 return
             else:
+                if not grown.is_set():
+                    at_end.set()
                 await wait(grown, _LOOK_SECONDS)
 
     def _read(self, file: BinaryIO, before: bytes) -> bytes:
