@@ -229,8 +229,8 @@ def test_it_is_noticed(case: str, hinted: bool, tmp_path: Path, monkeypatch: pyt
             source.refresh()
             assert 1 in values(session)
         change(tmp_path)
-        wait_until(lambda: values(session) == expected, 60)
-        wait_until(lambda: source.status()["error"] is None, 60)
+        wait_until(lambda: values(session) == expected)
+        wait_until(lambda: source.status()["error"] is None)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if CASES[case][1]])
@@ -258,7 +258,7 @@ def test_a_store_that_is_opened_again_sees_it(case: str, tmp_path: Path) -> None
         session.source("file", str(tmp_path / address), name="d").refresh()
     change(tmp_path)
     with sparqlive.open(tmp_path / "store") as session:
-        wait_until(lambda: values(session) == expected, 60)
+        wait_until(lambda: values(session) == expected)
 
 
 @pytest.mark.parametrize(
@@ -279,12 +279,12 @@ def test_what_comes_after_it_is_noticed_too(case: str, where: str, tmp_path: Pat
     with sparqlive.open() as session:
         session.source("file", str(tmp_path / address), name="d")
         if before:
-            wait_until(lambda: values(session) == {1}, 60)
+            wait_until(lambda: values(session) == {1})
         change(tmp_path)
-        wait_until(lambda: values(session) == expected, 60)
+        wait_until(lambda: values(session) == expected)
         for value in (3, 4):
             write(tmp_path / where, value)
-            wait_until(lambda value=value: values(session) == {value}, 60)  # type: ignore[misc]
+            wait_until(lambda value=value: values(session) == {value})  # type: ignore[misc]
 
 
 # Outcomes

@@ -6,6 +6,7 @@ what `settle` does, `unsettle` takes back.
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ class Settled:
             doubled = rows > 2 * self._rows
             gc.collect(2 if doubled else 1)
             gc.freeze()
+            atexit.register(gc.unfreeze)  # what a session that was not closed left is freed in order
             if doubled:
                 self._rows = rows
 

@@ -20,7 +20,7 @@ from pyoxigraph import NamedNode
 
 import sparqlive
 from sparqlive.sources.hints import Hints
-from sparqlive.sources.kinds import stream
+from sparqlive.sources.kinds import stream, stream_batches
 from sparqlive.sources.watcher import Changes, Outcome
 from sparqlive.sources.watching import Source
 from tests.sources.server import Handler, Site
@@ -125,7 +125,7 @@ def test_lines_without_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         source = add(session, file)
         source.refresh()
         assert (session.epoch, len(session)) == (1, 5)
-        monkeypatch.setattr(stream, "_MOST_UNMARKED_LINES", 3)
+        monkeypatch.setattr(stream_batches, "_MOST_UNMARKED_LINES", 3)
         append(file, "".join(line("+", number) for number in range(5, 12)))
         source.refresh()
         assert (session.epoch, len(session)) == (4, 12)
@@ -265,10 +265,10 @@ def test_in_whatever_pieces_it_comes(data: st.DataObject, patch: bool) -> None:
             assert isinstance(outcome, Changes)
             reported.append(outcome)
 
-        place, at = stream._Place(), 0
+        place, at = stream_batches.Place(), 0
         tail = b""
         while True:
-            batches = stream._Batches("x", place, tail, report, 10_000)
+            batches = stream_batches.Batches("x", place, tail, report, 10_000)
             while at < len(body):
                 end = data.draw(st.integers(at + 1, len(body)))
                 await batches.take(body[at:end])
@@ -436,12 +436,12 @@ def test_a_link_to_another_file(tmp_path: Path, hinted: bool, linked: str) -> No
         source = add(session, file)
         source.refresh()
         append(tmp_path / "1/feed.changes", "@\n" + line("+", "1a"))
-        wait_until(lambda: objects(session) == {"1", "1a"}, 60)
+        wait_until(lambda: objects(session) == {"1", "1a"})
         (tmp_path / "new").symlink_to(f"2{end}")
         (tmp_path / "new").rename(link)
-        wait_until(lambda: objects(session) == {"1", "1a", "2"}, 60)
+        wait_until(lambda: objects(session) == {"1", "1a", "2"})
         append(file, "@\n" + line("+", 3))
-        wait_until(lambda: objects(session) == {"1", "1a", "2", "3"}, 60)
+        wait_until(lambda: objects(session) == {"1", "1a", "2", "3"})
         source.refresh()
 
 
@@ -458,9 +458,9 @@ def test_a_folder_that_is_replaced(tmp_path: Path, hinted: bool) -> None:
             if file.parent.exists():
                 file.parent.rename(tmp_path / "old")
             made.rename(file.parent)
-            wait_until(lambda number=number: str(number) in objects(session), 60)  # type: ignore[misc]
+            wait_until(lambda number=number: str(number) in objects(session))  # type: ignore[misc]
         append(file, "@\n" + line("+", 3))
-        wait_until(lambda: objects(session) == {"1", "2", "3"}, 60)
+        wait_until(lambda: objects(session) == {"1", "2", "3"})
 
 
 def test_a_file_that_is_written_anew_in_the_same_size(tmp_path: Path, hinted: bool) -> None:
@@ -470,13 +470,13 @@ def test_a_file_that_is_written_anew_in_the_same_size(tmp_path: Path, hinted: bo
         source = add(session, file)
         source.refresh()
         file.write_text("@\n" + line("+", 2))
-        wait_until(lambda: "when_replaced" in (source.status()["error"] or ""), 60)
+        wait_until(lambda: "when_replaced" in (source.status()["error"] or ""))
         with pytest.raises(sparqlive.Error, match="it was cut or replaced"):
             source.refresh()
         file.write_text("@\n" + line("+", 1))
-        wait_until(lambda: source.status()["error"] is None, 60)
+        wait_until(lambda: source.status()["error"] is None)
         append(file, "@\n" + line("+", 3))
-        wait_until(lambda: objects(session) == {"1", "3"}, 60)
+        wait_until(lambda: objects(session) == {"1", "3"})
 
 
 def test_a_malformed_line_that_is_repaired(tmp_path: Path, hinted: bool) -> None:
@@ -487,7 +487,7 @@ def test_a_malformed_line_that_is_repaired(tmp_path: Path, hinted: bool) -> None
         with pytest.raises(sparqlive.Error, match="line 4"):
             source.refresh()
         file.write_text("@\n" + line("+", 1) + "@\n" + line("+", 2))
-        wait_until(lambda: objects(session) == {"1", "2"}, 60)
+        wait_until(lambda: objects(session) == {"1", "2"})
 
 
 # Standard input
@@ -630,7 +630,7 @@ def test_connections_that_break_and_end(site: Site, feed: Feed, ranges: bool) ->
                 feed.add("TA .\n")
             elif number % 8 == 7:
                 feed.stop(breaking=False)
-        wait_until(lambda: objects(session) == {"40"}, 60)
+        wait_until(lambda: objects(session) == {"40"})
         source.refresh()
         assert session.epoch == 40
         asked = [handler.headers["Range"] for handler in site.asked if handler.headers["Range"]]

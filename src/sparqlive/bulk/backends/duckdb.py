@@ -6,8 +6,10 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,6 +22,8 @@ from sparqlive.bulk.frame import Frame
 from sparqlive.rdf.dictionary import hash_of
 
 _NUMBERS = count()
+_LOOK_SECONDS = 0.05
+"""How often a query that is running is looked at: whether its caller is to stop."""
 _TYPES = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "TINYINT",
@@ -76,7 +80,28 @@ class DuckDb:
         text = frame.sql(self.dialect)
         for name in [name for name in self._waiting if re.search(rf"\b{name}\b", text)]:
             self._register(name, self._waiting.pop(name).make())
-        return self._connection.sql(text).to_arrow_table()
+        return self._run(text)
+
+    def _run(self, text: str) -> pa.Table:
+        """Runs a query in a thread of its own, so that an exception that is set in this one can stop it."""
+        outcome: Future[pa.Table] = Future()
+
+        def run() -> None:
+            try:
+                outcome.set_result(self._connection.sql(text).to_arrow_table())
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        thread = Thread(target=run, name="sparqlive DuckDB")
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(_LOOK_SECONDS)
+        except BaseException:
+            self._connection.interrupt()
+            thread.join()
+            raise
+        return outcome.result()
 
     def is_broadcast(self, data: Any) -> bool:
         return False

@@ -1,54 +1,41 @@
 """A stream of changes, `.changes` or RDF Patch: a file that grows, standard input, or the body of an answer.
 
-Each batch is reported with the place that it ends at, so that it becomes an epoch once: after a crash a file
-is read on from that place, and so is an address whose answers begin with the stream's first byte. The bytes
-before the place tell whether it is still the same stream; another one is not read on from there.
-
-A batch ends with its transaction (TC), before a line that begins another (`@`, TX), or when the stream is
-quiet for a moment; lines that no mark begins also after a second, or when they are many. A line counts when
-it has ended. Invariants: a transaction is reported whole or not at all; a line that is malformed stops the
-stream before its batch.
+`stream_batches.py` says what a batch is, and how a stream is read on from a place.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
+from collections.abc import AsyncGenerator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from sparqlive.errors import Error
-from sparqlive.numbers import seconds
-from sparqlive.rdf.changes import Batch, Reader
 from sparqlive.sources.hints import Hints
-from sparqlive.sources.polling import Look, checked_interval, first_of, wait
-from sparqlive.sources.watcher import Changes, Failed, Report, Unchanged, Version, Watcher
-from sparqlive.web.answers import failure, retry_after_seconds
-from sparqlive.web.network import Network, Reach, Response, checked_url
+from sparqlive.sources.kinds.stream_batches import (
+    PIECE_BYTES,
+    TAIL_BYTES,
+    Batches,
+    Place,
+    Replaced,
+    WhenReplaced,
+    another_stream,
+    check_options,
+    follow,
+)
+from sparqlive.sources.kinds.stream_web import Body
+from sparqlive.sources.polling import wait
+from sparqlive.sources.watcher import Failed, Report, Unchanged, Version, Watcher
+from sparqlive.web.network import Reach
 from sparqlive.web.retry import retry_seconds
 
-_PIECE_BYTES = 1 << 18
-_TAIL_BYTES = 1024  # before a place, to know the stream again
-_MOST_UNMARKED_LINES = 10_000
-_MOST_UNMARKED_SECONDS = 1.0
-# A file is looked at so often, also when nobody says that it has changed.
+# A file is looked at so often, also when nothing says that it has changed.
 _LOOK_SECONDS = 1.0
-# An answer may take so long to begin, before the stream counts as quiet.
-_FIRST_SECONDS = 1.0
-# What is kept of a stream is bounded by max_bytes; what the network reads ahead has at least this.
-_LEAST_NETWORK_BYTES = 4 << 20
-_ACCEPT = "application/rdf-patch, text/plain;q=0.9, */*;q=0.5"
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-")
-
-WhenReplaced = Literal["stop", "begin"]
 
 
 def stream(address: str, **options: Any) -> Watcher:
@@ -60,6 +47,7 @@ def stream(address: str, **options: Any) -> Watcher:
     return GrowingFile(address, **options)
 
 
+<<<<<<< HEAD
 @dataclass(frozen=True)
 class _Place:
     """How far a stream has been read: so many bytes and lines, and a digest of the last bytes."""
@@ -253,6 +241,8 @@ def _another(name: str, place: _Place, hint: str = "") -> Error:
 # A file
 
 
+=======
+>>>>>>> rooms
 class GrowingFile:
     """A file that others append to.
 
@@ -269,7 +259,7 @@ class GrowingFile:
         when_replaced: WhenReplaced = "stop",
         max_bytes: int = 64 << 20,
     ) -> None:
-        _checked(quiet_seconds, when_replaced)
+        check_options(quiet_seconds, when_replaced)
         self._max_bytes = Reach(max_bytes=max_bytes).max_bytes
         local = urlsplit(address)
         self._path = Path(url2pathname(local.path) if local.scheme == "file" else address)
@@ -279,7 +269,7 @@ class GrowingFile:
         self._checked = 0  # its change time when it last had the bytes that were read
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
-        place, failures = _Place.of(version), 0
+        place, failures = Place.of(version), 0
         hints = Hints(step_milliseconds=10)
         grown, at_end = hints.noticed, asyncio.Event()
         try:
@@ -289,10 +279,16 @@ class GrowingFile:
                     await hints.follow("", [str(self._path)])
                     file, tail = await asyncio.to_thread(self._opened, place)
                     with file:
+<<<<<<< HEAD
                         batches = _Batches(str(self._path), place, tail, report, self._max_bytes)
                         at_end.clear()
                         pieces = self._pieces(file, tail, grown, at_end)
                         await _follow(
+=======
+                        batches = Batches(str(self._path), place, tail, report, self._max_bytes)
+                        pieces = self._pieces(file, tail, grown)
+                        await follow(
+>>>>>>> rooms
                             pieces,
                             batches,
                             report,
@@ -304,12 +300,12 @@ class GrowingFile:
                     await batches.end()
                     place, failures = await self._anew(report), 0
                     continue
-                except _Replaced:
+                except Replaced:
                     place = batches.place if batches else place
                     if self._begins:
                         place, failures = await self._anew(report), 0
                         continue
-                    reason = str(_another(str(self._path), place))
+                    reason = str(another_stream(str(self._path), place))
                 except (Error, OSError) as error:
                     reason = self._reason(error)
                 if batches is not None and batches.place != place:
@@ -321,10 +317,10 @@ class GrowingFile:
         finally:
             hints.stop()
 
-    async def _anew(self, report: Report) -> _Place:
+    async def _anew(self, report: Report) -> Place:
         """The beginning of another file: noted, because what was read of the old one says nothing of it."""
-        await report(Unchanged(asdict(_Place())))
-        return _Place()
+        await report(Unchanged(asdict(Place())))
+        return Place()
 
     async def _until_changed(self, wake: asyncio.Event, seconds: float) -> None:
         """Until the file is another or has changed, somebody asks, or so many seconds are over."""
@@ -349,7 +345,7 @@ class GrowingFile:
             return f"There is no file at {self._path}; what was read from it before is kept."
         return f"{self._path}: cannot be read: {error}." if isinstance(error, OSError) else str(error)
 
-    def _opened(self, place: _Place) -> tuple[BinaryIO, bytes]:
+    def _opened(self, place: Place) -> tuple[BinaryIO, bytes]:
         """The file at a place, and the bytes before it."""
         self._seen, self._checked = self._state(), 0
         file = self._path.open("rb", buffering=0)
@@ -357,7 +353,7 @@ class GrowingFile:
             file.seek(place.offset - place.overlap)
             before = file.read(place.overlap) if place.overlap else b""
             if not place.follows(before):
-                raise _Replaced
+                raise Replaced
         except BaseException:
             file.close()
             raise
@@ -375,7 +371,7 @@ class GrowingFile:
             replaced = await asyncio.to_thread(self._is_replaced, file)
             piece = await asyncio.to_thread(self._read, file, before)
             if piece:
-                before = (before + piece)[-_TAIL_BYTES:]
+                before = (before + piece)[-TAIL_BYTES:]
                 yield piece
             elif replaced:
                 return
@@ -391,9 +387,9 @@ class GrowingFile:
         if there.st_size == at and there.st_ctime_ns == self._checked:
             return b""
         if there.st_size < at or os.pread(file.fileno(), len(before), at - len(before)) != before:
-            raise _Replaced
+            raise Replaced
         self._checked = there.st_ctime_ns
-        return file.read(_PIECE_BYTES)
+        return file.read(PIECE_BYTES)
 
     def _is_replaced(self, file: BinaryIO) -> bool:
         """Whether others write to another file at the path; one that was moved away may still grow."""
@@ -411,10 +407,10 @@ class StandardInput:
     """What is written to this process. It cannot be read twice: where it stops, it has ended."""
 
     def __init__(self, *, quiet_seconds: float = 0.2, max_bytes: int = 64 << 20) -> None:
-        _checked(quiet_seconds)
+        check_options(quiet_seconds)
         self._max_bytes = Reach(max_bytes=max_bytes).max_bytes
         self._quiet_seconds = quiet_seconds
-        self._batches: _Batches | None = None
+        self._batches: Batches | None = None
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
         if self._batches is not None:  # what it brought was refused
@@ -426,9 +422,9 @@ class StandardInput:
             if not isinstance(outcome, Unchanged):  # whoever asks for a look waits for its end
                 await report(outcome)
 
-        self._batches = _Batches("standard input", _Place(), b"", report, self._max_bytes)
+        self._batches = Batches("standard input", Place(), b"", report, self._max_bytes)
         try:
-            await _follow(
+            await follow(
                 _input(sys.stdin.fileno()),
                 self._batches,
                 report_batches,
@@ -447,151 +443,16 @@ async def _input(descriptor: int) -> AsyncGenerator[bytes, None]:
         try:
             loop.add_reader(descriptor, ready.set)
         except PermissionError:  # a file on disk is always ready
-            piece = os.read(descriptor, _PIECE_BYTES)
+            piece = os.read(descriptor, PIECE_BYTES)
         else:
             try:
                 await ready.wait()
             finally:
                 loop.remove_reader(descriptor)
-            piece = os.read(descriptor, _PIECE_BYTES)
+            piece = os.read(descriptor, PIECE_BYTES)
         if not piece:
             return
         yield piece
 
 
 # An answer over HTTP
-
-
-class Body:
-    """The body of an answer, which need not end; when it ends or breaks, it is asked for again.
-
-    With `replays` an answer begins with the stream's first byte, or where a Range asks for it: what was
-    committed is passed over. Without, an answer brings what is sent from then on, and what is sent while
-    there is no connection is lost.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        *,
-        replays: bool = True,
-        quiet_seconds: float = 0.2,
-        when_replaced: WhenReplaced = "stop",
-        poll_interval_seconds: float | None = 1.0,
-        **reach: Any,
-    ) -> None:
-        _checked(quiet_seconds, when_replaced)
-        if not isinstance(replays, bool):
-            raise Error(f"replays is true or false, not {replays!r}.")
-        checked_url(address)
-        self._address = address.partition("#")[0]
-        self._replays = replays
-        self._quiet_seconds = quiet_seconds
-        self._begins = when_replaced == "begin"
-        self._interval_seconds = checked_interval(poll_interval_seconds)
-        self._reach = Reach(**reach)
-        self._place = _Place()
-
-    async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
-        self._place, failures = _Place.of(version), 0
-        while True:
-            wake.clear()
-            before, seen = self._place, Look(Unchanged())
-            try:
-                seen = await self._answer(report, wake)
-            except _Replaced:
-                if self._begins:
-                    self._place = _Place()
-                    await report(Unchanged(asdict(self._place)))
-                    continue
-                hint = ", or with replays=False if answers bring only what is sent from then on"
-                seen = Look(Failed(str(_another(self._address, self._place, hint))))
-            except Error as error:
-                seen = Look(Failed(str(error)))
-            if isinstance(seen.outcome, Failed):
-                failures = failures + 1 if self._place == before else 1
-            else:
-                failures = 0
-            await report(seen.outcome)
-            seconds = retry_seconds(failures) if failures else self._interval_seconds
-            await wait(wake, None if seconds is None else max(seconds, seen.rest_seconds))
-
-    async def _answer(self, report: Report, wake: asyncio.Event) -> Look:
-        """Reads an answer to its end."""
-        place = self._place = self._place if self._replays else _Place()
-        headers = {"Accept": _ACCEPT, "Accept-Encoding": "identity"}
-        if place.offset:
-            headers["Range"] = f"bytes={place.offset - place.overlap}-"
-        reach = replace(self._reach, max_bytes=max(self._reach.max_bytes, _LEAST_NETWORK_BYTES))
-        async with Network(reach, self._address) as network, AsyncExitStack() as stack:
-            opening = network.open("GET", self._address, headers)
-            try:
-                async with asyncio.timeout(reach.timeout_seconds):
-                    status, found, url, body = await stack.enter_async_context(opening)
-            except TimeoutError as error:
-                raise Error(
-                    f"{self._address}: no answer began within {reach.timeout_seconds:g} seconds."
-                ) from error
-            if status == 416 and place.offset:
-                raise _Replaced
-            if status != 200 and not (status == 206 and place.offset):
-                reason = failure(Response(url, status, found, b""))
-                return Look(Failed(reason), retry_after_seconds(found))
-            passing = 0 if status == 206 else place.offset - place.overlap
-            if status == 206:
-                _check_range(url, found, place.offset - place.overlap)
-            tail, rest = await _positioned(self._address, body, place, passing, network)
-            batches = _Batches(self._address, place, tail, report, self._reach.max_bytes)
-            try:
-                await _follow(
-                    _renewing(rest, body, network),
-                    batches,
-                    report,
-                    wake,
-                    quiet_seconds=self._quiet_seconds,
-                    first_seconds=_FIRST_SECONDS,
-                )
-                await (batches.pause() if self._replays else batches.end())
-            finally:
-                self._place = batches.place
-        return Look(Unchanged())
-
-
-def _check_range(url: str, headers: Mapping[str, str], start: int) -> None:
-    match = _CONTENT_RANGE.match(headers.get("content-range", ""))
-    if match is None or int(match[1]) != start or "content-encoding" in headers:
-        raise Error(f"{url}: answers with another part of the stream than the one that was asked for.")
-
-
-async def _positioned(
-    name: str, body: AsyncIterator[bytes], place: _Place, passing: int, network: Network
-) -> tuple[bytes, bytes]:
-    """Reads on to the place: the bytes before it, and those after it that came with them."""
-    found = b""
-    while passing or len(found) < place.overlap:
-        try:
-            async with asyncio.timeout(network.reach.timeout_seconds):
-                piece = await anext(body, None)
-        except TimeoutError as error:
-            raise Error(
-                f"{name}: what was read of it before does not come again, within "
-                f"{network.reach.timeout_seconds:g} seconds: give replays=False if answers bring only what "
-                f"is sent from then on."
-            ) from error
-        if piece is None:
-            raise _Replaced
-        network.renew()
-        found += piece[passing:]
-        passing = max(0, passing - len(piece))
-    if not place.follows(found[: place.overlap]):
-        raise _Replaced
-    return found[: place.overlap], found[place.overlap :]
-
-
-async def _renewing(rest: bytes, body: AsyncIterator[bytes], network: Network) -> AsyncGenerator[bytes, None]:
-    if rest:
-        yield rest
-    async for piece in body:
-        network.renew()
-        if piece:
-            yield piece

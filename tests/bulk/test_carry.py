@@ -1,0 +1,52 @@
+"""DuckDB in process: what is stopped, what fails, and what is chosen."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+import sparqlive
+from sparqlive.engine import register
+from tests.engine.test_columns import random_quad
+
+PRODUCT = (
+    "SELECT (COUNT(*) AS ?n) { ?a <urn:p> ?b . ?c <urn:p> ?d . ?e <urn:p> ?f FILTER(?b < ?d && ?d < ?f) }"
+)
+
+
+def test_a_first_computation_on_duckdb_is_stopped() -> None:
+    """Two million millions of combinations would take days; the limit ends them, and nothing is left."""
+    integer = "http://www.w3.org/2001/XMLSchema#integer"
+    with sparqlive.open() as session:
+        session.apply(insert="".join(f'<urn:{n}> <urn:p> "{n}"^^<{integer}> .\n' for n in range(20_000)))
+        begun = time.monotonic()
+        with pytest.raises(sparqlive.Timeout):
+            session.view("product", PRODUCT, strategy="duckdb", timeout_seconds=2)
+        assert time.monotonic() - begun < 120
+        assert "product" not in session.views
+        session.apply(insert="<urn:a> <urn:q> <urn:b> .", strategy="duckdb")
+        session.check()
+
+
+def test_views_of_many_quads_are_computed_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(1)
+    with sparqlive.open() as session:
+        session.load([random_quad(rng) for _ in range(200)])
+        text = "SELECT ?s ?o { ?s <http://example.org/p0> ?o }"
+        used = []
+        strategies = session._epochs.strategies
+        contents_on = strategies.contents_on
+
+        def noted(*arguments):  # type: ignore[no-untyped-def]
+            content = contents_on(*arguments)
+            return lambda plan: used.append(plan) or content(plan)
+
+        monkeypatch.setattr(strategies, "contents_on", noted)
+        session.view("few", text)
+        assert not used, "a small view is computed live"
+        monkeypatch.setattr(register, "BULK_QUADS", 10)
+        session.view("many", text.replace("?o", "?other"))
+        assert used
+        session.check()
