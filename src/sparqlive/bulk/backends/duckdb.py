@@ -45,6 +45,8 @@ class DuckDb:
         self._tables: list[str] = []
         self._waiting: dict[str, Later] = {}
         self._functions: list[str] = []
+        self._is_stopped = False
+        """Whether a query was stopped: its thread may be busy with the connection for another moment."""
 
     def frame(self, data: Any, columns: Sequence[str]) -> Frame:
         """An Arrow table, a relation of DuckDB, or a table that is made later."""
@@ -98,8 +100,8 @@ class DuckDb:
             while thread.is_alive():
                 thread.join(_LOOK_SECONDS)
         except BaseException:
+            self._is_stopped = True
             self._connection.interrupt()
-            thread.join()
             raise
         return outcome.result()
 
@@ -114,6 +116,8 @@ class DuckDb:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._waiting.clear()
+        if self._is_stopped:
+            return
         while self._tables:
             self._connection.unregister(self._tables.pop())
         while self._functions:

@@ -166,11 +166,13 @@ async def follow(
     *,
     quiet_seconds: float,
     looking: asyncio.Event | None = None,
+    at_end: asyncio.Event | None = None,
     first_seconds: float = 0.0,
 ) -> None:
     """Reads until the pieces end; when it is quiet, whoever asked for a look has its answer.
 
-    `looking` is set when somebody asks.
+    `looking` is set when a look is asked for. `at_end` says that there was nothing more at the last look:
+    before that, it is not quiet, however long a look takes.
     """
     coming = asyncio.ensure_future(anext(pieces, b""))
     seconds = max(quiet_seconds, first_seconds)
@@ -180,8 +182,13 @@ async def follow(
                 wake.clear()
                 if looking is not None:
                     looking.set()
+                if at_end is not None:
+                    at_end.clear()
             await asyncio.wait({coming}, timeout=seconds)
             seconds = quiet_seconds
+            if not coming.done() and at_end is not None and not at_end.is_set():
+                await first_of(coming, at_end)
+                continue
             if not coming.done():
                 await batches.pause()
                 await report(Unchanged())
