@@ -270,7 +270,7 @@ def trusted(query: al.Query, text: str) -> bool:
 
 
 def _exists_reads(pattern: al.Pattern, beside: frozenset[al.Var]) -> bool:
-    """Whether an EXISTS mentions a variable of `beside` (what joins around bind) which its group may lack."""
+    """Whether an EXISTS mentions a variable that its group may lack and the joins around bind (`beside`)."""
     match pattern:
         case al.Join(left, right) | al.LeftJoin(left, right):
             inside = _exists_reads(left, beside | frozenset(visible(right))) or _exists_reads(
