@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparqlive.bulk.backends.duckdb import DuckDb
+from sparqlive.bulk.delta import delta
+from sparqlive.bulk.evaluate import evaluate
+from sparqlive.plan import operators as op
 from sparqlive.plan.reference import Reference
+from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.sparql.columns import NAMES, typed
 from tests.bulk.test_duckdb import plan_of
 from tests.nasty_terms import TERMS, Term, terms
@@ -246,3 +251,34 @@ def test_windows_of_all_terms(order: str, limit: int) -> None:
     part = {quad for place, quad in enumerate(sorted(ALL_PAIRS, key=str)) if place % 3}
     for offset in (0, 150):
         compare(f"SELECT ?v ?u {{ {OPTIONAL} }} {by} LIMIT {limit} OFFSET {offset}", part, ALL_PAIRS)
+
+
+KEEPING = (
+    f"SELECT ?g (SUM(?v) AS ?t) (COUNT(*) AS ?n) {PATTERN} GROUP BY ?g",
+    f"SELECT ?g (MIN(?v) AS ?m) (COUNT(DISTINCT ?u) AS ?n) {PATTERN} GROUP BY ?g",
+    f"SELECT DISTINCT ?u ?x {{ {OPTIONAL} BIND(?v + 1 AS ?x) }}",
+    f"SELECT ?v ?u {PATTERN} ORDER BY ?v LIMIT 3",
+    f"SELECT (SUM(?x) AS ?t) {{ SELECT DISTINCT ?x {{ {OPTIONAL} BIND(?v * 2 AS ?x) }} }}",
+)
+
+
+@pytest.mark.parametrize("text", KEEPING)
+@settings(max_examples=12)
+@given(change=changes())
+def test_old_rows_come_from_a_table(text: str, change: tuple[set[ox.Quad], set[ox.Quad]]) -> None:
+    """What a keeping operator's source had may be stored: then it is read, and not computed again."""
+    old, new = change
+    plan, work = plan_of(f"PREFIX : <{EX}> {text}"), TypedWork(CONNECTION)
+    quads, backend = work.quads(old), DuckDb(CONNECTION)
+    kept, terms = {}, DuckDbWork.terms(work, old | new)
+    for operator in operators_of(plan):
+        if isinstance(operator, op.Group | op.Window | op.Distinct):
+            result = evaluate(operator.source, backend, quads, terms, work.id_of)
+            kept[operator] = result.rows
+            if result.new_terms is not None:
+                terms = pa.concat_tables([terms, result.new_terms])
+    terms = terms.group_by(["id", "term"]).aggregate([])
+    assert kept
+    changed = delta(plan, backend, quads, work.changes(old, new), terms, work.id_of, kept=kept)
+    expected = dict(Reference(old, new).delta(plan).weights)
+    assert_same(work.weights(changed), expected, f"delta of {text}")

@@ -27,7 +27,7 @@ from sparqlive.bulk import (
 )
 from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.evaluate import Evaluation, Result, projected, result
-from sparqlive.bulk.solutions import WEIGHT, Solutions, united
+from sparqlive.bulk.solutions import WEIGHT, Solutions, column, united
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import delta as rules
 from sparqlive.plan import operators as op
@@ -47,6 +47,7 @@ def delta(
     parameters: Sequence[Sequence[int]] = (),
     exceptions: Mapping[str, int] | None = None,
     few: bool = True,
+    kept: Mapping[op.Operator, Any] | None = None,
 ) -> Result:
     """The change of a plan's content.
 
@@ -54,6 +55,8 @@ def delta(
     which know theirs. terms: of the quads before and after.
     `concerns` may tell that no change matches a leaf; the terms of the rules that start there are left out.
     The others are as in `evaluate`. few: the changes can be broadcast, and so can what they change.
+    kept: tables with the rows that the sources of keeping operators had before, with the columns of a
+    `Result`, each row once; `terms` has all of their terms. Where there is none, they are computed.
     """
     with backend:
         states: scan.Quads
@@ -64,11 +67,22 @@ def delta(
             changed_quads = backend.frame(changes, (*scan.QUAD, WEIGHT))
             states = scan.TableOfQuads(before, changed_quads, id_of, few_changes=few)
         known = Terms(backend, terms, plan, id_of, exceptions or {})
-        evaluation = Evaluation(backend, states, known, parameters)
+        stored = {operator: _stored(backend, operator, table) for operator, table in (kept or {}).items()}
+        evaluation = Evaluation(backend, states, known, parameters, kept=stored)
         changed = _Deltas(evaluation, concerns).made(plan)
         if changed is None:
             changed = Solutions(leaves.table(plan.variables, ()), plan.variables, frozenset())
         return result(plan, changed, backend)
+
+
+def _stored(backend: Backend, operator: op.Operator, table: Any) -> Solutions:
+    """The rows that a keeping operator's source had."""
+    assert isinstance(operator, op.Keeping)
+    source = operator.source
+    names = [f"c{number}" for number in range(len(source.variables))]
+    ids = [f"{name} AS {column(v)}" for name, v in zip(names, source.variables, strict=True)]
+    frame = backend.frame(table, (*names, WEIGHT)).select(*ids, WEIGHT)
+    return Solutions(frame, source.variables, always=source.always, plain=source.always)
 
 
 class _Deltas:

@@ -26,7 +26,7 @@ def content(evaluation: Evaluation, operator: op.Distinct, state: State, keys: K
 
 
 def delta(evaluation: Evaluation, operator: op.Distinct, changed: Solutions) -> Solutions:
-    old = evaluation.content(operator.source, State.OLD, frozenset(operator.variables), keys_of(changed))
+    old = evaluation.before(operator, keys_of(changed))
     return changed.of(signs(changed, old))
 
 

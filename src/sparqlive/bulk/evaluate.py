@@ -30,7 +30,17 @@ from sparqlive.bulk import (
 from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.dialect import ZERO, total
 from sparqlive.bulk.sets import is_set
-from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, arranged, column, narrowed, summed, text
+from sparqlive.bulk.solutions import (
+    WEIGHT,
+    Keys,
+    Solutions,
+    arranged,
+    column,
+    narrowed,
+    restricted,
+    summed,
+    text,
+)
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -89,6 +99,8 @@ class Evaluation:
     parameters: Sequence[Sequence[int]]
     named: dict[tuple[op.Operator, State], Solutions] = field(default_factory=dict)
     """What several operators read, by its state, where it was made already."""
+    kept: Mapping[op.Operator, Solutions] = field(default_factory=dict)
+    """The rows that sources of keeping operators had before the change, where they are stored."""
 
     def content(
         self, plan: op.Operator, state: State, needed: frozenset[Var], keys: Keys | None
@@ -133,6 +145,14 @@ class Evaluation:
             case op.Shared():
                 return shared.content(self, plan, state, keys)
         raise AssertionError(type(plan).__name__)
+
+    def before(self, operator: op.Keeping, keys: Keys | None) -> Solutions:
+        """What the source of a keeping operator had before the change; keys restrict as in `content`."""
+        kept = self.kept.get(operator)
+        if kept is None:
+            everything = frozenset(operator.source.variables)
+            return self.content(operator.source, State.OLD, everything, keys)
+        return replace(kept, frame=restricted(kept.frame, keys, kept.variables), small=keys is not None)
 
     def shared(self, solutions: Solutions) -> Solutions:
         """The same solutions, for several uses in one query; what is not small is left as it is."""

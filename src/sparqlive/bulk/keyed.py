@@ -49,7 +49,7 @@ def content(evaluation: Evaluation, operator: op.Keyed, state: State) -> Solutio
 
 def delta(evaluation: Evaluation, operator: op.Keyed, changed: Solutions) -> Solutions:
     reach = keys_of(changed).only(operator.keys)
-    old = evaluation.content(operator.source, State.OLD, frozenset(operator.source.variables), reach)
+    old = evaluation.before(operator, reach)
     keys = [column(v) for v in operator.keys]
     if keys:
         old = old.of(semi(old.frame, changed.frame.select(*keys).broadcast(), keys))

@@ -28,8 +28,7 @@ def content(evaluation: Evaluation, operator: op.Numbered, state: State) -> Solu
 
 def delta(evaluation: Evaluation, operator: op.Numbered, changed: Solutions) -> Solutions:
     """The highest numbers come and go: those of the others stay."""
-    everything = frozenset(operator.source.variables)
-    old = evaluation.content(operator.source, State.OLD, everything, keys_of(changed))
+    old = evaluation.before(operator, keys_of(changed))
     frame = counted(changed, old).where("d <> 0")
     frame = frame.select("*", "n AS old", "CAST(sign(d) AS BIGINT) AS s")
     frame = frame.select(*(name for name in frame.columns if name != "n"))

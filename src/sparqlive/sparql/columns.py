@@ -146,7 +146,7 @@ _Rows: TypeAlias = npt.NDArray[np.int64]
 _Bits: TypeAlias = npt.NDArray[np.bool_]
 
 
-def typed(texts: pa.Array) -> pa.StructArray:
+def typed(texts: pa.Array) -> pa.Array:
     """The columns of terms given by their canonical texts, as structs; those of NULL are NULL."""
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
@@ -224,7 +224,7 @@ class _Columns:
             done = np.zeros(len(own), bool) if read is None else read(self, own, lexical)
             self.put_one_by_one(own[~done], texts.take(places[~done]))
 
-    def result(self) -> pa.StructArray:
+    def result(self) -> pa.Array:
         kind = pa.array(self.kind, pa.int8(), mask=self.kind < 0)
         numbers = [
             pa.array(self.values[name], SCHEMA.field(name).type, mask=~known)
