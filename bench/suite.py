@@ -22,9 +22,10 @@ IN_PROCESS = (
     *("path3", "star", "bsbm", "many_views", "memory", "pauses", "parse", "window"),
     *("closures", "aggregates", "durability"),
 )
+IN_BULK = ("bulk",)
 ON_SPARK = ("spark_path3", "ingest", "choice", "growth")
 OF_THE_AGENT = ("subscribers",)
-BENCHMARKS = (*IN_PROCESS, *ON_SPARK, *OF_THE_AGENT)
+BENCHMARKS = (*IN_PROCESS, *IN_BULK, *ON_SPARK, *OF_THE_AGENT)
 RESULTS = Path(__file__).parent / "results"
 
 _INTRODUCTIONS = {
@@ -34,6 +35,10 @@ _INTRODUCTIONS = {
         "A change is timed from `session.apply` until the view's delta is there and the new state committed.",
         "The peer, unless a line says otherwise, is pyoxigraph: the change, then the whole query to its last",
         "solution.",
+    ],
+    "bulk": [
+        "# Bulk work in process, measured",
+        "The peer, unless a line says otherwise, is hand-written SQL on DuckDB over the same columns.",
     ],
     "agent": [
         "# The agent, measured",
@@ -63,7 +68,7 @@ def page(command: str, reports: dict[str, Report], quick: bool) -> str:
     figures = [figure for report in reports.values() for figure in report.figures]
     asked = [figure for figure in figures if figure.reached is not None]
     others = [figure for figure in figures if figure.reached is None]
-    topics = {"spark": ON_SPARK, "agent": OF_THE_AGENT}
+    topics = {"bulk": IN_BULK, "spark": ON_SPARK, "agent": OF_THE_AGENT}
     topic = next((name for name, some in topics.items() if reports.keys() <= {*some}), "engine")
     title, *introduction = _INTRODUCTIONS[topic]
     lines = [title, "", f"`{command}` with {environment()}.", *introduction]
