@@ -99,7 +99,7 @@ def query(selection: str, pattern: str, by: str) -> str:
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_aggregates(selection: str, data: st.DataObject) -> None:
     old, new = data.draw(changes())
@@ -191,23 +191,23 @@ ALL_PAIRS = quads_of(
 OPTIONAL = "?s :g ?g OPTIONAL { ?s :v ?v } OPTIONAL { ?s :u ?u }"
 
 
-@pytest.mark.parametrize("place", range(0, len(CONDITIONS), 8))
+@pytest.mark.parametrize("place", range(0, len(CONDITIONS), 20))
 def test_values_of_all_terms(place: int) -> None:
     """What expressions make of each nasty term beside some others."""
-    compare(values_of(CONDITIONS[place : place + 8], OPTIONAL), ALL_PAIRS, ALL_PAIRS)
+    compare(values_of(CONDITIONS[place : place + 20], OPTIONAL), ALL_PAIRS, ALL_PAIRS)
 
 
-@pytest.mark.parametrize("place", range(0, len(CONDITIONS), 8))
+@pytest.mark.parametrize("place", range(0, len(CONDITIONS), 20))
 def test_filters_of_all_terms(place: int) -> None:
     """What a filter keeps, of terms that are always there and of those that may be missing."""
     parts = [
         f"{{ {OPTIONAL} FILTER({condition}) BIND({n} AS ?n) }}" for n, condition in enumerate(CONDITIONS)
     ]
-    text = f"{PREFIXES} SELECT * {{ {' UNION '.join(parts[place : place + 8])} }}"
+    text = f"{PREFIXES} SELECT * {{ {' UNION '.join(parts[place : place + 20])} }}"
     compare(text, ALL_PAIRS, ALL_PAIRS)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(changes(4), st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=3), st.booleans())
 def test_expressions(change: tuple[set[ox.Quad], set[ox.Quad]], chosen: list[str], types: bool) -> None:
     old, new = change
@@ -226,7 +226,7 @@ ORDERS = ("?v", "DESC(?v)", "?u DESC(?v)", "DESC(?u) ?v", "(?v + 1)", "DESC(STR(
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_windows(order: str, data: st.DataObject) -> None:
     old, new = data.draw(changes())
@@ -245,12 +245,11 @@ def test_windows(order: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("limit", [1, 7, 60])
+@pytest.mark.parametrize("limit", [7, 60])
 def test_windows_of_all_terms(order: str, limit: int) -> None:
     by = f"ORDER BY {order}" if order else ""
     part = {quad for place, quad in enumerate(sorted(ALL_PAIRS, key=str)) if place % 3}
-    for offset in (0, 150):
-        compare(f"SELECT ?v ?u {{ {OPTIONAL} }} {by} LIMIT {limit} OFFSET {offset}", part, ALL_PAIRS)
+    compare(f"SELECT ?v ?u {{ {OPTIONAL} }} {by} LIMIT {limit} OFFSET {2 * limit}", part, ALL_PAIRS)
 
 
 KEEPING = (
@@ -263,7 +262,7 @@ KEEPING = (
 
 
 @pytest.mark.parametrize("text", KEEPING)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(change=changes())
 def test_old_rows_come_from_a_table(text: str, change: tuple[set[ox.Quad], set[ox.Quad]]) -> None:
     """What a keeping operator's source had may be stored: then it is read, and not computed again."""

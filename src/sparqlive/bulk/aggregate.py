@@ -48,12 +48,12 @@ def redone(
     evaluation: Evaluation, operator: op.Group, old: Solutions | None, added: Solutions, fallback: Fallback
 ) -> Solutions:
     """The groups over old + added, minus those over old; all of them by Python where SQL has no way."""
-    if not _is_native(operator, old, added):
-        return fallback(old, added)
     source = before_and_after(operator.source.variables, old, added, summing=False)
+    doubtful = _doubts(operator)
+    if not _is_native(operator, source) or (doubtful and not evaluation.backend.repeats(source.frame)):
+        return fallback(old, added)
     groups = _Groups(evaluation, operator, source).of(_sides(evaluation, operator, source, old is not None))
     made = _solutions(evaluation, operator, source, groups)
-    doubtful = _doubts(operator)
     if not doubtful:
         return made
     keys = [column(v) for v in operator.keys]
@@ -64,11 +64,11 @@ def redone(
     return united([made, fallback(left[0], left[1])], operator.variables)
 
 
-def _is_native(operator: op.Group, old: Solutions | None, added: Solutions) -> bool:
+def _is_native(operator: op.Group, source: Solutions) -> bool:
     """Not GROUP_CONCAT, and not the first of computed terms, whose texts would have to come along."""
-    texts = added.texts if old is None else added.texts | old.texts
     return all(
-        aggregate.name in ("COUNT", *_SUMS) or (aggregate.name in _FIRSTS and aggregate.argument not in texts)
+        aggregate.name in ("COUNT", *_SUMS)
+        or (aggregate.name in _FIRSTS and aggregate.argument not in source.texts)
         for _, aggregate in operator.aggregates
     )
 

@@ -41,6 +41,9 @@ class Backend(Protocol):
     def shared(self, frame: Frame) -> Frame:
         """The same rows, for several uses in one query."""
 
+    def repeats(self, frame: Frame) -> bool:
+        """Whether a query may read a frame several times: it is computed once, or is small enough."""
+
     def held(self, frame: Frame) -> Frame:
         """The same rows, computed now if the backend can hold them: for several queries."""
 

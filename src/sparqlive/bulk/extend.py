@@ -47,7 +47,7 @@ def extend_content(
 def filtered(evaluation: Evaluation, source: Solutions, condition: Expression) -> Solutions:
     native = Native(evaluation, source)
     written = native.condition(condition)
-    if written is None:
+    if written is None or (native.doubts and not evaluation.backend.repeats(source.frame)):
         return _filtered_by_python(evaluation, source, condition)
     columns = source.frame.columns
     frame = with_types(evaluation, source, native.read)
@@ -73,7 +73,8 @@ def extended(evaluation: Evaluation, source: Solutions, variable: Var, expressio
     if number is None:
         native = Native(evaluation, source)
     value = native.value(expression) if number is None else None
-    if number is None and value is None:
+    is_native = number is not None or value is not None
+    if not is_native or (native.doubts and not evaluation.backend.repeats(source.frame)):
         return _extended_by_python(evaluation, source, variable, expression)
     typed = with_types(evaluation, source, native.read)
     sure = typed.where(f"NOT {native.doubt}") if native.doubts else typed

@@ -176,6 +176,18 @@ class Frame:
     def broadcast(self, small: bool = True) -> Frame:
         return replace(self, small=small)
 
+    def reads(self) -> int:
+        """How many tables a query of it reads where nothing is shared, each as often as it is read."""
+        counted: dict[int, int] = {}
+
+        def of(node: Node) -> int:
+            if id(node) not in counted:
+                sources = _sources(node)
+                counted[id(node)] = sum(of(source.node) for source in sources) if sources else 1
+            return counted[id(node)]
+
+        return of(self.node)
+
     def sql(self, dialect: Dialect) -> str:
         """The text of the whole query."""
         return _Writer(dialect).whole(self)

@@ -1,7 +1,7 @@
 """Typed columns of the variables of solutions: joined in where an expression or an aggregate reads them.
 
-A dictionary that has the typed columns is read as it is; otherwise they are computed, for the terms that the
-solutions mention. Terms that the plan or a text column tells are typed once each.
+A dictionary that has the typed columns is read as it is. Otherwise, and for terms that the plan or a text
+column tells, they are computed from the texts, row by row: the source is never read twice for it.
 """
 
 from __future__ import annotations
@@ -38,46 +38,51 @@ def with_types(evaluation: Evaluation, source: Solutions, read: Mapping[Var, Col
 def _joined(
     evaluation: Evaluation, source: Solutions, frame: Frame, variable: Var, names: list[str]
 ) -> Frame:
-    key = column(variable)
-    terms = evaluation.terms.frame
-    if source.small or not evaluation.terms.has_types:
-        terms = semi(terms, source.frame.select(f"{key} AS id").broadcast(source.small), ["id"])
-    wanted = [name if name == TEXT else f"types.{name} AS {name}" for name in names]
-
-    def computed(texts: Frame) -> Frame:
-        made = texts.select("id", TEXT, f"{evaluation.terms.typing()}({TEXT}) AS types")
-        return made.select("id", *wanted)
-
-    found = terms.select("id", *names) if evaluation.terms.has_types else computed(terms.select("id", TEXT))
-    if variable in source.plain:
-        renamed = [f"{name} AS {typed_column(variable, name)}" for name in names]
-        return frame.broadcast(source.small).join(found.select(f"id AS {key}", *renamed), [key])
-    told = computed(_told(evaluation, source, variable))
-    # The kind tells whether there is a row: all else may be NULL.
-    parts = [("b", told)] if variable in source.told else [("a", found), ("b", told)]
-    columns = frame.columns
-    for mark, part in parts:
-        renamed = [f"{name} AS {mark}_{name}" for name in names]
-        frame = frame.join(part.select(f"id AS {key}", *renamed, f"true AS is_{mark}"), [key], "LEFT")
-    if variable in source.told:
-        chosen = [f"b_{name} AS {typed_column(variable, name)}" for name in names]
+    terms, columns = evaluation.terms, frame.columns
+    is_plain, is_told = variable in source.plain, variable in source.told
+    if not is_told:
+        frame = _with_found(evaluation, source, frame, variable, names if terms.has_types else [TEXT])
+    if is_plain and terms.has_types:
+        return frame.select(*columns, *(f"f_{name} AS {typed_column(variable, name)}" for name in names))
+    if not is_plain:
+        frame = _with_told(evaluation, source, frame, variable)
+    found_text = "" if is_told else f"f_{TEXT}"
+    if is_told:
+        wanted = "told"
+    elif is_plain:
+        wanted = found_text
+    elif terms.has_types:
+        wanted = "CASE WHEN is_found THEN CAST(NULL AS STRING) ELSE told END"
     else:
-        chosen = [
-            f"CASE WHEN is_a THEN a_{name} ELSE b_{name} END AS {typed_column(variable, name)}"
-            for name in names
-        ]
-    return frame.select(*columns, *chosen)
+        wanted = f"coalesce({found_text}, told)"
+    frame = frame.select("*", f"{wanted} AS typed_text")
+    frame = frame.select("*", f"{terms.typing()}(typed_text) AS types")
+    cells = {name: "typed_text" if name == TEXT else f"types.{name}" for name in names}
+    if terms.has_types and not is_told:
+        cells = {name: f"CASE WHEN is_found THEN f_{name} ELSE {cell} END" for name, cell in cells.items()}
+    return frame.select(*columns, *(f"{cell} AS {typed_column(variable, n)}" for n, cell in cells.items()))
 
 
-def _told(evaluation: Evaluation, source: Solutions, variable: Var) -> Frame:
-    """The id and text of each term that is a constant of the plan or stands in the text column, once each."""
-    dialect = evaluation.backend.dialect
+def _with_found(
+    evaluation: Evaluation, source: Solutions, frame: Frame, variable: Var, names: list[str]
+) -> Frame:
+    """With what the dictionary has of a variable's terms, each column as `f_…`."""
+    key = column(variable)
+    found = evaluation.terms.frame.select(f"id AS {key}", *(f"{name} AS f_{name}" for name in names))
+    if variable in source.plain:
+        return frame.broadcast(source.small).join(found, [key])
+    if source.small:
+        found = semi(found, source.frame.select(key).broadcast(), [key]).select("*")
+    return frame.join(found.select("*", "true AS is_found").broadcast(source.small), [key], "LEFT")
+
+
+def _with_told(evaluation: Evaluation, source: Solutions, frame: Frame, variable: Var) -> Frame:
+    """With the text of a term that is a constant of the plan or stands in the text column, as `told`."""
+    key, dialect = column(variable), evaluation.backend.dialect
     rows = ", ".join(
         f"({literal(number)}, {dialect.text(term)})" for number, term in evaluation.terms.constants.items()
     )
-    constants = Frame.table(f"(SELECT * FROM (VALUES {rows}) AS t(id, {TEXT}))", ("id", TEXT))
-    if variable not in source.texts:
-        return constants
-    own = source.frame.where(f"{text(variable)} IS NOT NULL")
-    own = own.select(f"{column(variable)} AS id", f"{text(variable)} AS {TEXT}")
-    return constants.union(own).grouped(["id"], f"max({TEXT}) AS {TEXT}")
+    constants = Frame.table(f"(SELECT * FROM (VALUES {rows}) AS t({key}, constant))", (key, "constant"))
+    frame = frame.join(constants.broadcast(), [key], "LEFT")
+    own = f"coalesce({text(variable)}, constant)" if variable in source.texts else "constant"
+    return frame.select("*", f"{own} AS told")

@@ -42,6 +42,8 @@ def candidates(evaluation: Evaluation, operator: op.Window, source: Solutions, *
     """
     if operator.limit is None or operator.keys or not operator.variables:
         return source
+    if not evaluation.backend.repeats(source.frame):
+        return source
     variable, is_descending = operator.order[0] if operator.order else (operator.variables[0], False)
     places = [f"{part} AS {name}" for part, name in zip(place(variable), _PLACE, strict=True)]
     placed = with_types(evaluation, source, {variable: READ}).select(*source.frame.columns, *places)

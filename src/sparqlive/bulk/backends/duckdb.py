@@ -69,6 +69,9 @@ class DuckDb:
         """The same frame: DuckDB computes a common table expression once."""
         return frame
 
+    def repeats(self, frame: Frame) -> bool:
+        return True
+
     def held(self, frame: Frame) -> Frame:
         return self.frame(self.query(frame), frame.columns)
 

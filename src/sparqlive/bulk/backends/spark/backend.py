@@ -21,6 +21,8 @@ _ARROW_FUNCTION: Any = arrow_udf  # its stub leaves out the form with only a ret
 _NUMBERS = count()
 _LONGEST = 4000
 """Characters of a frame that is repeated as it is: about as long to analyse once more as to run it."""
+_MOST_READS = 12
+"""Tables that a frame reads which is repeated: each reading of a reading would double them."""
 _BROADCAST_BYTES = 10 << 20
 """Spark's own default bound."""
 
@@ -55,6 +57,10 @@ class SparkBackend:
         rows = self.query(frame).toArrow()
         local = self.frame(self._session.createDataFrame(rows), frame.columns)
         return replace(local, is_empty=rows.num_rows == 0)
+
+    def repeats(self, frame: Frame) -> bool:
+        """Spark computes a common table expression for each of its readers."""
+        return frame.reads() <= _MOST_READS
 
     def held(self, frame: Frame) -> Frame:
         """The same frame: its rows may be too many for the driver."""
