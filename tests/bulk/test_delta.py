@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sparqlive.bulk.backends.spark.backend import SparkBackend
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import Evaluation, evaluate
-from sparqlive.bulk.scan import QUAD, Quads
+from sparqlive.bulk.scan import QUAD, TableOfQuads
 from sparqlive.bulk.solutions import Keys, column
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
@@ -103,7 +103,7 @@ def test_keys_restrict_the_scans(spark: SparkSession) -> None:
     plan = plan_of(OPTIONAL)
     subject = Var("s")
     with SparkBackend(spark) as backend:
-        quads = Quads(backend.frame(work.quads(CHAIN), QUAD), None, work.id_of)
+        quads = TableOfQuads(backend.frame(work.quads(CHAIN), QUAD), None, work.id_of)
         terms = Terms(backend, work.terms(CHAIN), plan, work.id_of, {})
         name = column(subject)
         wanted = backend.frame(spark.sql(f"SELECT {work.id_of(node('a'))}L AS {name}"), (name,))

@@ -19,8 +19,9 @@ from sparqlive.store import store as store_module
 from tests.oracle import Oracle
 from tests.store.test_failures import damage
 from tests.store.test_history import contents
-from tests.store.test_readers import same_epoch, until
+from tests.store.test_readers import same_epoch
 from tests.store.test_store import QUERIES, quad, query
+from tests.waiting import wait_until
 
 
 @pytest.fixture(params=["local", "remote"])
@@ -101,7 +102,7 @@ def test_a_reader_follows(tmp_path: Path, runs: str) -> None:
             assert contents(reader) == contents(session)
             session.apply(insert=[quad(rng) for _ in range(10)])
             session.compact()
-            until(same_epoch(reader, session))
+            wait_until(same_epoch(reader, session))
             assert contents(reader) == contents(session)
             assert set(reader.quads()) == set(session.quads())
             reader.check()
