@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import quote
 from urllib.request import url2pathname
 from uuid import uuid4
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from sparqlive.engine.carry import STRATEGIES, Strategy
+from sparqlive.engine.carry import STRATEGIES, BulkChoice, Strategy
 from sparqlive.engine.check import check
 from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.deferred import Refresh
@@ -75,6 +75,7 @@ class Session:
         path: str | os.PathLike[str] | None = None,
         *,
         spark: Any = None,
+        bulk: BulkChoice = "auto",
         default_graph: DefaultGraphs | None = None,
         durability: Literal["epoch", "relaxed"] = "epoch",
         sync_milliseconds: int = 100,
@@ -89,6 +90,7 @@ class Session:
         """Opens a session: on the store in a directory, which is made if it is not there; or in memory.
 
         `spark`: a Spark session or a master's URL; else a local one is started when first needed.
+        `bulk`: what carries large batches and computes large views: "duckdb", "spark", or the cheaper one.
         `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones;
         "strict" (the default): the unnamed one alone. A store keeps to what it was made with.
         `durability="epoch"`: an epoch is on the disk before `apply` returns; "relaxed": within
@@ -103,6 +105,8 @@ class Session:
         """
         if default_graph not in (None, "strict", "union"):
             raise Error(f'default_graph is "strict" or "union", not {default_graph!r}.')
+        if bulk not in get_args(BulkChoice):
+            raise Error(f'bulk is "auto", "duckdb" or "spark", not {bulk!r}.')
         if durability not in ("epoch", "relaxed"):
             raise Error(f'durability is "epoch" or "relaxed", not {durability!r}.')
         if retain not in ("relevant", "all"):
@@ -119,7 +123,7 @@ class Session:
         self.read_only = read_only
         self.dictionary = Dictionary()
         self.terms = Terms(self.dictionary)
-        self._epochs = Epochs(self.terms, spark, read_only)
+        self._epochs = Epochs(self.terms, spark, bulk, read_only)
         self._feeds = Feeds(self._epochs, watch)
         self._traversal = Traversal(self._epochs, self._feeds)
         self._links = Links(self._epochs, self._feeds)
@@ -296,8 +300,8 @@ class Session:
     def _check_strategy(self, strategy: Strategy) -> None:
         if strategy not in STRATEGIES:
             raise Error(f"A strategy is one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}.")
-        if strategy == "spark":
-            self._epochs.strategies.ensure_installed("spark")
+        if strategy in ("duckdb", "spark"):
+            self._epochs.strategies.ensure_available(strategy)
 
     def replace(self, graph: NamedNode | DefaultGraph, quads: Iterable[Quad]) -> Epoch:
         """From now on a graph has just these quads, as one epoch.

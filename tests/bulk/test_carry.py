@@ -50,3 +50,20 @@ def test_views_of_many_quads_are_computed_by_columns(monkeypatch: pytest.MonkeyP
         session.view("many", text.replace("?o", "?other"))
         assert used
         session.check()
+
+
+def test_a_session_uses_the_backends_that_it_was_opened_for() -> None:
+    quad = "<urn:a> <urn:p> <urn:b> ."
+    with sparqlive.open(bulk="duckdb") as session:
+        session.view("all", "SELECT * { ?s ?p ?o }", strategy="duckdb")
+        assert session.apply(insert=quad, strategy="duckdb").strategy == "duckdb"
+        with pytest.raises(sparqlive.Unsupported, match="bulk='duckdb'"):
+            session.apply(delete=quad, strategy="spark")
+        session.check()
+    with sparqlive.open(bulk="spark") as session:
+        session.view("all", "SELECT * { ?s ?p ?o }")
+        with pytest.raises(sparqlive.Unsupported, match="bulk='spark'"):
+            session.apply(insert=quad, strategy="duckdb")
+        assert session.epoch == 0
+    with pytest.raises(sparqlive.Error, match=r'bulk is "auto", "duckdb" or "spark"'):
+        sparqlive.open(bulk="magic")  # type: ignore[arg-type]

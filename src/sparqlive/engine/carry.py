@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sparqlive.bulk.ingest.workers import Workers
 
 Strategy = Literal["auto", "live", "duckdb", "spark", "rebuild"]
+BulkChoice = Literal["auto", "duckdb", "spark"]
+"""Which bulk backends a session uses."""
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 # Below so many changed quads a batch is carried live without estimating: it takes milliseconds.
@@ -97,22 +99,30 @@ class Strategies:
     `spark`: a Spark session, the URL of a master, or None.
     """
 
-    def __init__(self, data: BulkData, spark: Any) -> None:
+    def __init__(self, data: BulkData, spark: Any, bulk: BulkChoice = "auto") -> None:
         self._data = data
         self._spark = spark
-        self.carriers: dict[str, Callable[[Sequence[Change]], Carrier]] = {"duckdb": self._duckdb_carrier}
-        """The bulk backends that are installed: each gives its carrier, without some changes."""
-        if find_spec("pyspark") is not None:
+        self._bulk = bulk
+        self.carriers: dict[str, Callable[[Sequence[Change]], Carrier]] = {}
+        """The bulk backends that are used: each gives its carrier, without some changes."""
+        if bulk != "spark":
+            self.carriers["duckdb"] = self._duckdb_carrier
+        if bulk != "duckdb" and find_spec("pyspark") is not None:
             self.carriers["spark"] = self._spark_carrier
         self._started: set[str] = set()
         self.measured = Measured()
 
     # Backends
 
-    def ensure_installed(self, name: str) -> None:
-        if name not in self.carriers:
-            title = BULK[name].title
-            raise Unsupported(f"{title} is not installed: install sparqlive with the extra [{name}].")
+    def ensure_available(self, name: str) -> None:
+        if name in self.carriers:
+            return
+        title = BULK[name].title
+        if self._bulk not in ("auto", name):
+            raise Unsupported(
+                f"{title} is not used by this session, which was opened with bulk={self._bulk!r}."
+            )
+        raise Unsupported(f"{title} is not installed: install sparqlive with the extra [{name}].")
 
     def is_started(self, name: str) -> bool:
         return name in self._started

@@ -289,7 +289,7 @@ class Registration:
 
     def _bulk(self, strategy: Strategy, quads: Quads, dictionary: Dictionary) -> Bulk | None:
         """How a view of many quads is computed for the first time, beside the epochs."""
-        if strategy not in ("auto", "duckdb"):
+        if strategy not in ("auto", "duckdb") or "duckdb" not in self._epochs.strategies.carriers:
             return None
         content = self._epochs.strategies.contents_on(quads, dictionary, self._epochs.lock)
         return Bulk(content, 0 if strategy == "duckdb" else BULK_QUADS)
@@ -299,7 +299,7 @@ class Registration:
         strategies = self._epochs.strategies
         large = self._epochs.quads.size > SPARK_QUADS and strategies.is_started("spark")
         if strategy == "spark" or (strategy == "auto" and large):
-            strategies.ensure_installed("spark")
+            strategies.ensure_available("spark")
             return "spark"
         return None
 

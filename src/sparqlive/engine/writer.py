@@ -20,7 +20,7 @@ import numpy as np
 from pyoxigraph import Quad, Triple
 
 from sparqlive.engine.assertions import Assertions
-from sparqlive.engine.carry import Carried, Choice, Strategies, Strategy
+from sparqlive.engine.carry import BulkChoice, Carried, Choice, Strategies, Strategy
 from sparqlive.engine.collector import Settled, collector_paused
 from sparqlive.engine.export import BulkData
 from sparqlive.engine.limits import Limits
@@ -56,7 +56,7 @@ _NOT_CARRIED = Carried({}, {}, {})
 
 
 class Epochs:
-    def __init__(self, terms: Terms, spark: Any, read_only: bool) -> None:
+    def __init__(self, terms: Terms, spark: Any, bulk: BulkChoice, read_only: bool) -> None:
         self.epoch = 0
         self.lock = threading.RLock()
         self.closed = False
@@ -71,7 +71,7 @@ class Epochs:
         self.views = Views(self._keeper, self._temporary)
         self.assertions = Assertions()
         self._bulk_data = BulkData(self.quads, terms.dictionary)
-        self.strategies = Strategies(self._bulk_data, spark)
+        self.strategies = Strategies(self._bulk_data, spark, bulk)
         self.persistence: Persistence | None = None
         self._observers: list[Callable[[Epoch], None]] = []
         self._witnesses: list[Callable[[str | None, Mapping[Row, int]], None]] = []

@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pyoxigraph import NamedNode
 
+from sparqlive.engine.carry import BulkChoice
 from sparqlive.engine.deferred import check_refresh
 from sparqlive.engine.register import check_view_name
 from sparqlive.errors import Error
@@ -93,6 +94,8 @@ class Pipeline:
     """None: in the store's directory, or where the store was made to have them."""
     master: str | None
     """None: a local Spark, started only when there is need of it."""
+    bulk: BulkChoice
+    """What carries large batches and computes large views; "auto": the cheaper of DuckDB and Spark."""
     loads: tuple[Load, ...]
     sources: tuple[ChangesSource, ...]
     """Followed by Spark."""
@@ -115,6 +118,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         "store": str,
         "runs": str,
         "master": str,
+        "bulk": str,
         "load": dict,
         "sources": dict,
         "views": dict,
@@ -128,6 +132,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         reader.place(top["store"]),
         reader.path(top["runs"]) if "runs" in top else None,
         top.get("master"),
+        reader.bulk(top.get("bulk", "spark")),
         tuple(reader.load(*entry) for entry in top.get("load", {}).items()),
         tuple(source for source in sources if isinstance(source, ChangesSource)),
         tuple(source for source in sources if isinstance(source, WatchedSource)),
@@ -143,6 +148,12 @@ class _Reader:
 
     def error(self, where: str, sentence: str) -> Error:
         return Error(f"{self.name}: {where + ': ' if where else ''}{sentence}")
+
+    def bulk(self, value: str) -> BulkChoice:
+        for choice in get_args(BulkChoice):
+            if value == choice:
+                return choice  # type: ignore[no-any-return]
+        raise self.error("bulk", f'Use "spark", "duckdb" or "auto", not {value!r}.')
 
     def table(
         self, where: str, value: Any, known: Mapping[str, Any], required: Sequence[str] = ()

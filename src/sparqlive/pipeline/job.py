@@ -64,6 +64,7 @@ class Job:
             open_session,
             self.pipeline.store,
             spark=self._spark or self.pipeline.master,
+            bulk=self.pipeline.bulk,
             default_graph="union",
             runs=self.pipeline.runs,
         )
