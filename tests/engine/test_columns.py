@@ -11,8 +11,9 @@ import pytest
 
 import sparqlive
 from sparqlive import session as session_module
-from sparqlive.engine import writer
+from sparqlive.engine import stored_data, writer
 from sparqlive.rdf import dictionary
+from sparqlive.store import store
 
 EX = "http://example.org/"
 VIEWS = {
@@ -59,6 +60,8 @@ def test_columns_and_rows_in_any_order(
     """Random batches, as texts or lists, by columns or rows, by any strategy; reopened in between."""
     rng = random.Random(3)
     monkeypatch.setattr(writer, "COLUMN_ROWS", 6)
+    monkeypatch.setattr(stored_data, "COLUMN_ROWS", 6)
+    monkeypatch.setattr(store, "_MOST_OVERLAY", 5)
     path = tmp_path / "store" if kept else None
     data: set[ox.Quad] = set()
     session = sparqlive.open(path, default_graph=default_graph)

@@ -6,11 +6,16 @@ dictionary are those of the epoch that was last written or read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from sparqlive.live.quads import Change, Quads
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.store.compaction import QUADS
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.store import Sources, Store, TermRuns
+from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
 from sparqlive.zset.run import Column
 
 
@@ -77,5 +82,10 @@ class StoredData:
         return [change for _, rows in log for change in _changes(rows)]
 
 
-def _changes(rows: Column) -> list[Change]:
-    return [(s, p, o, g, w) for s, p, o, g, w in rows.tolist()]
+def _changes(rows: Column) -> Sequence[Change]:
+    """The changes of an epoch, which are distinct and change something; many of them as sorted columns."""
+    if len(rows) < COLUMN_ROWS:
+        return [(s, p, o, g, w) for s, p, o, g, w in rows.tolist()]
+    subjects, predicates, objects, graphs, _ = rows.T
+    order = np.lexsort((objects, subjects, graphs, predicates))
+    return ColumnRows([np.ascontiguousarray(column[order]) for column in rows.T])

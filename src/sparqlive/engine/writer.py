@@ -37,7 +37,7 @@ from sparqlive.live.terms import Terms
 from sparqlive.rdf.columns import Encoded
 from sparqlive.rdf.read import check_quad
 from sparqlive.rdf.reserved import LINKS, Gate
-from sparqlive.zset.columns import ColumnRows
+from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column
 from sparqlive.zset.zset import add_into
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 Batch = tuple[str, int]
 """A batch of a stream: its source and number."""
 _NO_NOTES: Mapping[str, str] = {}
-COLUMN_ROWS = 2_000
-"""A batch of so many quads goes through as columns."""
 _NOT_CARRIED = Carried({}, {}, {})
 """An epoch of a session without views."""
 

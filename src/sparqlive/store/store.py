@@ -74,6 +74,10 @@ class Sources:
     terms: Sequence[tuple[int, str]]
 
 
+_MOST_OVERLAY = 10_000
+"""Rows of deltas that are read one by one."""
+
+
 class TermRuns:
     """Terms on disk: a file is read when an id is first looked for, and searched in memory."""
 
@@ -309,24 +313,35 @@ class Store:
         return Elsewhere(lambda: self._fetch(name))
 
     def _fetch(self, name: str) -> tuple[Run | None, dict[tuple[int, ...], int]]:
-        """The base as a run, and the deltas after it as an overlay."""
+        """The base as a run, and the deltas after it as an overlay; many rows of them are merged with it."""
         base = self.catalog.base(name)
         assert base is not None, "a relation in use is not forgotten"
+        deltas = [base.rows] if base.rows is not None else []
+        deltas += [rows for _, rows in self.catalog.deltas(name, base.epoch)]
+        run = self._base_run(name, base.width)
+        if base.width and sum(map(len, deltas)) > _MOST_OVERLAY:
+            *columns, weights = np.concatenate(deltas).T
+            changed = Run.sort(columns, weights)
+            run = changed if run is None else run.with_run(changed)
+            return (run if run.length else None), {}
         overlay: dict[tuple[int, ...], int] = {}
-        for rows in (base.rows, *(rows for _, rows in self.catalog.deltas(name, base.epoch))):
-            for *row, weight in () if rows is None else rows.tolist():
+        for rows in deltas:
+            for *row, weight in rows.tolist():
                 key = tuple(row)
                 total = overlay.get(key, 0) + weight
                 if total:
                     overlay[key] = total
                 else:
                     del overlay[key]
-        names = names_of(name, base.width)
+        return run, overlay
+
+    def _base_run(self, name: str, width: int) -> Run | None:
+        names = names_of(name, width)
         parts = [read_columns(self.place, run, names) for run in self.catalog.runs(name)]
         if not parts:
-            return None, overlay
+            return None
         columns = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
-        return Run(columns[:-1], columns[-1]), overlay
+        return Run(columns[:-1], columns[-1])
 
     def damaged(self) -> dict[str, StoreFailed]:
         """The relations with a file, a base or deltas that are not as they were written, and the error."""

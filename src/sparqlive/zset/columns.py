@@ -12,6 +12,9 @@ from sparqlive.zset.run import Column
 
 Mask = npt.NDArray[np.bool_]
 
+COLUMN_ROWS = 2_000
+"""A batch of so many rows goes through as columns."""
+
 
 class ColumnRows(Sequence[Any]):
     """Rows of integers, in any order: a sequence of tuples of any one length."""
