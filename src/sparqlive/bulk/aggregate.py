@@ -3,7 +3,8 @@
 COUNT is a sum of weights. SUM and AVG add the exact numbers in SQL; what SQL cannot add exactly, floating
 point numbers and numbers that are too wide, comes along as a list, and Python finishes each group by the one
 definition. MIN, MAX and SAMPLE compare typed columns, which order all terms but some that are alike: groups
-where several terms come first are handed to Python, those only. GROUP_CONCAT is left to Python.
+where several terms come first are handed to Python, those only. GROUP_CONCAT is left to Python, and so are
+MIN, MAX and SAMPLE on a backend that does not share parts of a query.
 
 Sums and counts are linear: the rows of a group need not be brought together first. What looks at each value
 once does need that. For a change every group is computed over the rows before and over those after it, told
@@ -50,7 +51,8 @@ def redone(
     """The groups over old + added, minus those over old; all of them by Python where SQL has no way."""
     source = before_and_after(operator.source.variables, old, added, summing=False)
     doubtful = _doubts(operator)
-    if not _is_native(operator, source) or (doubtful and not evaluation.backend.repeats(source.frame)):
+    # Without sharing, the groups would be computed three times to find those in doubt.
+    if not _is_native(operator, source) or (doubtful and not evaluation.backend.shares):
         return fallback(old, added)
     groups = _Groups(evaluation, operator, source).of(_sides(evaluation, operator, source, old is not None))
     made = _solutions(evaluation, operator, source, groups)

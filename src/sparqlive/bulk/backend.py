@@ -29,6 +29,8 @@ class Later:
 
 class Backend(Protocol):
     dialect: Dialect
+    shares: bool
+    """Whether what several parts of a query read is computed once."""
     joins_after_sum: int
     """Variables that nobody reads are summed away before a join if so many joins are left, this one too."""
 

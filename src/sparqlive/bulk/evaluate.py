@@ -38,7 +38,6 @@ from sparqlive.bulk.solutions import (
     column,
     narrowed,
     restricted,
-    summed,
     text,
 )
 from sparqlive.bulk.terms import Terms
@@ -174,7 +173,7 @@ def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: b
     names = {v: f"c{number}" for number, v in enumerate(plan.variables)}
     own = frozenset(solutions.variables)
     if any(v in solutions.texts for v in plan.variables):
-        solutions = solutions.of(backend.held((solutions if once else summed(solutions)).frame))
+        solutions = solutions.of(backend.held(solutions.frame))
     columns = [f"{column(v)} AS {name}" if v in own else f"{ZERO} AS {name}" for v, name in names.items()]
     rows = solutions.frame.select(*columns, WEIGHT)
     if not once:

@@ -37,6 +37,7 @@ _TYPES = {
 class DuckDb:
     """A connection to DuckDB, whose tables and functions go with the `with` block."""
 
+    shares = True
     joins_after_sum = 2
 
     def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:

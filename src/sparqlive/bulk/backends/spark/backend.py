@@ -28,6 +28,7 @@ _BROADCAST_BYTES = 10 << 20
 
 
 class SparkBackend:
+    shares = False
     joins_after_sum = 1
 
     def __init__(self, session: SparkSession, longest: int = _LONGEST) -> None:
