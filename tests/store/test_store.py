@@ -127,7 +127,7 @@ def test_files_that_the_catalog_does_not_name_are_removed(tmp_path: Path) -> Non
         session.compact()
     (attempt,) = (tmp_path / "store" / "runs").iterdir()
     mark = attempt.name.partition("-")[0]
-    orphan = attempt.with_name(f"{mark}-attempt") / "quads-0.parquet"
+    orphan = attempt.with_name(f"{mark}-18a2-4-1") / "quads-0.parquet"
     orphan.parent.mkdir()
     orphan.write_bytes(b"half written")
     with sparqlive.open(tmp_path / "store") as session:
