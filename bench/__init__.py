@@ -1,1 +1,1 @@
-"""Benchmarks: what a change costs, against evaluating the query again. `python -m bench` runs them all."""
+"""Benchmarks: what a change costs, against evaluating the query again. `python -m bench` runs them."""

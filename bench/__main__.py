@@ -1,4 +1,4 @@
-"""`python -m bench`; what it does is in `bench.suite`, where a process that it starts finds it too."""
+"""`python -m bench`. The code is in `bench.suite`, where the processes that it starts can import it."""
 
 from bench.suite import main
 

@@ -1,4 +1,4 @@
-"""Aggregates over many groups: one value of a group is replaced, or the largest one is taken away."""
+"""Aggregates over many groups: one value of a group is replaced, or the largest one is removed."""
 
 from __future__ import annotations
 

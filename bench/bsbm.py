@@ -1,7 +1,7 @@
-"""The paper's Berlin SPARQL Benchmark queries; all triples of a product are taken away and put back.
+"""The paper's Berlin SPARQL Benchmark queries; all triples of a product are removed and inserted again.
 
-Two products: one in the query's answer, one that does not concern it. A batch is all triples that involve
-the product.
+Two products: one in the query's result, one that does not concern it. A batch is all triples that mention the
+product.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The Berlin SPARQL Benchmark's data: found, read, and parameters for the queries chosen from it.
+"""Finds and reads the data of the Berlin SPARQL Benchmark, and chooses parameters for its queries.
 
-Nothing of it is part of this project: it is read from the folder that SPARQLIVE_DATA names.
+The data is not part of this project: it is read from the folder in SPARQLIVE_DATA.
 """
 
 from __future__ import annotations

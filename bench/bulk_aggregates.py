@@ -1,4 +1,4 @@
-"""The bulk executor on DuckDB beside hand-written SQL over the same tables: joins, filters, sums of orders.
+"""The bulk executor on DuckDB against hand-written SQL over the same tables: joins, filters, sums of orders.
 
 A catalogue of orders (customer, value, shipped) and customers (name, city), as columns of ids and a
 dictionary with typed columns, in DuckDB's own tables. Views are computed, and changed by new orders.

@@ -1,10 +1,10 @@
-"""The choice between live, Spark and a rebuild, against each of them, for batches of 1 to 1M changes.
+"""The session's choice of a strategy against live, Spark and a rebuild, for batches of 1 to 1M changes.
 
 A star and a path of three patterns, each alone in a store of 10M triples that Spark loaded; and a dense path,
 where a change concerns many derivations: the counting paper's first graph (§5.2.1). Each batch is carried
-once before it is timed, so that its terms are new to no strategy; then the choice, then each strategy as it
-is forced; after each, the batch is taken back. A batch is timed whole: from the given quads until the view's
-delta is there and the epoch committed. Spark is running.
+once before it is timed, so that no strategy meets new terms. Then it is carried with the session's choice and
+with each forced strategy, and undone each time. A batch is timed as a whole: from the given quads until the
+view's delta is available and the epoch is committed. Spark is already running.
 """
 
 from __future__ import annotations

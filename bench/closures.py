@@ -1,8 +1,8 @@
-"""Paths of any length: what leads to the top of a taxonomy, and all pairs of a graph with cycles.
+"""Paths of any length: the ancestors in a taxonomy, and all pairs of a graph with cycles.
 
-An edge is taken away and put back. The taxonomy's peer evaluates the query again. For all pairs the peer is
-the view computed from scratch, by this engine, which does not even list its pairs; a change does list what it
-changes, so the slowest one is what counts.
+An edge is removed and inserted again. The taxonomy's peer evaluates the query again. For all pairs the peer
+is this engine, which computes the view from scratch without listing its pairs. A change does list the pairs
+that it changes, so the slowest change is the one that counts.
 """
 
 from __future__ import annotations

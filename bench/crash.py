@@ -1,9 +1,9 @@
-"""Kills a writer at random moments and at every single step of its commits, and looks at what is left.
+"""Kills a writer at random moments and at every single step of its commits, and checks what is left.
 
-A child process applies batches to a store with several views, and says on a pipe which epochs were
-acknowledged. It is killed (SIGKILL); then another process opens the store and compares: nothing acknowledged
-is lost, every view equals its recomputation, and a reader that resumes gets no delta twice and none missing.
-`python -m bench.crash --minutes 10` reports the kills survived.
+A child process applies batches to a store with several views, and reports on a pipe which epochs were
+acknowledged. It is killed (SIGKILL). Then another process opens the store and checks: no acknowledged epoch
+is lost, every view equals its recomputation, and a reader that resumes gets every delta exactly once. `python
+-m bench.crash --minutes 10` reports how many kills the store survived.
 """
 
 from __future__ import annotations

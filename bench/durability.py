@@ -1,4 +1,4 @@
-"""The store: what durability adds to a change, how fast it opens, and how long compaction holds it up."""
+"""The store: what durability adds to a change, how fast it opens, and how long compaction blocks it."""
 
 from __future__ import annotations
 

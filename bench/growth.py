@@ -1,6 +1,6 @@
-"""The cost of a batch of 100 changes against the size of the graph: live, on Spark, and by a rebuild.
+"""The cost of a batch of 100 changes as the graph grows: live, on Spark, and by a rebuild.
 
-A star and a path of three patterns in stores of 1M to 30M triples that Spark loaded; see `choice` for how a
+A star and a path of three patterns in stores of 1M to 30M triples that Spark loaded; `choice` says how a
 batch is timed. Writes a plot beside the results.
 """
 

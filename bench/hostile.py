@@ -1,12 +1,12 @@
-"""An honest writer and honest subscribers beside clients that try to take the agent from them.
+"""An honest writer and honest subscribers beside clients that try to exhaust the agent.
 
-`python -m bench.hostile --seconds 60` serves a store by an agent of its own, with tokens, on this machine
-alone. A writer changes a value at a steady rate by SPARQL Update, and subscribers follow two views; first
-alone, then beside several clients that have a token with the right `read` and send what is expensive:
-products, groups and orders of them, paths, regular expressions, texts that are deep or long, subscriptions to
-all of that, opened and left, answers that are not read, connections that say nothing. The time of a write is
-from its sending to its answer. At the end nothing may be lost: each write is there, each subscriber's events
-add up to its view, and the agent stops when it is told to.
+`python -m bench.hostile --seconds 60` starts an agent with tokens, on this machine only. A writer changes a
+value at a steady rate by SPARQL Update, and subscribers follow two views: first alone, then beside several
+clients that have a token with the right `read` and send expensive requests. These are products, groups and
+orders of them, paths, regular expressions, queries that are deep or long, subscriptions to all of these,
+opened and abandoned, responses that are not read, and silent connections. The time of a write is from its
+request to its response. At the end nothing may be lost: each write is stored, each subscriber's events add up
+to its view, and the agent stops on request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ingest of N-Triples by Spark on this machine: from one file to sorted files of ids and a dictionary.
 
-The data is a shop: products, offers, people and reviews, a subject's triples one after the other, with
-types, links, numbers, dates, tagged labels, texts of some sentences and a few blank nodes. The peer loads the
+The data is a shop: products, offers, people and reviews, ordered by subject, with types, links, numbers,
+dates, tagged labels, texts of some sentences and a few blank nodes. The peer loads the
 same file into its store on disk, on the same cores. Starting Spark is not counted.
 """
 

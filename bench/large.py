@@ -1,4 +1,4 @@
-"""A large graph with a star and a path of three patterns in it, written by columns; and batches of changes.
+"""Generates a large graph, as columns, for a star and a path of three patterns, and batches of changes.
 
 A sixth of the triples each: three values of every subject of the star, and the edges from each layer of the
 path to the next, one from every node to a random one. Each view has as many solutions as a sixth of the

@@ -1,6 +1,6 @@
-"""Ten thousand views against ten: a change must not pay for views that it does not concern.
+"""Ten thousand views against ten: a change must not cost more because of views that it does not concern.
 
-Two kinds of crowd: views whose patterns the change does not match, and views of one shape that differ in a
+Two kinds of views: those whose patterns the change does not match, and those of one shape that differ in a
 constant, whose patterns all match it and of which one changes. The views that change are the same in both.
 """
 

@@ -1,6 +1,6 @@
-"""What the benchmarks share: clocks, figures, and the table in which they are shown.
+"""Shared code of the benchmarks: clocks, figures, and the table that shows them.
 
-Owns the form of a result. Invariant: a figure says what was measured, whether or not it is what was wanted.
+Owns the form of a result. Invariant: a figure shows what was measured, whether or not it reaches its target.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Encoded triples into indexes, in both directions: the seconds of the load and the bytes of a triple."""
+"""Loads encoded triples into indexes in both directions: seconds for the load, bytes per triple."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing queries and an update: text to algebra, after the first, which builds the parser."""
+"""Parses queries and an update, text to algebra. The first call, which builds the parser, is not timed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A path of three edges through random bipartite graphs; one edge is taken away and put back.
+"""A path of three edges through random bipartite graphs; one edge is removed and inserted again.
 
 The graph of the counting paper's first experiment (§5.2.1): four layers of nodes, a fraction p of the
 possible edges from each layer to the next.

@@ -1,4 +1,4 @@
-"""A stream of single changes over a large view: the garbage collector's pauses, and the longest changes."""
+"""A stream of single changes under a large view: pauses of the garbage collector, and the slowest changes."""
 
 from __future__ import annotations
 

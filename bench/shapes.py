@@ -1,7 +1,7 @@
-"""Shapes of queries in which a change could cost more than evaluating again: each against pyoxigraph.
+"""Query shapes in which a change could cost more than evaluating again, each against pyoxigraph.
 
-`python -m bench.shapes [ROWS]` prints, for each shape, the time of one change here, and of one evaluation of
-the query by pyoxigraph.
+`python -m bench.shapes [ROWS]` prints per shape the time of one change, and of one evaluation of the query by
+pyoxigraph.
 """
 
 from __future__ import annotations

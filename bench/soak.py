@@ -1,8 +1,8 @@
 """Hundreds of sources on a server that fails, stalls, lies, truncates and closes connections at random.
 
-By hand: `python -m bench.soak --minutes 5`. Every few seconds, and when the server is well again at the end,
-the graph of each source must be exactly a version that was served whole, never older than at the last look,
-and every view must equal what these versions come to, and its own recomputation.
+Run it by hand: `python -m bench.soak --minutes 5`. Every few seconds, and at the end when the server works
+again, the graph of each source must be exactly a version that was served whole, never older than at the last
+check, and every view must equal its result over these versions, and its own recomputation.
 """
 
 from __future__ import annotations

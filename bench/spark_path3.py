@@ -1,9 +1,9 @@
-"""The first computation of a path of three edges on Spark, against storing its pattern and its projection.
+"""The first computation of a path of three edges on Spark, against storing the pattern and its projection.
 
 The graph of the counting paper's first experiment (§5.2.1) at p = 1/25: 65 million derivations of a million
 pairs. The peer, DuckDB, does what the paper does: tables in memory, the triples as strings, first the
 pattern's solutions as a table, then their projection with counts. Ours is `session.view(…, strategy="spark")`
-on a store, until the view's rows are committed; it sums the inner variables away before the next join. Both
+on a store, until the view's rows are committed; it sums out the inner variables before the next join. Both
 have two threads.
 """
 

@@ -1,4 +1,4 @@
-"""A star of three patterns around each of many subjects; one triple is taken away and put back."""
+"""A star of three patterns around each of many subjects; one triple is removed and inserted again."""
 
 from __future__ import annotations
 

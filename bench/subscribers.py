@@ -1,8 +1,8 @@
-"""A thousand subscribers: on one view, and on a view each, while data changes a hundred times a second.
+"""A thousand subscribers, on one view and on one view each, while data changes a hundred times per second.
 
-The agent and the writer are one process, the subscribers two others, on the same machine. Each subscriber
-adds up the events that it is sent; at the end it must have the view. An event's latency is from the moment
-that its last epoch was committed until the subscriber has it whole.
+The agent and the writer are one process, the subscribers are two others, on the same machine. Each subscriber
+adds up its events; at the end they must give the view. An event's latency is the time from the commit of its
+last epoch until the subscriber has received it whole.
 """
 
 from __future__ import annotations

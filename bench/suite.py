@@ -1,7 +1,7 @@
-"""Runs every benchmark, each in a process of its own, and writes the table.
+"""Runs the benchmarks, each in its own process, and writes the table.
 
-`python -m bench` takes some minutes and writes bench/results/engine.md; `--spark` runs the ones on Spark
-instead, which take half an hour, and writes bench/results/spark.md. `--quick` uses small sizes, shows the
+`python -m bench` takes some minutes and writes bench/results/engine.md. `--spark` runs the ones on Spark
+instead, which take half an hour, and writes bench/results/spark.md. `--quick` uses small sizes, prints the
 table and writes nothing.
 """
 
@@ -32,7 +32,7 @@ _INTRODUCTIONS = {
     "engine": [
         "# The engine in process, measured",
         "Times are medians, and ratios are of medians of one run in which the sides took turns.",
-        "A change is timed from `session.apply` until the view's delta is there and the new state committed.",
+        "A change is timed from `session.apply` until the new state is committed and the delta is available.",
         "The peer, unless a line says otherwise, is pyoxigraph: the change, then the whole query to its last",
         "solution.",
     ],
@@ -64,7 +64,7 @@ def run(name: str, quick: bool) -> Report:
 
 
 def page(command: str, reports: dict[str, Report], quick: bool) -> str:
-    """The results as a page: what was asked for first, then the rest."""
+    """The results as a page: figures with a target first, then the rest."""
     figures = [figure for report in reports.values() for figure in report.figures]
     asked = [figure for figure in figures if figure.reached is not None]
     others = [figure for figure in figures if figure.reached is None]
@@ -72,7 +72,7 @@ def page(command: str, reports: dict[str, Report], quick: bool) -> str:
     topic = next((name for name, some in topics.items() if reports.keys() <= {*some}), "engine")
     title, *introduction = _INTRODUCTIONS[topic]
     lines = [title, "", f"`{command}` with {environment()}.", *introduction]
-    for head, some in (("What was asked for:", asked), ("For comparison:", others)):
+    for head, some in (("With a target:", asked), ("For comparison:", others)):
         if some:
             lines += ["", head, "", *figures_table(some)]
     for report in reports.values():
@@ -101,14 +101,14 @@ def reports_of(names: Iterable[str], quick: bool) -> dict[str, Report]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, nothing written")
-    parser.add_argument("--spark", action="store_true", help="those on Spark instead of those in process")
+    parser.add_argument("--spark", action="store_true", help="the ones on Spark instead of those in process")
     parser.add_argument("--output", type=Path, help="where to write the page")
     parser.add_argument("names", nargs="*", metavar="benchmark", help=f"some of: {', '.join(BENCHMARKS)}")
     options = parser.parse_args()
     names = options.names or list(ON_SPARK if options.spark else IN_PROCESS)
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
-        parser.error(f"There is no benchmark {unknown[0]!r}. There are: {', '.join(BENCHMARKS)}.")
+        parser.error(f"Unknown benchmark {unknown[0]!r}. Available: {', '.join(BENCHMARKS)}.")
     flags = [f"--{flag}" for flag in ("spark", "quick") if vars(options)[flag]]
     command = " ".join(["python -m bench", *flags, *options.names])
     text = page(command, reports_of(names, options.quick), options.quick)

@@ -1,4 +1,4 @@
-"""The first ten of many rows: a row is changed, with ORDER BY and LIMIT and without them.
+"""The first ten of many rows: one row changes, with ORDER BY and LIMIT and without them.
 
 A quarter of the changes is at the top, so that the window moves; the others are anywhere.
 """

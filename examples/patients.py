@@ -1,7 +1,8 @@
-"""The hospital of the counting paper: its Tables 1 to 4, kept while things happen (`make patients`).
+"""The hospital of the counting paper: its Tables 1 to 4 as views, and changes to them (`make patients`).
 
 Table 3 is what SQL gets wrong: the join of two tables that leave different columns undefined. The paper
-writes the predicate of a diagnosis in two ways, and a name with and without its full stop; here they are one.
+spells the predicate of a diagnosis in two ways, and a name with and without its full stop; here each has one
+spelling.
 """
 
 from __future__ import annotations
@@ -43,13 +44,17 @@ VIEWS = {
     "hop": "SELECT ?x ?y { ?x :treats|:favoriteDr ?z . ?z :treats|:favoriteDr ?y }",
 }
 
-# What happens, the triples that come and the triples that go.
+# What happens, the inserted triples, the deleted triples.
 EVENTS: tuple[tuple[str, str, str], ...] = (
     ("Table 4: :a no longer treats :b, and :c does", ":c :treats :b .", ":a :treats :b ."),
     ("Alice gets a third medication", ":alice :takes :aspirin .", ""),
     ("Dr. Hyde treats Bob: tables 1 and 2 change, their join does not", ":bob :treatedBy :hyde .", ""),
-    ("Dr. Carol leaves: what she was to Alice becomes undefined", "", ':carol :name "Dr. Carol" .'),
-    ("she is back", ':carol :name "Dr. Carol" .', ""),
+    (
+        "Dr. Carol's name is removed: Alice's row has none now",
+        "",
+        ':carol :name "Dr. Carol" .',
+    ),
+    ("Dr. Carol's name is back", ':carol :name "Dr. Carol" .', ""),
 )
 
 
@@ -60,7 +65,7 @@ def triples(turtle: str) -> list[ox.Triple]:
 
 
 def show(term: Term | None) -> str:
-    """A term as the paper writes it."""
+    """A term in the notation of the paper."""
     match term:
         case None:
             return "[italic dim]undefined[/]"

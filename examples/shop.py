@@ -29,7 +29,7 @@ VIEWS = {
     "unsold": "SELECT ?item WHERE { ?item :price ?price FILTER NOT EXISTS { ?who :bought ?item } }",
 }
 
-# What happens, the triples that come and the triples that go.
+# What happens, the inserted triples, the deleted triples.
 STREAM: tuple[tuple[str, str, str], ...] = (
     ("coffee is reduced", ":coffee :price 4 .", ":coffee :price 9 ."),
     ("juice is new in the catalogue", ":juice :price 2 ; :category :drinks .", ""),
@@ -37,10 +37,10 @@ STREAM: tuple[tuple[str, str, str], ...] = (
     ("bob buys juice", ":bob :bought :juice .", ""),
     ("ann buys juice as well", ":ann :bought :juice .", ""),
     ("bob returns his juice; ann still has hers", "", ":bob :bought :juice ."),
-    ("ann returns hers: now nobody bought it", "", ":ann :bought :juice ."),
+    ("ann returns hers: now it is unsold", "", ":ann :bought :juice ."),
     ("tea runs low", ":tea :stock :low .", ":tea :stock :full ."),
-    ("tea is dearer now", ":tea :price 6 .", ":tea :price 4 ."),
-    ("a delivery that we already knew of", ":juice :stock :full .", ""),
+    ("the price of tea rises", ":tea :price 6 .", ":tea :price 4 ."),
+    ("a delivery that is already known", ":juice :stock :full .", ""),
     ("the shelf list of coffee is lost", "", ":coffee :stock :low ."),
     ("cake is sold out and leaves the shop", "", ":cake :price 3 ; :category :food . :bob :bought :cake ."),
 )
@@ -53,7 +53,7 @@ def triples(turtle: str) -> list[ox.Triple]:
 
 
 def show_term(term: Term | None) -> str:
-    """A term as short as the shop needs it; an unbound variable is a dash."""
+    """A short form of a term; an unbound variable is a dash."""
     match term:
         case None:
             return "–"
@@ -64,7 +64,7 @@ def show_term(term: Term | None) -> str:
 
 
 class Printer:
-    """Writes signed rows in columns; in colour only on a terminal."""
+    """Prints signed rows in columns; in colour only on a terminal."""
 
     def __init__(self, out: TextIO) -> None:
         self.out = out
@@ -74,7 +74,7 @@ class Printer:
         print(text, file=self.out)
 
     def rows(self, name: str, weights: Iterable[tuple[tuple[Term | None, ...], int]]) -> None:
-        """One line a row: the view, the weight with its sign, the terms."""
+        """Prints one line per row: the view, the signed weight, the terms."""
         shown = [(tuple(show_term(term) for term in row), weight) for row, weight in weights]
         for row, weight in sorted(shown, key=lambda entry: (entry[1] > 0, entry[0])):
             sign = f"{weight:+d}"

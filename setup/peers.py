@@ -1,7 +1,7 @@
-"""Brings what tests talk to: an MQTT broker and a browser from Debian for root, a Solid server from npm.
+"""Installs programs that tests talk to: an MQTT broker and a browser from Debian, a Solid server from npm.
 
-Run by make with the interpreter of .venv. Nothing here is needed to use sparqlive: what cannot be brought is
-said in a sentence, and the tests that need it are skipped.
+Run by make with the interpreter of .venv. sparqlive itself needs none of them. If one cannot be installed,
+this script says so, and the tests that need it are skipped.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ SOLID = "@solid/community-server@7.2.0"
 def main() -> None:
     lacking = [package for command, package in DEBIAN.items() if not found(command)]
     if lacking and os.geteuid() == 0 and shutil.which("apt-get"):
-        print(f"for the tests: installing {' and '.join(lacking)} from Debian", flush=True)
+        print(f"For the tests: installing {' and '.join(lacking)} from Debian.", flush=True)
         run(["apt-get", "update", "-qq"])
-        # Without what a package recommends: a broker that is started at once is not wanted here.
+        # Without recommended packages: the broker must not start as a service.
         run(["apt-get", "install", "-qq", "--yes", "--no-install-recommends", *lacking])
     if not solid_server().exists() and shutil.which("npm"):
-        print(f"for the tests: installing {SOLID} from npm", flush=True)
+        print(f"For the tests: installing {SOLID} from npm.", flush=True)
         PLACE.mkdir(exist_ok=True)
         run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(PLACE), SOLID])
     for command in DEBIAN:
         if not found(command):
-            print(f"{command} is not here: the tests that need it are skipped.")
+            print(f"{command} is not installed: the tests that need it are skipped.")
     if not solid_server().exists():
-        print("npm could not bring the Community Solid Server: the tests that need it are skipped.")
+        print(
+            "The Community Solid Server is not installed (it needs npm): the tests that need it are skipped."
+        )
 
 
 def found(command: str) -> bool:
-    """Debian has servers in a directory that is not everybody's path."""
+    """Whether a command exists. Debian puts servers in a directory that may not be on the path."""
     return shutil.which(command) is not None or Path("/usr/sbin", command).exists()
 
 
@@ -46,7 +48,7 @@ def solid_server() -> Path:
 
 
 def run(command: Sequence[str]) -> None:
-    """Whether it worked is seen by what is there afterwards; what it had to say is shown."""
+    """Runs a command and shows its errors. The caller checks the result, not the exit code."""
     silent = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run(command, env=silent, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
 

@@ -1,8 +1,8 @@
-"""Three homes share what their meters read, but not what it was for; an aggregator counts over all of them.
+"""Three homes share their meter readings, but not what they were for; an aggregator counts over all homes.
 
-Each home's readings are in its pod. The web agent in front of a pod keeps a CONSTRUCT view of what is shared,
-and the aggregator, which sees no pod, follows the three views: COUNT, SUM, AVG, MIN and MAX over all homes,
-right after a pod is written. (Figure 1 of the paper on view maintenance in Solid.)
+Each home's readings are in its pod. The web agent in front of a pod keeps a CONSTRUCT view of the shared
+part. The aggregator sees no pod. It follows the three views, and shows COUNT, SUM, AVG, MIN and MAX over all
+homes as soon as a pod changes. (Figure 1 of the paper on view maintenance in Solid.)
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Totals = tuple[Decimal, ...]
 
 
 class Aggregate:
-    """The aggregator's view, followed: each row that it has had."""
+    """Follows the aggregator's view and records each row that it has had."""
 
     def __init__(self, view: str) -> None:
         self._rows: queue.SimpleQueue[tuple[float, Totals]] = queue.SimpleQueue()
@@ -62,13 +62,15 @@ class Aggregate:
                     self._rows.put((time.perf_counter(), tuple(value.quantize(_PLACES) for value in values)))
 
     def wait_for(self, expected: Totals) -> float:
-        """Waits until the view has a row; when it had it."""
+        """Waits until the view has a row; returns the time at which it had it."""
         deadline, row = time.monotonic() + _PATIENCE_SECONDS, None
         while True:
             try:
                 at, row = self._rows.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                raise sparqlive.CheckFailed(f"The aggregator has {row}, and the pods {expected}.") from None
+                raise sparqlive.CheckFailed(
+                    f"The aggregator has {row}, but the pods have {expected}."
+                ) from None
             if row == expected:
                 return at
 
@@ -103,19 +105,19 @@ class Neighbourhood:
         self._taking_part.discard(name)
 
     def write(self, name: str, change: Callable[[dict[str, tuple[Decimal, str]]], object]) -> None:
-        """Somebody changes their readings, in their own pod."""
+        """A home changes its readings, in its own pod."""
         change(self.homes[name].readings)
         self._pods[name].write(self.homes[name])
 
     def expected(self) -> Totals:
-        """What is over all, from the readings themselves."""
+        """The aggregates, computed from the readings themselves."""
         values = [kwh for name in self._taking_part for kwh, _ in self.homes[name].readings.values()]
         count = Decimal(len(values))
         row = (count, sum(values, Decimal(0)), sum(values, Decimal(0)) / count, min(values), max(values))
         return tuple(value.quantize(_PLACES) for value in row)
 
     def happens(self, what: str, action: Callable[[], object]) -> None:
-        """Something happens, and the aggregator comes to what it must."""
+        """Runs an action, waits for the aggregator's correct row, and prints it with the time it took."""
         start = time.perf_counter()
         action()
         expected = self.expected()
@@ -133,7 +135,7 @@ class Neighbourhood:
 
 
 def week(neighbours: Neighbourhood) -> None:
-    """What happens in the pods, one thing after the other."""
+    """The events in the pods, one after the other."""
 
     def reads(name: str, day: str, kwh: str, appliance: str) -> None:
         neighbours.write(name, lambda readings: readings.update({day: (Decimal(kwh), appliance)}))
@@ -144,16 +146,16 @@ def week(neighbours: Neighbourhood) -> None:
     neighbours.heading()
     neighbours.happens("ada, ben and cleo take part", lambda: [neighbours.join(name) for name in NAMES])
     neighbours.happens("ada reads her meter: 2.0", lambda: reads("ada", "wed", "2.0", "kettle"))
-    neighbours.happens("ben corrects a reading: 0.9 was 1.9", lambda: reads("ben", "tue", "1.9", "lamp"))
+    neighbours.happens("ben corrects a reading from 0.9 to 1.9", lambda: reads("ben", "tue", "1.9", "lamp"))
     neighbours.happens("cleo deletes the highest reading of all", lambda: forgets("cleo", "wed"))
     neighbours.happens("ben deletes the lowest", lambda: forgets("ben", "mon"))
-    neighbours.happens("cleo no longer takes part", lambda: neighbours.leave("cleo"))
+    neighbours.happens("cleo stops taking part", lambda: neighbours.leave("cleo"))
     neighbours.happens("ada had guests: 9.9", lambda: reads("ada", "thu", "9.9", "oven"))
     neighbours.happens("cleo comes back", lambda: neighbours.join("cleo"))
 
 
 def run(pods: Sequence[Pod], folder: Path, progress: Progress) -> int:
-    """The week; the exit code."""
+    """Runs the week; returns the exit code."""
     homes = [
         Home(name, {day: (Decimal(kwh), what) for day, (kwh, what) in FIRST[name].items()}) for name in NAMES
     ]
@@ -171,7 +173,7 @@ def run(pods: Sequence[Pod], folder: Path, progress: Progress) -> int:
             progress.line(f"check: {error}")
             return 1
     names = "COUNT, SUM, AVG, MIN and MAX"
-    progress.line(f"check: {neighbours.checks} times the aggregator's {names} were those of the pods")
+    progress.line(f"check: the aggregator's {names} were those of the pods {neighbours.checks} times")
     return 0
 
 
@@ -180,11 +182,9 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--documents",
         action="store_true",
-        help="documents on a small server as pods, also where there is a Solid server",
+        help="use documents on a small server as pods, even if a Solid server is installed",
     )
-    parser.add_argument(
-        "--server", help="the address of a Community Solid Server that runs; else one is started"
-    )
+    parser.add_argument("--server", help="address of a running Community Solid Server; default: start one")
     options = parser.parse_args(given)
     progress = Progress()
     try:

@@ -1,4 +1,4 @@
-"""Agents as processes: `sparqlive serve`, asked over HTTP as anybody would."""
+"""Agents as processes: `sparqlive serve`, used over HTTP like by any client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Agent:
     address: str
 
     def view(self, name: str, query: str) -> str:
-        """Registers a view; its address."""
+        """Registers a view; returns its address."""
         self._ask(
             "PUT", f"/views/{name}", content=query, headers={"Content-Type": "application/sparql-query"}
         )
@@ -48,7 +48,7 @@ class Agent:
 
 @contextmanager
 def agent(store: Path, environment: Mapping[str, str]) -> Iterator[Agent]:
-    """An agent of its own process, on a free port, which stops when the block ends."""
+    """Starts an agent in its own process, on a free port; stops it when the block ends."""
     command = [sys.executable, "-m", "sparqlive", "serve", "--store", str(store), "--port", "0"]
     with open(store.with_suffix(".log"), "w", encoding="utf-8") as log:
         process = subprocess.Popen(
@@ -62,7 +62,7 @@ def agent(store: Path, environment: Mapping[str, str]) -> Iterator[Agent]:
         try:
             line = process.stdout.readline()  # "… is served at http://…"
             if not line:
-                raise sparqlive.Error(f"The agent did not start: {log.name} says why.")
+                raise sparqlive.Error(f"The agent did not start. See its log: {log.name}.")
             yield Agent(line.split()[-1])
         finally:
             process.terminate()

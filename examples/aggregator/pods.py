@@ -1,6 +1,6 @@
 """Pods with meter readings: on a Community Solid Server, or as documents of a small server on this machine.
 
-A pod's owner writes; the agent in front of it is told where and as what kind of source it can read.
+A pod's owner writes it. The agent in front of it gets its address, kind of source and options.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from examples.watch_party.server import Person, SolidServer
 
 ENERGY = "http://example.org/energy#"
 SECRET = "AGGREGATOR_POD_SECRET"
-"""The variable by which an agent gets the secret of its pod."""
+"""The environment variable with the secret of an agent's pod."""
 
 
 @dataclass
 class Home:
-    """What somebody's meter has read: kilowatt hours by day, and what they were for."""
+    """The meter readings of a home: kilowatt hours per day, and what they were for."""
 
     name: str
     readings: dict[str, tuple[Decimal, str]] = field(default_factory=dict)
@@ -36,17 +36,17 @@ class Home:
 
 
 class Pod(Protocol):
-    """Where a home's readings are kept."""
+    """The place of a home's readings."""
 
     kind: str
     address: str
     options: Mapping[str, Any]
     """How an agent reads it, as a source."""
     environment: Mapping[str, str]
-    """What the agent's process is given for that."""
+    """Environment variables that the agent's process needs for it."""
 
     def write(self, home: Home) -> None:
-        """Puts the readings into the pod."""
+        """Writes the readings to the pod."""
 
 
 class SolidPod:
@@ -81,13 +81,13 @@ class DocumentPod:
 
 
 def solid_pods(server: SolidServer, names: Sequence[str]) -> list[Pod]:
-    """Private pods, of new accounts."""
+    """Private pods of new accounts."""
     return [SolidPod(server.person(name)) for name in names]
 
 
 @contextmanager
 def document_pods(names: Sequence[str]) -> Iterator[list[Pod]]:
-    """Documents that anybody on this machine may read."""
+    """Serves documents that every user of this machine can read."""
     documents: dict[str, bytes] = {}
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Generates a catalogue and a stream of changes, runs the pipeline over them, and checks every view."""
+"""Generates a catalogue and a stream of changes, runs a pipeline over them, and checks every view."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _HERE = Path(__file__).parent
 
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.ecommerce", description=__doc__)
-    parser.add_argument("--products", type=int, default=2_000, help="the size of the catalogue (2000)")
-    parser.add_argument("--files", type=int, default=4, help="files of changes (4)")
-    parser.add_argument("--batches", type=int, default=10, help="batches a file (10)")
-    parser.add_argument("--seed", type=int, default=1, help="another seed gives other data (1)")
+    parser.add_argument("--products", type=int, default=2_000, help="number of products (2000)")
+    parser.add_argument("--files", type=int, default=4, help="number of files of changes (4)")
+    parser.add_argument("--batches", type=int, default=10, help="batches per file (10)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the generated data (1)")
     parser.add_argument("--master", default="local[*]", help="Spark's master (local[*])")
-    parser.add_argument("--directory", type=Path, help="where all is written, and kept; else it is removed")
+    parser.add_argument("--directory", type=Path, help="keep all files here; default: a temporary directory")
     return parser.parse_args(given)
 
 
 def make(folder: Path, options: argparse.Namespace, progress: Progress) -> None:
-    """The pipeline's file and queries, its data, and the changes that come in."""
+    """Writes the pipeline's file and queries, its data, and the files of changes."""
     shutil.copytree(_HERE / "queries", folder / "queries", dirs_exist_ok=True)
     shutil.copy(_HERE / "pipeline.toml", folder)
     spark = start_spark(options.master, progress)
@@ -45,7 +45,7 @@ def make(folder: Path, options: argparse.Namespace, progress: Progress) -> None:
 
 
 def run(folder: Path, options: argparse.Namespace, progress: Progress) -> int:
-    """Runs the pipeline over what was made; the exit code."""
+    """Runs the pipeline over the generated files; returns the exit code."""
     if not (folder / "pipeline.toml").exists():
         make(folder, options, progress)
     pipeline = replace(read_pipeline(folder / "pipeline.toml"), master=options.master)
@@ -60,7 +60,7 @@ def run(folder: Path, options: argparse.Namespace, progress: Progress) -> int:
             return 1
         failed = [name for name, view in job.session.views.items() if view.failure is not None]
         if failed:
-            progress.line(f"check: these views stopped being kept: {', '.join(failed)}")
+            progress.line(f"check: these views failed: {', '.join(failed)}")
             return 1
         progress.line(f"check: {len(job.session.views)} views equal their recomputation")
         return 0

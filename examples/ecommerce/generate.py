@@ -1,4 +1,4 @@
-"""Writes the catalogue with Spark: each task makes some products and writes them into a file of its own."""
+"""Writes the catalogue with Spark: each task generates some products and writes them to one file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRODUCTS_A_FILE = 10_000
 
 
 def generate(spark: SparkSession, products: int, folder: Path, seed: int = 1) -> int:
-    """Writes `folder`/*.nt.gz (a path that all workers reach); the number of triples."""
+    """Writes `folder`/*.nt.gz (a path that all workers reach); returns the number of triples."""
     folder.mkdir(parents=True, exist_ok=True)
     files = max(spark.sparkContext.defaultParallelism, -(-products // PRODUCTS_A_FILE))
     write = partial(_write_file, folder, files=files, products=products, seed=seed)
@@ -25,7 +25,7 @@ def generate(spark: SparkSession, products: int, folder: Path, seed: int = 1) ->
 
 
 def _write_file(folder: Path, number: int, files: int, products: int, seed: int) -> int:
-    """One file, whole: a task that is repeated writes the same again."""
+    """Writes one file, whole; a repeated task writes the same file again."""
     first, end = number * products // files, (number + 1) * products // files
     lines = [line for place in range(first, end) for line in product(place, products, seed)]
     if number == 0:

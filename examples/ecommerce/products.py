@@ -1,8 +1,8 @@
 """The catalogue's content: products, their types, features and producers, as N-Triples lines.
 
 E-commerce data as in the counting paper (§5.2.2): every product has a type, some of its type's features, a
-producer, a label, a comment, three to five numeric and three to five textual properties. A product depends on
-its number and the seed alone, so that any part of the catalogue can be made anywhere.
+producer, a label, a comment, three to five numeric and three to five textual properties. A product depends
+only on its number and the seed, so that any task can generate any part of the catalogue.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _WORDS = ("amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "hazel"
 
 
 def statement(subject: str, predicate: str, object_: str) -> str:
-    """A line about something of the shop; predicates may be full IRIs."""
+    """A line whose subject is in the shop's namespace; predicates may be full IRIs."""
     full = predicate if "://" in predicate else BASE + predicate
     return f"<{BASE}{subject}> <{full}> {object_} ."
 
 
 def thing(name: str) -> str:
-    """Something of the shop as an object."""
+    """An IRI in the shop's namespace, as an object."""
     return f"<{BASE}{name}>"
 
 
 def integer(value: int) -> str:
-    """A number as an object."""
+    """An integer, as an object."""
     return f'"{value}"^^<{_INTEGER}>'
 
 
 def words(chance: random.Random, count: int) -> str:
-    """Some text as an object."""
+    """A random text, as an object."""
     return f'"{" ".join(chance.choice(_WORDS) for _ in range(count))}"'
 
 
@@ -49,7 +49,7 @@ def producers_of(products: int) -> int:
 
 
 def frame(products: int) -> Iterator[str]:
-    """Types, features and producers: what products refer to."""
+    """Lines of the types, features and producers that products refer to."""
     for number in range(TYPES):
         yield statement(f"ProductType{number}", f"{_RDFS}label", f'"type {number}"')
     for number in range(TYPES * FEATURES_A_TYPE):

@@ -1,4 +1,4 @@
-"""Writes a stream of changes to the catalogue: products come, go, and change, in files of several batches."""
+"""Writes a stream of changes to the catalogue: products are added, removed and changed, in batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHANGES_A_BATCH = 4
 
 @dataclass
 class Shop:
-    """The products as the stream has them so far; those it never touched are as they were generated."""
+    """The products after the stream so far; untouched products are as generated."""
 
     products: int
     seed: int
@@ -38,7 +38,7 @@ class Shop:
         return self.touched.setdefault(number, product(number, self.products, self.seed))
 
     def _some(self) -> int:
-        """A product, now and then the one that a view asks about."""
+        """A random product; sometimes the one that a view asks about."""
         return 0 if self.chance.random() < 0.1 else self.chance.randrange(self.size)
 
     def _comes(self) -> Iterator[str]:
@@ -46,7 +46,7 @@ class Shop:
         yield from (f"+ {line}" for line in self._lines(number))
 
     def _goes(self) -> Iterator[str]:
-        """It leaves with all that is said of it; or comes back."""
+        """A product is removed with all its triples, or added again."""
         number = self._some()
         if lines := self._lines(number):
             yield from (f"- {line}" for line in lines)
@@ -60,7 +60,7 @@ class Shop:
         yield from self._set(f"productPropertyNumeric{self.chance.choice((1, 2, 3))}", value)
 
     def _text(self) -> Iterator[str]:
-        """An optional text: set, or withdrawn."""
+        """An optional text is set or removed."""
         text = words(self.chance, 5) if self.chance.random() < 0.5 else None
         yield from self._set(f"productPropertyTextual{self.chance.choice((4, 5))}", text)
 
@@ -78,7 +78,7 @@ class Shop:
             yield f"+ {lines[-1]}"
 
     def _feature(self) -> Iterator[str]:
-        """A feature is added, or taken away."""
+        """A feature is added or removed."""
         number = self._some()
         lines = self._lines(number)
         if not lines:
@@ -94,7 +94,7 @@ class Shop:
 
 
 def write_stream(folder: Path, products: int, files: int, batches: int, seed: int = 1) -> int:
-    """Writes `folder`/*.changes, with so many batches each; the number of changes."""
+    """Writes `folder`/*.changes with `batches` batches each; returns the number of changes."""
     shop = Shop(products, seed)
     folder.mkdir(parents=True, exist_ok=True)
     count = 0

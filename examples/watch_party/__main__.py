@@ -1,8 +1,8 @@
-"""A watch party on Solid pods: a room in the host's pod, a message box in everybody's, the chat as a view.
+"""A watch party on Solid pods: a room in the host's pod, a message box in each pod, the chat as a view.
 
-The room says where the message boxes are, so the first view gives the sources of the second. Somebody comes
-late, somebody leaves, and each message is timed, from when it is sent to its pod to its row in the view.
-(Vandenbrande and others, Incremunica, 2025, section 5.)
+The room lists the message boxes, so the first view determines the sources of the second. One guest comes
+late, another leaves. Each message is timed, from its PATCH to its row in the view. (Vandenbrande and others,
+Incremunica, 2025, section 5.)
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from sparqlive.pipeline.progress import Progress, duration
 NAMES = ("hanna", "gita", "otto", "zoe")
 COLOURS = dict(zip(NAMES, ("magenta", "cyan", "green", "yellow"), strict=True))
 CHAT = (
-    "Is everybody here?",
+    "Is everyone here?",
     "Here, with popcorn.",
     "Who has the remote?",
     "Start already!",
     "Did she just say that?",
     "I have seen this one: the dog survives.",
     "No spoilers, please.",
-    "Pause, there is somebody at the door.",
+    "Pause, someone is at the door.",
     "Is that the same actor?",
     "What a twist!",
 )
@@ -45,7 +45,7 @@ _PATIENCE_SECONDS = 30.0
 
 
 class Screen:
-    """The viewers' side: what comes into the view of messages, and when."""
+    """The viewers' side: which messages appear in the view, and when."""
 
     def __init__(self, session: sparqlive.Session) -> None:
         self._epochs: queue.SimpleQueue[tuple[float, sparqlive.Epoch]] = queue.SimpleQueue()
@@ -53,12 +53,12 @@ class Screen:
         session.observe(lambda epoch: self._epochs.put((time.perf_counter(), epoch)))
 
     def came(self, message: NamedNode) -> float:
-        """When a message came into the view."""
+        """The time at which a message appeared in the view."""
         self.wait(lambda: message in self._came, f"The message {message.value} was not seen")
         return self._came[message]
 
     def wait(self, condition: Callable[[], bool], sentence: str) -> float:
-        """Waits for epochs until something is so; when the last of them came."""
+        """Waits for epochs until a condition holds; returns the time of the last one."""
         at = time.perf_counter()
         while not condition():
             try:
@@ -72,7 +72,7 @@ class Screen:
 
 
 class Show:
-    """The evening: what happens, and how long it took until it was seen."""
+    """The evening: what happens, and how soon the view shows it."""
 
     def __init__(self, session: sparqlive.Session, party: Party) -> None:
         self._session = session
@@ -82,7 +82,7 @@ class Show:
         self.seconds: list[float] = []
 
     def begin(self, people: Sequence[Person], options: Mapping[str, Any]) -> None:
-        """The views and their sources: the room, and the boxes that it names."""
+        """Registers the views and their sources: the room, and the boxes that it lists."""
         self._session.view("messages", MESSAGES)
         self._session.view("boxes", BOXES.replace("ROOM", self._party.room))
         self._session.source("solid", self._party.room, **options)
@@ -92,7 +92,7 @@ class Show:
         self._wait_for_boxes(len(people))
 
     def _wait_for_boxes(self, count: int) -> None:
-        """Waits until there are so many boxes, and each is listened to."""
+        """Waits until there are `count` boxes, each with notifications."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             states = [source.status() for source in self._session.sources.values()]
@@ -111,14 +111,14 @@ class Show:
         self._console.print(Text.assemble(name, f"{text:<42}", (duration(seconds), "dim")), soft_wrap=True)
 
     def arrive(self, person: Person) -> None:
-        """Somebody who has written before appends their box to the room."""
+        """A guest who has already written messages adds their box to the room."""
         before = len(self._session.views["messages"])
         messages = [self._party.write(person, text) for text in ("Sorry, the train.", "What did I miss?")]
         start = time.perf_counter()
         self._party.join(person)
         came = max(self._screen.came(message) for message in messages)
         gained = len(self._session.views["messages"]) - before
-        self._event(f"{person.name} joins: {gained} messages come at once", came - start)
+        self._event(f"{person.name} joins: {gained} messages appear at once", came - start)
         self._wait_for_boxes(len(self._session.views["boxes"]))
 
     def leave(self, person: Person) -> None:
@@ -127,7 +127,7 @@ class Show:
         start = time.perf_counter()
         self._party.leave(person)
         at = self._screen.wait(lambda: theirs.isdisjoint(view.weights()), f"{person.name} did not leave")
-        self._event(f"{person.name} leaves: {len(theirs)} messages go at once", at - start)
+        self._event(f"{person.name} leaves: {len(theirs)} messages disappear at once", at - start)
 
     def _event(self, text: str, seconds: float) -> None:
         self._console.print(
@@ -136,8 +136,8 @@ class Show:
 
 
 def run(server: SolidServer, messages: int, progress: Progress) -> int:
-    """The party; the exit code."""
-    with progress.step(f"giving {', '.join(NAMES)} their pods, a room and message boxes"):
+    """Runs the party; returns the exit code."""
+    with progress.step(f"creating pods for {', '.join(NAMES)}, a room and message boxes"):
         people = [server.person(name) for name in NAMES]
         host, *guests = people
         party = Party(host, guests)
@@ -150,7 +150,7 @@ def run(server: SolidServer, messages: int, progress: Progress) -> int:
     }
     with sparqlive.open(default_graph="union") as session:
         show = Show(session, party)
-        with progress.step("watching the room, and the message boxes that it names"):
+        with progress.step("watching the room, and the message boxes that it lists"):
             show.begin(people[:-1], options)
         present = people[:-1]
         for number in range(messages):
@@ -176,10 +176,8 @@ def run(server: SolidServer, messages: int, progress: Progress) -> int:
 
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.watch_party", description=__doc__)
-    parser.add_argument("--messages", type=int, default=12, help="how many are written (12)")
-    parser.add_argument(
-        "--server", help="the address of a Community Solid Server that runs; else one is started"
-    )
+    parser.add_argument("--messages", type=int, default=12, help="number of messages (12)")
+    parser.add_argument("--server", help="address of a running Community Solid Server; default: start one")
     options = parser.parse_args(given)
     progress = Progress()
     try:

@@ -1,4 +1,4 @@
-"""The party as the pods have it: a room in the host's pod, a message box in everybody's."""
+"""The party in the pods: a room in the host's pod, a message box in each pod."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ class Party:
 
     @staticmethod
     def box(person: Person) -> str:
-        """The message box in somebody's own pod, which the others may read."""
+        """The address of a person's message box, which the others can read."""
         return f"{person.pod}party/messages"
 
     def join(self, person: Person) -> None:
-        """Somebody appends their message box to the room."""
+        """A person adds their message box to the room."""
         person.patch(self._document, insert=self._link(person))
 
     def leave(self, person: Person) -> None:
-        """The host takes somebody's message box out of the room."""
+        """The host removes a person's message box from the room."""
         self.host.patch(self._document, delete=self._link(person))
 
     def _link(self, person: Person) -> str:
         return f"<{self.room}> <{SCHEMA}subjectOf> <{self.box(person)}> ."
 
     def write(self, person: Person, text: str) -> NamedNode:
-        """Somebody appends a message to their box."""
+        """A person adds a message to their box."""
         self._written += 1
         message = NamedNode(f"{self.box(person)}#{self._written}")
         now = Literal(datetime.now(UTC).isoformat(), datatype=NamedNode(f"{XSD}dateTime"))

@@ -29,7 +29,7 @@ _ACL = "@prefix acl: <http://www.w3.org/ns/auth/acl#>."
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with a pod, and the credentials of a program that acts for them."""
+    """A person with a pod, and the credentials of a program that acts for them."""
 
     name: str
     web_id: str
@@ -48,7 +48,7 @@ class Person:
         self._request("PUT", address, "text/turtle", turtle)
 
     def patch(self, address: str, *, insert: str = "", delete: str = "") -> None:
-        """Changes a document, by an N3 Patch."""
+        """Changes a document with an N3 Patch."""
         parts = {"inserts": insert, "deletes": delete}
         given = "; ".join(f"solid:{verb} {{ {triples} }}" for verb, triples in parts.items() if triples)
         change = (
@@ -75,7 +75,7 @@ class Person:
 
         response = asyncio.run(ask())
         if response.status >= 300:
-            raise sparqlive.Error(f"{address}: {self.name} cannot {method} it (status {response.status}).")
+            raise sparqlive.Error(f"{self.name} could not {method} {address}: status {response.status}.")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class SolidServer:
     address: str
 
     def person(self, name: str) -> Person:
-        """A new account with a pod and client credentials, by the server's account API."""
+        """Creates an account with a pod and client credentials through the server's account API."""
 
         def post(url: str, **given: Any) -> Any:
             response = client.post(url, json=given)
@@ -108,10 +108,10 @@ def unused_port() -> int:
 
 
 def solid_command() -> list[str]:
-    """The command that starts the server; an Error if it is not installed."""
+    """The command that starts the server; raises Error if it is not installed."""
     if not _PROGRAM.exists() or shutil.which("node") is None:
         raise sparqlive.Error(
-            "There is no Community Solid Server here: make peers installs one where npm is."
+            "No Community Solid Server is installed. Install one with: make peers (it needs npm)."
         )
     return [str(_PROGRAM)]
 
@@ -120,7 +120,7 @@ def solid_command() -> list[str]:
 def solid_server(
     command: Sequence[str], port: int | None = None, address: str | None = None
 ) -> Iterator[SolidServer]:
-    """Starts a server that keeps all in memory, and stops it; `address` is where others find it."""
+    """Starts a server that stores everything in memory, and stops it; `address` is its public address."""
     port = port or unused_port()
     address = address or f"http://localhost:{port}/"
     options = ["-p", str(port), "-b", address, "-c", "@css:config/default.json", "-l", "warn"]

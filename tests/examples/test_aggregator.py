@@ -20,6 +20,6 @@ def test_the_aggregator_over_solid_pods(pods: Pods, capsys: pytest.CaptureFixtur
 
 def check(shown: str) -> None:
     lines = shown.splitlines()
-    assert lines[-1] == "check: 8 times the aggregator's COUNT, SUM, AVG, MIN and MAX were those of the pods"
+    assert lines[-1] == "check: the aggregator's COUNT, SUM, AVG, MIN and MAX were those of the pods 8 times"
     row = next(line for line in lines if "deletes the highest" in line)
     assert "7 20.0 2.86 1.2 5.0" in " ".join(row.split())

@@ -15,8 +15,8 @@ def test_the_watch_party(pods: Pods, capsys: pytest.CaptureFixture[str]) -> None
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "check: 2 views equal their recomputation"
     assert re.fullmatch(r"from a message's PATCH to its row: median .* m?s, worst .* m?s", lines[-2])
-    assert any("zoe joins: 2 messages come at once" in line for line in lines)
-    assert any("gita leaves: 2 messages go at once" in line for line in lines)
+    assert any("zoe joins: 2 messages appear at once" in line for line in lines)
+    assert any("gita leaves: 2 messages disappear at once" in line for line in lines)
     assert sum(line.lstrip().startswith(watch_party.NAMES) for line in lines) == 11
 
 
@@ -25,4 +25,4 @@ def test_without_a_server_it_says_so(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     assert watch_party.main([]) == 1
-    assert "no Community Solid Server here: make peers" in capsys.readouterr().err
+    assert "No Community Solid Server is installed. Install one with: make peers" in capsys.readouterr().err

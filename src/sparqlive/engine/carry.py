@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
@@ -159,8 +160,8 @@ class Strategies:
                 known = self._data.terms()
             return pa.concat_tables([known, term_table(dictionary.entries())])
 
-        carrier = _in_process(quads, dictionary, terms)
-        return lambda plan: carrier.contents([plan], (), ())[0]
+        carrier = cache(partial(_in_process, quads, dictionary, terms))  # made if a plan is large enough
+        return lambda plan: carrier().contents([plan], (), ())[0]
 
     def _spark_carrier(self, undone: Sequence[Change]) -> Carrier:
         from sparqlive.bulk.backends.spark.carry import Carrier
