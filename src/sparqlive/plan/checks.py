@@ -59,8 +59,8 @@ MOST_PARTS = 600
 
 def too_large() -> Unsupported:
     return Unsupported(
-        f"The query is nested too deeply, or joins more than {MOST_PARTS} patterns: split it, for example "
-        f"into views of CONSTRUCT queries that are read as graphs (GRAPH <view:name>)."
+        f"The query is nested too deeply, or joins more than {MOST_PARTS} patterns. Split it, for example "
+        f"into CONSTRUCT views that other queries read as graphs (GRAPH <view:name>)."
     )
 
 
@@ -73,8 +73,8 @@ def check_functions(query: al.Query, volatile: bool) -> None:
         name = volatile_function(call)
         if name is not None and not volatile:
             raise Unsupported(
-                f"{name}() gives another value each time, so a view of it cannot be kept fresh: "
-                f"use it in a one-off query, or put its value into the data."
+                f"{name}() returns a different value each time, so a view with it cannot be kept fresh. "
+                f"Use it in a one-off query, or store its value in the data."
             )
 
 

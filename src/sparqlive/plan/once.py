@@ -26,8 +26,8 @@ def fixed(query: al.Query) -> al.Query:
                 return al.BasicPattern(())
             case al.Service(name):
                 raise Unsupported(
-                    f"SERVICE {name} is refused: no other endpoint is asked. Load its data into a graph, or "
-                    f"write SERVICE SILENT to go on without it."
+                    f"SERVICE {name} is not supported: sparqlive does not query other endpoints. Load its "
+                    f"data into a graph, or write SERVICE SILENT to continue without it."
                 )
         return _with_parts(item, fix)
 

@@ -168,7 +168,8 @@ class _Translator:
                 return self._pattern(source, scope)  # without a window, the order of a bag is nothing
             case al.Service(name):
                 raise Unsupported(
-                    f"SERVICE {name} cannot be kept fresh: nothing tells when its data changes."
+                    f"SERVICE {name} is not supported in a view: the endpoint does not report its changes, "
+                    f"so the result could not be kept fresh. Load its data into a graph and query that."
                 )
             case al.Group(source, keys, aggregates):
                 return self._group(self._pattern(source, scope), keys, aggregates, scope)

@@ -46,7 +46,9 @@ def write_results(syntax: str, variables: Sequence[str], solutions: Solutions) -
         case "tsv":
             return _tsv(variables, solutions)
         case _:
-            raise Error(f"Solutions are written as {', '.join(FORMATS)}, not as {syntax!r}.")
+            raise Error(
+                f"Solutions cannot be written as {syntax!r}. Available formats: {', '.join(FORMATS)}."
+            )
 
 
 def write_answer(syntax: str, answer: bool) -> str:
@@ -62,13 +64,17 @@ def write_answer(syntax: str, answer: bool) -> str:
         case "tsv":
             return f"{word}\n"
         case _:
-            raise Error(f"An answer is written as {', '.join(FORMATS)}, not as {syntax!r}.")
+            raise Error(
+                f"An ASK result cannot be written as {syntax!r}. Available formats: {', '.join(FORMATS)}."
+            )
 
 
 def write_graph(syntax: str, quads: Iterable[Quad]) -> str:
     """A graph in one of GRAPH_FORMATS."""
     if syntax not in GRAPH_FORMATS:
-        raise Error(f"A graph is written as {', '.join(GRAPH_FORMATS)}, not as {syntax!r}.")
+        raise Error(
+            f"A graph cannot be written as {syntax!r}. Available formats: {', '.join(GRAPH_FORMATS)}."
+        )
     written = serialize(quads, format=GRAPH_FORMATS[syntax])
     assert written is not None
     return written.decode()
@@ -177,8 +183,7 @@ def _xml_text(text: str) -> str:
     found = _NO_XML.search(text)
     if found is not None:
         raise Error(
-            f"XML has no way to write the character U+{ord(found[0]):04X}, which is in {text!r}: "
-            f"write the result as json or tsv."
+            f"XML cannot represent the character U+{ord(found[0]):04X} in {text!r}. Use json or tsv instead."
         )
     return escape(text, {"\r": "&#13;"})
 

@@ -185,7 +185,7 @@ class _Evaluation:
                 variables, items = self.listed(pattern, graph)
                 return Bag(variables, items)
             case al.Service(name):
-                raise Unsupported(f"SERVICE {name} is not evaluated here.")
+                raise Unsupported(f"SERVICE {name} is not supported by the reference evaluation.")
 
     def _graph(self, name: Var | NamedNode, source: al.Pattern) -> Bag:
         """§18.6: a union over the graphs that there are, each with its name."""
