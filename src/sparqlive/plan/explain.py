@@ -179,10 +179,10 @@ class _Explanation:
         if any(isinstance(o, op.Distinct) for o in operators):
             yield "signs(A, ΔA): +1 where the count of a solution becomes positive, -1 where it drops to 0."
         if any(isinstance(o, op.Keyed) for o in operators):
-            yield "redone(A, ΔA): for each key in ΔA, -1 for the old rows and +1 for the new ones."
+            yield "redone(A, ΔA): for each key in ΔA, minus the old rows, plus the new rows."
         if any(isinstance(o, op.Closure) for o in operators):
-            yield "redone of paths: a step that connects or disconnects nothing costs only a short search;"
-            yield "  any other step costs what it connects or disconnects, and the steps around that."
+            yield "redone of paths: a step that connects or separates nothing costs a lookup or short search;"
+            yield "  any other step costs what it connects or separates, and the steps around that."
         if any(isinstance(getattr(o, "graph", None), op.MergedGraphs) for o in operators):
             yield "In a union of graphs, a triple appears with its first graph and disappears with its last."
 
