@@ -109,7 +109,7 @@ Rule: TypeAlias = Of | Times | Plus | Apply | Outer | Tested | Flips | Signs | R
 
 
 def delta_rule(operator: op.Operator) -> Plus:
-    """Returns ΔP. The i-th term has the change of the i-th input. The change of a leaf is that of its quads."""
+    """Returns ΔP. The i-th term has the change of the i-th input. A leaf changes by the Δ of its quads."""
     match operator:
         case op.Join(parts):
             return Plus(tuple(_join_term(parts, changed) for changed in range(len(parts))))

@@ -199,7 +199,7 @@ UNIT = Table((), ((),))
 
 @dataclass(frozen=True)
 class Parameters(Operator):
-    """The constants of plans that differ only in these: one row per plan, added and removed between epochs."""
+    """The constants of plans that differ only in these: one row per plan, changed between epochs."""
 
     columns: tuple[Var, ...]
 

@@ -1,6 +1,6 @@
-"""How much memory there is, and how much this process has taken of it.
+"""Reads how much memory the machine has, and how much this process uses.
 
-Reads what Linux tells under /proc and /sys; elsewhere nothing is known, and nothing is bounded by it.
+Reads /proc and /sys on Linux. Elsewhere these are unknown, and memory is not limited.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _reachable(plan: op.Operator, keys: tuple[Var, ...]) -> op.Operator:
 
 
 def _small(plan: op.Operator) -> bool:
-    """Whether a plan is cheaper to evaluate than to store: inline tables and switches under linear operators."""
+    """Whether a plan costs less to evaluate than to store: linear operators over tables and switches."""
     match plan:
         case op.Table() | op.Names(op.OneGraph()):
             return True
