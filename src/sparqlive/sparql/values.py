@@ -178,7 +178,7 @@ def read_decimal(text: str) -> Decimal | None:
 
 
 def _is_bounded(number: Decimal) -> bool:
-    """Whether it has at most `MAXIMUM_DIGITS` digits, including leading and trailing zeros."""
+    """Whether it has at most `MAXIMUM_DIGITS` digits, and at most as many zeros before or after them."""
     try:
         _BOUNDED.plus(number)
     except (Inexact, Overflow, Subnormal):
