@@ -1,4 +1,6 @@
-"""What an operator that keeps its source's rows by key is on Spark: the form of its definition."""
+"""The definition of a keeping operator for bulk evaluation: how to compute its rows from the source rows by
+key.
+"""
 
 from __future__ import annotations
 
