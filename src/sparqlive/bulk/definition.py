@@ -1,6 +1,4 @@
-"""The definition of a keeping operator for bulk evaluation: how to compute its rows from the source rows by
-key.
-"""
+"""Definitions of keeping operators for bulk evaluation: how to compute rows from source rows by key."""
 
 from __future__ import annotations
 

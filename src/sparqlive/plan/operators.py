@@ -373,9 +373,7 @@ class Semi(_OverTwo):
 
     @cached_property
     def tests_domain(self) -> bool:
-        """Whether the domain must be tested for each pair, because none of its variables is bound in all
-        pairs.
-        """
+        """Whether the domain must be tested per pair, as none of its variables is bound in all pairs."""
         if self.domain is None:
             return False
         return not any(v in self.left.always and v in self.right.always for v in self.domain)

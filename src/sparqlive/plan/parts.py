@@ -16,8 +16,9 @@ from sparqlive.sparql.algebra import Var
 
 
 def independent_parts(plan: op.Operator) -> tuple[op.Operator, ...]:
-    """Returns plans whose product is the plan, up to the order of columns; only the plan itself if it is
-    connected.
+    """Returns plans whose product is the plan, up to the order of columns.
+
+    A connected plan is its only part.
     """
     parts = _split(plan)
     if len(parts) == 1:

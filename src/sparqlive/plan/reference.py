@@ -400,8 +400,9 @@ def _matcher(
     condition: Expression | None,
     domain: tuple[Var, ...] | None,
 ) -> Callable[[Row], bool]:
-    """Returns whether a left solution has a right one: compatible, satisfying the condition, with a common
-    variable.
+    """Returns a test for left solutions: whether a right one matches.
+
+    A match is compatible, satisfies the condition and has a common variable.
     """
     partners = _Partners(left, right)
     variables = op.ordered_union(left, right[0])

@@ -29,9 +29,7 @@ class Scope:
 
     @property
     def tags(self) -> dict[Var, tuple[Var, Var]]:
-        """The passed variables that may be unbound, each with the columns for whether it is bound and its
-        value.
-        """
+        """The passed variables that may be unbound, each with its tags: whether it is bound, and to what."""
         return {
             v: (self.passed[place + 1], self.passed[place + 2])
             for place, v in enumerate(self.passed)
@@ -48,8 +46,9 @@ class Scope:
         return replace(self, outer=having), replace(self, outer=lacking, passed=passed)
 
     def within(self, variables: tuple[Var, ...] | None) -> Scope:
-        """Returns the scope inside a SELECT of some variables (None: all). Other outer variables are not
-        visible there.
+        """Returns the scope inside a SELECT of some variables (None: all).
+
+        Other outer variables are not visible there.
         """
         if variables is None or self.outer is op.UNIT:
             return self
@@ -63,8 +62,7 @@ class Scope:
         return replace(self, passed=tuple(passed), outer=op.Project(self.outer, around))
 
     def nodes(self, variable: Var, ends: Iterable[al.VarOrTerm]) -> op.Operator:
-        """Returns where zero-length paths match: the nodes of the graph, and the terms that EXISTS
-        substitutes.
+        """Returns where zero-length paths match: at nodes of the graph, and at terms that EXISTS substitutes.
 
         §18.6 substitutes a term, which matches itself even if the graph has no such node (§18.4).
         """
@@ -83,9 +81,7 @@ class Scope:
         return nodes if len(parts) == 1 else op.Distinct(op.Union(tuple(parts)))
 
     def in_graph(self, plan: op.Operator) -> op.Operator:
-        """Restricts a plan without quad patterns to the graph: one copy per graph, and only if the graph
-        exists.
-        """
+        """Restricts a plan without quad patterns to the graph: one copy per graph, if the graph exists."""
         names = self._names()
         return plan if names is None else op.Join((names, plan))
 

@@ -15,8 +15,8 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.sparql.algebra import Var
 
 Spelt: TypeAlias = tuple[int, Operator, tuple[Var, ...], Order]
-"""A hash of the rest for quick comparison; the stored plan with its hidden variables numbered; the visible
-columns; the order of listing.
+"""Four parts: a hash of the others, for quick comparison; the stored plan, its hidden variables numbered; the
+visible columns; the order of listing.
 """
 
 

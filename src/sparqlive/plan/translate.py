@@ -422,8 +422,9 @@ class _Translator:
     # SELECT and its modifiers
 
     def _sub_select(self, pattern: al.Pattern, scope: Scope) -> op.Operator:
-        """Translates a SELECT inside a pattern. Its order matters only to a window; its sort keys are not
-        visible.
+        """Translates a SELECT inside a pattern.
+
+        Its order matters only to a window, and its sort keys are not visible.
         """
         select = modifiers(pattern)
         if select.slice is None:
@@ -432,7 +433,7 @@ class _Translator:
         return self._leaf(plan if columns == plan.variables else op.Project(plan, columns), scope)
 
     def _solutions(self, select: Select, scope: Scope) -> tuple[op.Operator, tuple[Var, ...], op.Order]:
-        """Applies OrderBy, Project, Distinct and Slice (§18.2.5); returns the plan, its columns and its
+        """Applies OrderBy, Project, Distinct and Slice (§18.2.5). Returns the plan, its columns and its
         order.
 
         The plan has extra columns for sort keys that are not selected. With DISTINCT and such keys, a
@@ -477,7 +478,5 @@ class _Translator:
 
 
 def _shared(plan: op.Operator) -> op.Operator:
-    """Shares a plan that is used in several places: a single pattern is read in each, anything else computed
-    once.
-    """
+    """Shares a plan that is used in several places. A single pattern is read in each of them instead."""
     return plan if isinstance(plan, op.Shared) or not plan.children else op.Shared(plan)

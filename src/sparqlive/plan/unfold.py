@@ -24,8 +24,9 @@ from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
 
 _SMALL = 50
-"""A view with more operators is computed once for all its readers in a query, so that views over views stay
-as large as their texts together.
+"""A view with more operators is computed once for all its readers in a query.
+
+So views over views stay as large as their texts together.
 """
 _SHARED = ".graph_of_"
 """The prefix of variable names inside it."""

@@ -283,9 +283,7 @@ def total(name: str, exact: Exact, others: Sequence[tuple[Value, int]]) -> Value
 
 
 def _nearest(numerator: int, denominator: int) -> float:
-    """Returns the double nearest to a fraction (Python's integer division rounds correctly). Zero is
-    positive.
-    """
+    """Returns the double nearest to a fraction, as Python's integer division does; zero is positive."""
     try:
         return numerator / denominator + 0.0
     except OverflowError:

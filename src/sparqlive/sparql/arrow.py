@@ -1,7 +1,6 @@
-"""Rows as an Arrow table: a text column per variable with terms in N-Triples syntax (null: unbound), and a
-weight.
+"""Rows as an Arrow table: a text column per variable, and a weight.
 
-Separate from `results`, because importing Arrow is slow.
+Terms are in N-Triples syntax; null means unbound. Separate from `results`, because importing Arrow is slow.
 """
 
 from __future__ import annotations

@@ -71,8 +71,10 @@ class Typed(NamedTuple):
     language: str | None = None
     """The tag of a language-tagged string."""
     content: str | None = None
-    """The characters of a string whose text has escapes (other strings can be read from the text), and the
-    canonical form of an exact number that does not fit in `whole`.
+    """The characters of a string whose text has escapes, or the form of a number that does not fit in
+    `whole`.
+
+    The content of other strings can be read from the text.
     """
 
 

@@ -307,8 +307,9 @@ def urgently() -> Iterator[None]:
 
 
 def gathers(rows: Sized) -> None:
-    """Registers a collection of rows for the work of this thread: the work with the most rows is stopped
-    first when memory runs out.
+    """Registers a collection of rows of this thread's work.
+
+    When memory runs out, the work with the most rows is stopped first.
     """
     work: Work | None = getattr(_current, "work", None)
     if work is not None:

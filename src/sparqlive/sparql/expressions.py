@@ -349,9 +349,7 @@ def _or(arguments: tuple[Expression, ...], scope: _Scope) -> Test:
 
 
 def _connective(name: str, arguments: tuple[Expression, ...], scope: _Scope, *, decisive: bool) -> Test:
-    """Returns the decisive truth value if an operand has it, else raises an operand's error, else the other
-    value.
-    """
+    """Combines truth values: the decisive one wins over an error, and an error over the other one."""
     tests = [_test(operand, scope) for operand in _operands(name, arguments)]
 
     def combine(row: Row) -> bool:

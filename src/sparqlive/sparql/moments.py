@@ -66,9 +66,7 @@ class Duration(NamedTuple):
 
 
 def days(year: int, month: int, day: int) -> int:
-    """Returns the days since 1970-01-01 in the proleptic Gregorian calendar, for any year, including 0 and
-    before.
-    """
+    """Returns the days since 1970-01-01 in the proleptic Gregorian calendar, for any year."""
     shifted = year - (month <= 2)  # a year that starts in March has its leap day at the end
     cycle, year_of_cycle = divmod(shifted, 400)
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1

@@ -1,8 +1,8 @@
-"""Writes results as text: solutions and ASK results as JSON, XML, CSV and TSV, graphs as RDF, deltas as JSON
-lines.
+"""Writes results as text: as JSON, XML, CSV, TSV and RDF.
 
-Implements the formats of the W3C recommendations. CSV has plain values and does not distinguish an IRI from a
-string; the other formats keep terms complete. Characters that XML 1.0 cannot represent are an error.
+Implements the formats of the W3C recommendations for solutions, ASK results and graphs; deltas are JSON
+lines. CSV has plain values and does not distinguish an IRI from a string; the other formats keep terms
+complete. Characters that XML 1.0 cannot represent are an error.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ def write_results(syntax: str, variables: Sequence[str], solutions: Solutions) -
 
 
 def write_answer(syntax: str, answer: bool) -> str:
-    """Writes an ASK result. The recommendations define none for CSV and TSV; like other tools, writes the
-    word.
-    """
+    """Writes an ASK result. CSV and TSV, for which the recommendations define none, have the bare word."""
     word = "true" if answer else "false"
     match syntax:
         case "json":

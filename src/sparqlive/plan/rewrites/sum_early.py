@@ -65,7 +65,5 @@ def _others(parts: tuple[op.Operator, ...], number: int) -> frozenset[Var]:
 
 
 def _restored(narrowed: op.Operator, original: op.Operator) -> op.Operator:
-    """Adds the dropped columns back, unbound: no operator reads them, but the order of columns must not
-    change.
-    """
+    """Adds the dropped columns back, unbound. No operator reads them, but the columns must stay in order."""
     return op.Project(narrowed, original.variables)

@@ -38,8 +38,9 @@ from sparqlive.sparql.values import (
 
 
 def effective_boolean(value: Value) -> bool:
-    """The effective boolean value (§17.2.2). An ill-formed boolean or number is false, not an error; NaN is
-    false.
+    """Returns the effective boolean value (§17.2.2).
+
+    An ill-formed boolean or number is false, not an error; NaN is false.
     """
     kind = value.kind
     if kind == BOOLEAN:

@@ -64,8 +64,9 @@ multiply: Final = _arithmetic(operator.mul, EXACT.multiply, _no_numbers)
 
 
 def divide(left: Value, right: Value) -> Value:
-    """Divides. Two integers give a decimal. Division by zero is an error, but infinite or NaN for floating
-    point.
+    """Divides; two integers give a decimal.
+
+    Division by zero is an error, but infinite or NaN for floating point.
     """
     first, second = left.kind, right.kind
     if first > DOUBLE or second > DOUBLE:

@@ -59,8 +59,9 @@ class Reference:
     # Results
 
     def weights(self, query: al.Query) -> dict[Row, int]:
-        """Returns the rows of a result with their multiplicities; for an ASK, one row without columns, or
-        none.
+        """Returns the rows of a result with their multiplicities.
+
+        An ASK has one row without columns, or none.
         """
         evaluation = _Evaluation(self, query)
         match query.form:
@@ -204,8 +205,9 @@ class _Evaluation:
     # Expressions
 
     def _condition(self, condition: al.Expression, graph: Graph) -> Callable[[tuple[Var, ...]], Test]:
-        """Returns the test of a condition on solutions with given variables; parts without EXISTS are tested
-        first.
+        """Returns the test of a condition on solutions with given variables.
+
+        Parts without EXISTS are tested first.
         """
 
         def tests(variables: tuple[Var, ...]) -> Test:
