@@ -262,7 +262,7 @@ signs(A, ΔA): +1 where the count of a solution becomes positive, -1 where it dr
     assert found["stored"] == (
         """\
 result: the solutions counted by D
-D (3 rows, 396 bytes): the count of each solution below DISTINCT"""
+D (3 rows, 396 bytes): the count of each solution before duplicates are removed"""
     )
 
 

@@ -214,7 +214,7 @@ class _Explanation:
         """Describes what an operator stores below the result."""
         match node.operator:
             case op.Distinct() if not (self._is_stored_in_parts and node in self._results):
-                return "the count of each solution below DISTINCT"
+                return "the count of each solution before duplicates are removed"
             case op.Group():
                 return "the values of each group, and the state of its aggregates"
             case op.Closure() as closure:
@@ -376,13 +376,13 @@ class _RuleWriter:
             yield left + ("0" if self._node.constant else f"{self._node.name}(ΔG)")
             return
         terms = [term for term in delta_rule(self._node.operator).terms if not self._is_zero(term)]
-        written = [self._term(term, alone=len(terms) == 1) for term in terms] or ["0"]
-        line = left + " + ".join(written)
+        texts = [self._term(term, alone=len(terms) == 1) for term in terms] or ["0"]
+        line = left + " + ".join(texts)
         if len(line) <= _WIDTH:
             yield line
         else:
-            yield left + written[0]
-            yield from (" " * (len(left) - 2) + f"+ {term}" for term in written[1:])
+            yield left + texts[0]
+            yield from (" " * (len(left) - 2) + f"+ {term}" for term in texts[1:])
         operator = self._node.operator
         if isinstance(operator, op.LeftJoin | op.Semi | op.Mark) and not self._node.children[1].constant:
             yield f"    {self._flips(operator)}"

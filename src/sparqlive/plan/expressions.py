@@ -112,8 +112,8 @@ def rename(plan: op.Operator, names: Mapping[Var, Var]) -> op.Operator:
         if isinstance(item, Var):
             return names.get(item, item)
         if isinstance(item, al.Call | al.Aggregate):
-            made = rename_expression(item, names)
-            return item if made == item else made
+            renamed_item = rename_expression(item, names)
+            return item if renamed_item == item else renamed_item
         if isinstance(item, op.Operator):
             return renamed(item)
         if isinstance(item, op.NamedGraphs) and item.variable in names:

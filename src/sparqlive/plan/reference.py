@@ -224,8 +224,8 @@ def _matches(scan: op.Scan, graphs: Graphs) -> Iterator[Row]:
             if isinstance(scan.graph, op.NamedGraphs):
                 found[scan.graph.variable] = name
             if all(
-                found.setdefault(wanted, term) == term if isinstance(wanted, Var) else wanted == term
-                for wanted, term in zip(pattern, triple, strict=True)
+                found.setdefault(position, term) == term if isinstance(position, Var) else position == term
+                for position, term in zip(pattern, triple, strict=True)
             ):
                 yield tuple(found[v] for v in scan.variables)
 
@@ -259,9 +259,9 @@ def _add_all_reached(
             waiting.extend(after.get(node, ()))
 
 
-def _arranged(row: Row, variables: tuple[Var, ...], wanted: tuple[Var, ...]) -> Row:
+def _arranged(row: Row, variables: tuple[Var, ...], columns: tuple[Var, ...]) -> Row:
     values = dict(zip(variables, row, strict=True))
-    return tuple(values.get(variable) for variable in wanted)
+    return tuple(values.get(variable) for variable in columns)
 
 
 def _linear(operator: op.Operator, solutions: Solutions, variables: tuple[Var, ...]) -> Solutions:

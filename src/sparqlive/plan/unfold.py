@@ -67,12 +67,12 @@ def unfold(plan: op.Operator, graph_of: GraphOf) -> op.Operator:
 
     def fresh(name: NamedNode) -> op.Operator:
         """Returns the plan of a view with unique variable names."""
-        made = graph_of(_view_name(name))
-        if sum(1 for _ in operators_of(made)) <= _SMALL:
-            return _renamed(made, f".view{next(numbers)}_")
+        view = graph_of(_view_name(name))
+        if sum(1 for _ in operators_of(view)) <= _SMALL:
+            return _renamed(view, f".view{next(numbers)}_")
         # The same names wherever it is read, also by views that this one reads, so that it is one shared
         # part.
-        return _copied(op.Shared(_renamed(made, f"{_SHARED}{_view_name(name)}_")), next(numbers))
+        return _copied(op.Shared(_renamed(view, f"{_SHARED}{_view_name(name)}_")), next(numbers))
 
     def rule(operator: op.Operator) -> op.Operator:
         return _leaf(operator, fresh) if isinstance(operator, op.Scan | op.Names | op.Nodes) else operator
@@ -153,13 +153,13 @@ def _matching(view: op.Operator, leaf: op.Scan) -> op.Operator | None:
             inner = _matching(source, leaf)
             return None if inner is None else replace(view, source=inner)
         case op.Template(_, _, rows):
-            wanted = leaf.positions
+            positions = leaf.positions
             able = tuple(
                 row
                 for row in rows
                 if all(
-                    isinstance(term, Var) or isinstance(given, Var) or term == given
-                    for term, given in zip(row, wanted, strict=True)
+                    isinstance(term, Var) or isinstance(position, Var) or term == position
+                    for term, position in zip(row, positions, strict=True)
                 )
             )
             return replace(view, rows=able) if able else None

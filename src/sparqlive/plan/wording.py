@@ -82,8 +82,8 @@ def _call(name: str, arguments: tuple[Expression, ...], variable: Callable[[Var]
     if level < _PRIMARY:
         left, right = arguments
         # Comparisons do not chain; other operators associate to the left.
-        written = _expression(left, variable, level + (level == 3))
-        return f"{written} {name} {_expression(right, variable, level + 1)}", level
+        left_text = _expression(left, variable, level + (level == 3))
+        return f"{left_text} {name} {_expression(right, variable, level + 1)}", level
     if name in _SIGNS:
         (argument,) = arguments
         inner = _expression(argument, variable, _PRIMARY)
@@ -300,7 +300,7 @@ class Words:
         after = f" after the first {window.offset:,}" if window.offset else ""
         marked = self.marked(window.maybe)
         keys = [f"{marked(v)}{' descending' if descending else ''}" for v, descending in window.order]
-        by = f" ordered by {', '.join(keys)}" if keys else " in term order"
+        by = f", ordered by {', '.join(keys)}" if keys else ", in term order"
         each = f", for each {self.listed(window.keys, window.maybe)}" if window.keys else ""
         return f"{count}{after}{by}{each}"
 

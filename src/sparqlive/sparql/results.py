@@ -76,9 +76,9 @@ def write_graph(syntax: str, quads: Iterable[Quad]) -> str:
         raise Error(
             f"A graph cannot be written as {syntax!r}. Available formats: {', '.join(GRAPH_FORMATS)}."
         )
-    written = serialize(quads, format=GRAPH_FORMATS[syntax])
-    assert written is not None
-    return written.decode()
+    content = serialize(quads, format=GRAPH_FORMATS[syntax])
+    assert content is not None
+    return content.decode()
 
 
 def json_term(term: Term) -> dict[str, str]:

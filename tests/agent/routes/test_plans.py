@@ -70,7 +70,7 @@ def test_a_query_has_a_plan_without_being_registered(client: httpx.Client) -> No
     assert given.status_code == 200
     root = given.json()["root"]
     assert root["stored"] == [
-        {"what": "the count of each solution below DISTINCT", "rows": None, "bytes": None}
+        {"what": "the count of each solution before duplicates are removed", "rows": None, "bytes": None}
     ]
     assert client.get("/views").json()["views"] == []
     put(client, "v", JOIN)

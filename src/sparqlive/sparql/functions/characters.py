@@ -62,21 +62,21 @@ def characters(text: str) -> Characters:
     return union(((ord(character), ord(character)),) for character in text)
 
 
-def spelled(content: Characters) -> str:
+def as_pattern(content: Characters) -> str:
     """Returns a pattern for both engines that matches one character of the set; none for an empty set."""
     if not content:
         return f"[^{_range(0, 0x10FFFF)}]"
     if len(content) == 1 and content[0][0] == content[0][1]:
-        return spelled_character(chr(content[0][0]))
+        return character_pattern(chr(content[0][0]))
     return f"[{''.join(_range(first, last) for first, last in content)}]"
 
 
 def _range(first: int, last: int) -> str:
-    low, high = spelled_character(chr(first)), spelled_character(chr(last))
+    low, high = character_pattern(chr(first)), character_pattern(chr(last))
     return low if first == last else low + high if last == first + 1 else f"{low}-{high}"
 
 
-def spelled_character(character: str) -> str:
+def character_pattern(character: str) -> str:
     return "\\" + character if character in _SPECIAL else character
 
 

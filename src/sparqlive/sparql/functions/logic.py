@@ -50,8 +50,8 @@ def effective_boolean(value: Value) -> bool:
         content = value.value
         return bool(content) and content == content
     if kind == ILL_TYPED:
-        promised = declared_kind(value)
-        if promised <= DOUBLE or promised == BOOLEAN:
+        declared = declared_kind(value)
+        if declared <= DOUBLE or declared == BOOLEAN:
             return False
     raise ExpressionError("A value without a truth value")
 

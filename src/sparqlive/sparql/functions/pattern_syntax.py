@@ -85,7 +85,7 @@ class Translator:
             case "\\":
                 return self._escape()
             case "[":
-                return chars.spelled(self._character_class())
+                return chars.as_pattern(self._character_class())
             case "(":
                 return self._group()
             case ")":
@@ -95,7 +95,7 @@ class Translator:
             case "$":
                 return self._end()
             case ".":
-                return chars.spelled(self.dot)
+                return chars.as_pattern(self.dot)
             case "|":
                 return "|"
             case "*" | "+" | "?":
@@ -108,8 +108,8 @@ class Translator:
 
     def _character(self, character: str) -> str:
         if not self.any_case:
-            return chars.spelled_character(character)
-        return chars.spelled(chars.with_case_variants(((ord(character), ord(character)),)))
+            return chars.character_pattern(character)
+        return chars.as_pattern(chars.with_case_variants(((ord(character), ord(character)),)))
 
     def _start(self) -> str:
         if not self.multiline:
@@ -165,7 +165,7 @@ class Translator:
                 raise NotLinearError
             return "\\" + character
         content = self._shorthand(character)
-        return chars.spelled(content) if content is not None else self._character(self._escaped(character))
+        return chars.as_pattern(content) if content is not None else self._character(self._escaped(character))
 
     def _back_reference(self, digits: str) -> str:
         # The longest number of an existing group; further digits are matched as text.

@@ -122,7 +122,7 @@ def concatenate(*values: Value) -> Value:
 
 def language_matches(tag: Value, language_range: Value) -> bool:
     """Basic filtering of RFC 4647 §3.3.1: a prefix of whole subtags, `*` for any tag."""
-    found, wanted = simple_text_of(tag).lower(), simple_text_of(language_range).lower()
-    if wanted == "*":
-        return found != ""
-    return found == wanted or (wanted != "" and found.startswith(wanted + "-"))
+    tag_text, prefix = simple_text_of(tag).lower(), simple_text_of(language_range).lower()
+    if prefix == "*":
+        return tag_text != ""
+    return tag_text == prefix or (prefix != "" and tag_text.startswith(prefix + "-"))

@@ -135,7 +135,7 @@ class _Evaluation:
         self._known: dict[_Place, Bag] = {}
         self._tests: dict[tuple[int, tuple[Var, ...]], Test] = {}
         parts = list(_parts(query.pattern))
-        self._written = {id(part) for part in parts}
+        self._parts_as_written = {id(part) for part in parts}
         self._names_written = {part.name for part in parts if isinstance(part, al.Graph)}
         dataset = query.dataset
         if dataset is not None:
@@ -148,12 +148,12 @@ class _Evaluation:
 
     def solutions(self) -> Bag:
         """Returns the solutions of an ASK, CONSTRUCT or DESCRIBE, with the variables of the query text."""
-        shown = tuple(v for v in visible(self._query.pattern) if not v.hidden)
-        return self.pattern(self._query.pattern, self.default).projected(shown)
+        visible_variables = tuple(v for v in visible(self._query.pattern) if not v.hidden)
+        return self.pattern(self._query.pattern, self.default).projected(visible_variables)
 
     def pattern(self, pattern: al.Pattern, graph: Graph) -> Bag:
         """Returns the solutions of a pattern in a graph."""
-        if id(pattern) not in self._written:
+        if id(pattern) not in self._parts_as_written:
             return self._evaluate(pattern, graph)
         place = _Place(id(pattern), id(graph))
         if place not in self._known:
@@ -218,7 +218,7 @@ class _Evaluation:
         return tests
 
     def _test(self, condition: al.Expression, variables: tuple[Var, ...], graph: Graph) -> Test:
-        if id(condition) not in self._written or _has_exists(condition):
+        if id(condition) not in self._parts_as_written or _has_exists(condition):
             return self._compiled(condition, variables, graph, compile_condition)
         known = self._tests.get((id(condition), variables))
         if known is None:
@@ -288,7 +288,7 @@ class _Evaluation:
     def _grouped(self, group: al.Group, graph: Graph) -> Bag:
         """Groups solutions (§18.5.1). Without keys there is one group, even if it is empty."""
         source = self.pattern(group.pattern, graph)
-        written = tuple(v for v in source.variables if not v.hidden)
+        named = tuple(v for v in source.variables if not v.hidden)
         for variable, key in group.keys:
             if variable != key:
                 source = self._extended(source, variable, key, graph)
@@ -300,14 +300,14 @@ class _Evaluation:
                 aggregate = replace(aggregate, argument=argument)
             aggregates.append((variable, aggregate))
         keys = tuple(variable for variable, _ in group.keys)
-        columns = tuple(dict.fromkeys((*keys, *written, *(v for v in source.variables if v not in keys))))
+        columns = tuple(dict.fromkeys((*keys, *named, *(v for v in source.variables if v not in keys))))
         groups: dict[Row, list[Row]] = {} if keys else {(): []}
         for row, times in source.projected(columns).rows.items():
             groups.setdefault(row[: len(keys)], []).extend([row] * times)
         return Bag(
             (*keys, *(variable for variable, _ in aggregates)),
             (
-                ((*key, *(_aggregated(aggregate, columns, rows, written) for _, aggregate in aggregates)), 1)
+                ((*key, *(_aggregated(aggregate, columns, rows, named) for _, aggregate in aggregates)), 1)
                 for key, rows in groups.items()
             ),
         )
@@ -327,9 +327,9 @@ class _Evaluation:
             variables = tuple(v for v in visible(select.source) if not v.hidden)
         ranks = [self._compiled(key, source.variables, graph, _rank) for key, _ in select.keys]
         places: Counter[tuple[Row, tuple[OrderKey, ...]]] = Counter()
-        shown = [source.variables.index(v) if v in source.variables else None for v in variables]
+        positions = [source.variables.index(v) if v in source.variables else None for v in variables]
         for row, times in source.rows.items():
-            columns = tuple(None if n is None else row[n] for n in shown)
+            columns = tuple(None if n is None else row[n] for n in positions)
             places[columns, tuple(rank(row) for rank in ranks)] += times
         items = list(places.items())
         if select.keys or select.slice is not None:
@@ -392,10 +392,10 @@ def _cut(items: Iterable[tuple[Row, int]], cut: al.Slice) -> Iterator[tuple[Row,
 
 
 def _aggregated(
-    aggregate: al.Aggregate, columns: tuple[Var, ...], rows: list[Row], written: tuple[Var, ...]
+    aggregate: al.Aggregate, columns: tuple[Var, ...], rows: list[Row], named: tuple[Var, ...]
 ) -> Term | None:
     if aggregate.argument is None:  # `*` is the solution, without computed keys
-        places = [columns.index(v) for v in written]
+        places = [columns.index(v) for v in named]
         rows = [tuple(row[n] for n in places) for row in rows]
     return aggregate_of(aggregate, columns, rows)
 

@@ -37,9 +37,9 @@ class Graph:
         return self._nodes
 
     def matching(self, subject: Any, predicate: Any, object_: Any) -> Collection[Triple]:
-        """Yields the triples with the given terms; None matches any term."""
-        wanted = (subject, predicate, object_)
-        places = tuple(n for n in range(3) if wanted[n] is not None)
+        """Returns the triples with the given terms; None matches any term."""
+        terms = (subject, predicate, object_)
+        places = tuple(n for n in range(3) if terms[n] is not None)
         if not places:
             return self.triples
         index = self._by.get(places)
@@ -47,7 +47,7 @@ class Graph:
             index = self._by[places] = {}
             for triple in self.triples:
                 index.setdefault(tuple(triple[n] for n in places), []).append(triple)
-        return index.get(tuple(wanted[n] for n in places), ())
+        return index.get(tuple(terms[n] for n in places), ())
 
     # Paths
 
@@ -134,8 +134,8 @@ class Graph:
                     new = (*row, *(values[n] for n in added))
                     found[new] = found.get(new, 0) + times * more
             variables, rows = wider, found
-        shown = tuple(v for v in variables if not v.name.startswith(".step"))
-        return Bag(variables, rows.items()).projected(shown)
+        visible = tuple(v for v in variables if not v.name.startswith(".step"))
+        return Bag(variables, rows.items()).projected(visible)
 
     def _freedom(self, part: Part, bound: tuple[Var, ...]) -> tuple[bool, int, int]:
         """Orders patterns: first those that share variables, then those with few open ends or few triples."""
@@ -144,42 +144,42 @@ class Graph:
         free = sum(isinstance(term, Var) and term not in bound for term in (part.subject, part.object))
         if not isinstance(part, al.Triple):
             return apart, free, len(self.triples) + 1
-        written = (part.subject, part.predicate, part.object)
-        terms = [None if isinstance(term, Var) else term for term in written]
+        positions = (part.subject, part.predicate, part.object)
+        terms = [None if isinstance(term, Var) else term for term in positions]
         return apart, free, len(self.matching(*terms))
 
     def _extensions(self, part: Part, known: Mapping[Var, Term | None]) -> Iterator[tuple[Row, int]]:
-        """Returns the values of the variables of a pattern, besides the known ones."""
-        wanted: tuple[VarOrTerm, ...]
+        """Yields the values of the variables of a pattern that agree with the known ones."""
+        positions: tuple[VarOrTerm, ...]
         if isinstance(part, al.Triple):
-            wanted = (part.subject, part.predicate, part.object)
-            terms = [known.get(term) if isinstance(term, Var) else term for term in wanted]
+            positions = (part.subject, part.predicate, part.object)
+            terms = [known.get(term) if isinstance(term, Var) else term for term in positions]
             found: Iterable[tuple[Row, int]] = ((triple, 1) for triple in self.matching(*terms))
         else:
-            wanted = (part.subject, part.object)
+            positions = (part.subject, part.object)
             found = self._ends(part, known)
         names = _variables(part)
         for values, times in found:
             bound: dict[Var, Term | None] = {}
             if all(
                 bound.setdefault(term, value) == value
-                for term, value in zip(wanted, values, strict=True)
+                for term, value in zip(positions, values, strict=True)
                 if isinstance(term, Var)
             ):
                 yield tuple(bound[v] for v in names), times
 
     def _ends(self, part: al.PathPattern, known: Mapping[Var, Term | None]) -> Iterator[tuple[Row, int]]:
-        """Returns both ends of a path. A constant may be any term; variables bind only nodes of the graph."""
+        """Yields both ends of a path. A constant may be any term; variables bind only nodes of the graph."""
         start, end = part.subject, part.object
         if not isinstance(start, Var):
-            wanted = known.get(end) if isinstance(end, Var) else end
+            target = known.get(end) if isinstance(end, Var) else end
             for found, times in self.reached(part.path, start, True).items():
-                if wanted is None or found == wanted:
+                if target is None or found == target:
                     yield (start, found), times
         elif not isinstance(end, Var):
-            wanted = known.get(start)
+            target = known.get(start)
             for found, times in self.reached(part.path, end, False).items():
-                if wanted is None or found == wanted:
+                if target is None or found == target:
                     yield (found, end), times
         else:
             yield from self._between(part.path, known.get(start), known.get(end))

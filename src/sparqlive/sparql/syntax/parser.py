@@ -215,8 +215,8 @@ def _shortened(token: str) -> str:
 
 def _in_words(expected: set[str]) -> str:
     """Lists terminals as a person would: `a variable, an IRI or "}"`."""
-    spelled = {t.name: t.pattern.value for t in _parser().terminals if isinstance(t.pattern, PatternStr)}
-    left = {spelled.get(terminal, terminal) for terminal in expected}
+    texts = {t.name: t.pattern.value for t in _parser().terminals if isinstance(t.pattern, PatternStr)}
+    left = {texts.get(terminal, terminal) for terminal in expected}
     names: list[str] = []
     for name, together in _TOGETHER.items():
         if left.issuperset(together.split()):
