@@ -140,7 +140,7 @@ def test_other_forms_than_select(filled: Shop) -> None:
     assert triples == set(parse(filled("query", everything, "--format", "turtle"), format=RdfFormat.TURTLE))
     assert triples
     error = filled("query", everything, "--format", "xml", code=1)
-    assert error.startswith("sparqlive: A graph is written as nt")
+    assert error.startswith("sparqlive: A graph cannot be written as 'xml'. Available formats: nt")
     filled("view", "graph", everything)
     filled("view", "any", "ASK { ?s ?p ?o }")
     assert len(filled("watch", "graph").splitlines()) == len(triples) + 1

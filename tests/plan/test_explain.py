@@ -61,19 +61,19 @@ plan
   ° may be unbound
 
 delta rules
-  A is the content before the change, A′ after it, ΔA what the change adds (+) and removes (-).
+  A is the content before the change, A′ after it; ΔA is what the change adds (+) and removes (-).
   T(G) are the matches of a pattern in the quads G; ⋈ multiplies weights, + adds them.
   ΔP = π_{?p,?mail}(ΔL)
   ΔL = (T1(ΔG) ⟕ T2(G)) + T1(G′) ⋈ (T2(ΔG) + flips(T2(G), T2(ΔG)))
       flips by ?p
-  flips(B, ΔB): -1 where the first match in B enters, +1 where the last one leaves.
+  flips(B, ΔB): -1 where the first match in B appears, +1 where the last disappears.
 
 stored
-  nothing but the result (1,234 rows, 56,789 bytes)
+  only the result (1,234 rows, 56,789 bytes)
 
 graph patterns
-  T1: star around ?p with constant arms; cached: nothing but the quads' indexes
-  T2: connected by ?p ?mail; cached: nothing but the quads' indexes
+  T1: star around ?p with constant arms; cached: only the quad indexes
+  T2: connected by ?p ?mail; cached: only the quad indexes
 """
     )
 
@@ -87,16 +87,14 @@ P  project ?a ?d  (stored)
     T1  ?a <e:e> _b1
     T2  _b1 <e:e> _c1
     T3  _c1 <e:e> ?d
-_ begins the name of a variable that is not one of the query's"""
+_ starts the name of an internal variable"""
     )
     assert found["delta rules"] == (
         """\
 ΔP = π_{?a,?d}(ΔJ)
 ΔJ = T1(ΔG) ⋈ T2(G) ⋈ T3(G) + T1(G′) ⋈ T2(ΔG) ⋈ T3(G) + T1(G′) ⋈ T2(G′) ⋈ T3(ΔG)"""
     )
-    assert found["graph patterns"] == (
-        "T1 T2 T3: connected by ?a _b1 _c1 ?d; cached: nothing but the quads' indexes"
-    )
+    assert found["graph patterns"] == ("T1 T2 T3: connected by ?a _b1 _c1 ?d; cached: only the quad indexes")
 
 
 def test_long_rules_have_a_line_a_term() -> None:
@@ -116,29 +114,29 @@ def test_long_rules_have_a_line_a_term() -> None:
     [
         (
             "SELECT ?x { ?x a :T . ?x :p 1 }",
-            "T1 T2: star around ?x with constant arms; cached: one weight a centre, in the result",
+            "T1 T2: star around ?x with constant arms; cached: one weight per centre, in the result",
         ),
         (
             "SELECT (1 AS ?one) { ?x a :T }",
             "T1: star around _x1 with constant arms; "
-            "cached: nothing but the quads' indexes; its weights are summed in the result",
+            "cached: only the quad indexes; its weights are summed in the result",
         ),
         (
             "SELECT DISTINCT ?x { ?x a :T }",
-            "T1: star around ?x with constant arms; cached: one weight a centre, in the counts of D",
+            "T1: star around ?x with constant arms; cached: one weight per centre, in the counts of D",
         ),
         (
             "SELECT * { ?x :p ?y ; :q ?z }",
-            "T1 T2: connected, a star around ?x with variable arms; cached: nothing but the quads' indexes",
+            "T1 T2: connected, a star around ?x with variable arms; cached: only the quad indexes",
         ),
         ("SELECT * { :a :p :b }", "T1: ground, a switch; cached: one weight, in the result"),
         ("SELECT * { VALUES ?x { 1 } }", "none"),
         (
             "SELECT * { ?x :p ?y MINUS { ?x a :T . :a :p :b } }",
-            "T1: connected by ?x ?y; cached: nothing but the quads' indexes\n"
+            "T1: connected by ?x ?y; cached: only the quad indexes\n"
             "T2 T3: loosely connected, 2 parts that share no variable\n"
-            "  T2: star around ?x with constant arms; cached: nothing but the quads' indexes\n"
-            "  T3: ground, a switch; cached: nothing but the quads' indexes",
+            "  T2: star around ?x with constant arms; cached: only the quad indexes\n"
+            "  T3: ground, a switch; cached: only the quad indexes",
         ),
     ],
 )
@@ -154,8 +152,8 @@ def test_product_of_parts_that_are_stored_apart() -> None:
 J1  product of parts that share no variable
   P1  project ?x  (stored)
     T1  ?x <e:on> <e:list>
-  P2  project no variable  (stored)
-    J2  join without a shared variable
+  P2  project no variables  (stored)
+    J2  join without shared variables
       T2  <e:system> <e:state> <e:open>
       T3  <e:system> <e:mode> <e:day>"""
     )
@@ -168,14 +166,14 @@ J1  product of parts that share no variable
     )
     assert found["stored"] == (
         """\
-result: P1 × P2, multiplied out when it is read
-P1 (2 rows, 264 bytes): a part of the result
-P2 (1 row, 100 bytes): a part of the result"""
+result: P1 × P2, multiplied when read
+P1 (2 rows, 264 bytes): part of the result
+P2 (1 row, 100 bytes): part of the result"""
     )
     assert found["graph patterns"] == (
         """\
-T1 T2 T3: loosely connected, in 2 parts that are stored apart
-  T1: star around ?x with constant arms; cached: one weight a centre, in P1
+T1 T2 T3: loosely connected, in 2 parts that are stored separately
+  T1: star around ?x with constant arms; cached: one weight per centre, in P1
   T2 T3: ground, a switch; cached: one weight, in P2"""
     )
 
@@ -183,12 +181,12 @@ T1 T2 T3: loosely connected, in 2 parts that are stored apart
 def test_product_that_is_stored_whole() -> None:
     found = sections("SELECT * { ?x a :T . ?y a :T }", {-1: (4, 400)})
     assert "product" not in found["plan"]
-    assert found["stored"] == "nothing but the result (4 rows, 400 bytes)"
+    assert found["stored"] == "only the result (4 rows, 400 bytes)"
     assert found["graph patterns"] == (
         """\
 T1 T2: loosely connected, 2 parts that share no variable
-  T1: star around ?x with constant arms; cached: nothing but the quads' indexes
-  T2: star around ?y with constant arms; cached: nothing but the quads' indexes"""
+  T1: star around ?x with constant arms; cached: only the quad indexes
+  T2: star around ?y with constant arms; cached: only the quad indexes"""
     )
 
 
@@ -199,8 +197,8 @@ def test_optional_with_a_condition_on_both_sides() -> None:
         """\
 ΔP = π_{?x,?limit,?n}(ΔL)
 ΔL = (T1(ΔG) ⟕_{?n < ?limit} T2(G)) + T1(G′) ⋈ (T2(ΔG) + flips(T2(G), T2(ΔG)))
-    flips by whole left solutions: the condition decides on each pair (in ⋈ as well)
-flips(B, ΔB): -1 where the first match in B enters, +1 where the last one leaves."""
+    flips by whole left solutions: the condition is tested on each pair (also in ⋈)
+flips(B, ΔB): -1 where the first match in B appears, +1 where the last disappears."""
     )
 
 
@@ -210,7 +208,7 @@ def test_minus_on_a_variable_that_may_be_unbound() -> None:
     assert found["plan"] == (
         """\
 P1  project ?x ?y°  (stored)
-  M  minus on ?y°, one of ?y bound in both
+  M  minus on ?y°, with one of ?y bound on both sides
     S  stored, looked up by ?y°
       L  optional on ?x
         T1  ?x a <e:T>
@@ -218,7 +216,7 @@ P1  project ?x ?y°  (stored)
     P2  project ?y
       T3  _z1 <e:stop> ?y
 ° may be unbound
-_ begins the name of a variable that is not one of the query's"""
+_ starts the name of an internal variable"""
     )
     assert (
         "ΔM = (ΔS ⊖ P2) + S′ ⋈ flips(P2, ΔP2)\n    flips by whole left solutions: ?y may be unbound"
@@ -245,7 +243,7 @@ def test_minus_and_not_exists_by_shared_variables() -> None:
 def test_exists_and_marks() -> None:
     exists = sections("SELECT * { ?x :p ?y FILTER EXISTS { ?x a :T } }")["delta rules"]
     assert "ΔX = (T1(ΔG) ⋉ P2) + T1(G′) ⋈ flips(P2, ΔP2)" in exists
-    assert "flips(B, ΔB): +1 where the first match in B enters, -1 where the last one leaves." in exists
+    assert "flips(B, ΔB): +1 where the first match in B appears, -1 where the last disappears." in exists
     mark = sections("SELECT * { ?x :p ?y FILTER(?y > 10 || EXISTS { ?x a :T }) }")
     assert "F  filter ?y > 10 || _exists1\n    K  mark _exists1: exists on ?x" in mark["plan"]
     assert "ΔF = σ_{?y > 10 || _exists1}(ΔK)" in mark["delta rules"]
@@ -259,12 +257,12 @@ def test_distinct() -> None:
         """\
 ΔD = signs(P, ΔP)
 ΔP = π_{?x}(T1(ΔG))
-signs(A, ΔA): +1 where the count of a solution becomes positive, -1 where it ends."""
+signs(A, ΔA): +1 where the count of a solution becomes positive, -1 where it drops to 0."""
     )
     assert found["stored"] == (
         """\
-result: the solutions that D counts
-D (3 rows, 396 bytes): how often each solution occurs below DISTINCT"""
+result: the solutions counted by D
+D (3 rows, 396 bytes): the count of each solution before duplicates are removed"""
     )
 
 
@@ -275,7 +273,7 @@ def test_named_graphs() -> None:
 P  project ?g ?x  (stored)
   E  bind _graph1 as ?g
     T1  GRAPH _graph1 { ?x <e:p> 1 } among <e:a> <e:b>
-_ begins the name of a variable that is not one of the query's"""
+_ starts the name of an internal variable"""
     )
     assert "ΔE = extend_{?g := _graph1}(T1(ΔG))" in found["delta rules"]
     assert found["graph patterns"].startswith("T1: connected by ?x _graph1;")
@@ -284,7 +282,7 @@ _ begins the name of a variable that is not one of the query's"""
 def test_other_graphs() -> None:
     query = "SELECT * { ?x :p ?y }"
     assert "T1  ?x <e:p> ?y in the union of all graphs" in sections(query, union=True)["plan"]
-    assert "enters with its first graph" in sections(query, union=True)["delta rules"]
+    assert "appears with its first graph" in sections(query, union=True)["delta rules"]
     merged = sections("SELECT * FROM :a FROM :b { ?x :p ?y }")["plan"]
     assert "T1  ?x <e:p> ?y in the union of <e:a> <e:b>" in merged
     assert "T1  GRAPH <e:a> { ?x <e:p> ?y }" in sections("SELECT * { GRAPH :a { ?x :p ?y } }")["plan"]
@@ -313,14 +311,14 @@ P1  project ?x ?y  (stored)
 
 def test_paths_of_any_length() -> None:
     found = sections("SELECT ?x ?y { ?x :p+ ?y }", {0: (9, 7000)})
-    assert found["plan"].startswith("C  paths of steps from ?x to ?y  (stored)\n  T1  _from1 <e:p> _to1")
+    assert found["plan"].startswith("C  paths from ?x to ?y  (stored)\n  T1  _from1 <e:p> _to1")
     assert found["stored"] == (
-        "result: the ends that the paths of C join\n"
-        "C: its steps, and for each node what it reaches, shared by the nodes of a cycle"
+        "result: the endpoints of the paths of C\n"
+        "C: its steps, and the nodes that each node reaches, shared within a cycle"
     )
     found = sections("SELECT ?x { GRAPH ?g { ?x :p+ :end } }")
-    assert "C  paths of steps from ?x to <e:end> within each _graph1  (stored)" in found["plan"]
-    assert "C: its steps, and a tree of what reaches <e:end>" in found["stored"]
+    assert "C  paths from ?x to <e:end> within each _graph1  (stored)" in found["plan"]
+    assert "C: its steps, and the tree of nodes that reach <e:end>" in found["stored"]
 
 
 def test_constants_do_not_change() -> None:

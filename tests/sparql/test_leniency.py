@@ -72,7 +72,7 @@ def test_having_and_order_by_read_names_of_select_and_samples(text: str, rows: l
 def test_data_with_a_literal_subject_is_refused(operation: str, data: str) -> None:
     with sparqlive.open() as session:
         session.apply(insert="<x:s> <x:p> <x:o> .")
-        with pytest.raises(errors.SyntaxError, match=f"{operation} DATA cannot hold a (literal as|blank)"):
+        with pytest.raises(errors.SyntaxError, match=f"{operation} DATA cannot contain a (literal as|blank)"):
             session.update(f"INSERT DATA {{ <x:t> <x:p> 1 }} ; {operation} DATA {{ {data} }}")
         assert len(list(session.quads())) == 1
 

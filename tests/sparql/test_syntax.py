@@ -342,10 +342,13 @@ def test_update(text: str, expected: str) -> None:
 
 
 REFUSED_UPDATES = [
-    ("INSERT DATA { ?s ?p 1 }", "column 15: INSERT DATA holds data, not variables"),
-    ("DELETE DATA { _:a <http://e/p> 1 }", "DELETE DATA cannot hold a blank node"),
-    ("DELETE { ?s ?p [] } WHERE { ?s ?p 1 }", "DELETE cannot hold a blank node"),
-    ("DELETE WHERE { ?s ?p (1) }", "DELETE WHERE cannot hold a blank node"),
+    (
+        "INSERT DATA { ?s ?p 1 }",
+        "column 15: INSERT DATA cannot contain variables; use INSERT { … } WHERE { … }",
+    ),
+    ("DELETE DATA { _:a <http://e/p> 1 }", "DELETE DATA cannot contain a blank node"),
+    ("DELETE { ?s ?p [] } WHERE { ?s ?p 1 }", "DELETE cannot contain a blank node"),
+    ("DELETE WHERE { ?s ?p (1) }", "DELETE WHERE cannot contain a blank node"),
     ("INSERT DATA { _:a <x:p> 1 } ; INSERT DATA { _:a <x:p> 2 }", "`_:a` is used in two INSERT DATA"),
     ("SELECT * {}", "found `SELECT`"),
     ("CLEAR GRAPH <g>", "the IRI `<g>` is relative"),
@@ -384,51 +387,57 @@ def test_iri_resolution(reference: str, expected: str) -> None:
 # What is refused, and in which words
 
 REFUSED = [
-    ("SELECT", "line 1, column 7: the text ends too early; expected a variable, `(`, `*`, `DISTINCT`"),
+    ("SELECT", "line 1, column 7: unexpected end of the text; expected a variable, `(`, `*`, `DISTINCT`"),
     ("SELECT * {\n  ?s ?p }", "line 2, column 9: found `}`, expected a term"),
     ("SELECT * { ?s ?p ?o ?x }", "found `?x`, expected a pattern such as OPTIONAL or FILTER, `,`, `.`"),
-    ("SELECT * { ?s ?p 'a }", "this string is not closed"),
-    (r"SELECT * { ?s ?p 'a\q' }", "a backslash that escapes nothing"),
+    ("SELECT * { ?s ?p 'a }", "this string is not closed; a string of several lines needs triple quotes"),
+    (r"SELECT * { ?s ?p 'a\q' }", "invalid escape in this string; write"),
     ("SELECT * { ?s ?p <a b> }", "this IRI is not closed"),
-    ("SELECT * { ?s name ?o }", "`name` is no SPARQL keyword or function"),
-    ("SELECT * { ?s ex:p ?o }", "column 15: the prefix `ex:` is not declared"),
+    ("SELECT * { ?s name ?o }", "`name` is not a SPARQL keyword or function"),
+    ("SELECT * { ?s ex:p ?o }", "column 15: the prefix `ex:` is not declared; add `PREFIX ex: <…>`"),
     ("SELECT * { ?s <p> ?o }", "column 15: the IRI `<p>` is relative"),
-    ("SELECT * { ?s ?p 1 % 2 }", "found `%`, which begins nothing"),
-    ("SELECT * { ?s ?p '\\uD800' }", "is no Unicode character"),
-    ("SELECT * { ?s ?p '\ud800' }", "half of a character"),
+    ("SELECT * { ?s ?p 1 % 2 }", "unexpected character `%`"),
+    ("SELECT * { ?s ?p '\\uD800' }", "is not a Unicode character"),
+    ("SELECT * { ?s ?p '\ud800' }", "half of a character (a lone surrogate)"),
     ("SELECT * { <<?s ?p ?o>> ?q 1 }", "SPARQL 1.2"),
     ("SELECT * { ?s ?p ?o {| ?q 1 |} }", "SPARQL 1.2"),
-    ("SELECT ?x { ?s ?p ?x } GROUP BY ?s", "column 8: SELECT reads ?x, which is neither in GROUP BY nor"),
-    ("SELECT (?x+1 AS ?y) (COUNT(*) AS ?c) { ?s ?p ?x }", "SELECT reads ?x"),
-    ("SELECT (1 AS ?x) {} HAVING (?x > 1) VALUES ?x { 1 }", "AS cannot name ?x"),
-    ("SELECT * { FILTERfoo(?x) }", "`FILTERfoo` is no SPARQL keyword"),
-    ("SELECT * { ?s aa ?x }", "`aa` is no SPARQL keyword"),
-    ("IN" * 1000, "is no SPARQL keyword"),
-    ("SELECT * { ?s ?p ?x } GROUP BY ?s", "`SELECT *` cannot stand with GROUP BY"),
-    ("SELECT (1 AS ?x) (2 AS ?x) {}", "column 24: AS cannot name ?x"),
-    ("SELECT (1 AS ?s) { ?s ?p ?o }", "AS cannot name ?s"),
-    ("SELECT (COUNT(*) AS ?s) { ?s ?p ?o } GROUP BY ?s", "AS cannot name ?s"),
-    ("SELECT (1 AS ?x) {} VALUES ?x { 1 }", "AS cannot name ?x"),
-    ("SELECT (1 AS ?x) { { SELECT ?x {} } }", "AS cannot name ?x"),
-    ("SELECT * { ?s ?p ?o BIND(1 AS ?o) }", "BIND cannot set ?o"),
-    ("SELECT * { VALUES (?x ?y) { (1) } }", "VALUES has 2 variables, but a row of 1"),
-    ("SELECT (SUM(COUNT(*)) AS ?x) {}", "inside another aggregate"),
-    ("SELECT * { FILTER(COUNT(*) > 1) }", "can only stand in SELECT, HAVING and ORDER BY"),
-    ("SELECT ?x {} GROUP BY (COUNT(*) AS ?x)", "cannot stand in GROUP BY"),
-    ("SELECT (SUM(*) AS ?x) {}", "`*` can only stand in COUNT"),
-    ("SELECT (SUM(?a; SEPARATOR='') AS ?x) {}", "only GROUP_CONCAT has a separator"),
-    ("SELECT * { FILTER(STRLEN(?a, ?b)) }", "STRLEN takes 1 argument, here are 2"),
-    ("SELECT * { FILTER(REGEX(?a)) }", "REGEX takes 2 to 3 arguments, here are 1"),
-    ("SELECT * { FILTER(BOUND(1)) }", "BOUND takes a variable"),
+    ("SELECT ?x { ?s ?p ?x } GROUP BY ?s", "column 8: SELECT uses ?x, which is neither in GROUP BY nor"),
+    ("SELECT (?x+1 AS ?y) (COUNT(*) AS ?c) { ?s ?p ?x }", "SELECT uses ?x"),
+    (
+        "SELECT (1 AS ?x) {} HAVING (?x > 1) VALUES ?x { 1 }",
+        "?x is already in use; choose another name after AS",
+    ),
+    ("SELECT * { FILTERfoo(?x) }", "`FILTERfoo` is not a SPARQL keyword"),
+    ("SELECT * { ?s aa ?x }", "`aa` is not a SPARQL keyword"),
+    ("IN" * 1000, "is not a SPARQL keyword"),
+    ("SELECT * { ?s ?p ?x } GROUP BY ?s", "`SELECT *` is not allowed with GROUP BY"),
+    ("SELECT (1 AS ?x) (2 AS ?x) {}", "column 24: ?x is already in use; choose another name after AS"),
+    ("SELECT (1 AS ?s) { ?s ?p ?o }", "?s is already in use; choose another name after AS"),
+    (
+        "SELECT (COUNT(*) AS ?s) { ?s ?p ?o } GROUP BY ?s",
+        "?s is already in use; choose another name after AS",
+    ),
+    ("SELECT (1 AS ?x) {} VALUES ?x { 1 }", "?x is already in use; choose another name after AS"),
+    ("SELECT (1 AS ?x) { { SELECT ?x {} } }", "?x is already in use; choose another name after AS"),
+    ("SELECT * { ?s ?p ?o BIND(1 AS ?o) }", "?o is already in use in this group; BIND needs"),
+    ("SELECT * { VALUES (?x ?y) { (1) } }", "number of values (1) differs from the number of variables (2)"),
+    ("SELECT (SUM(COUNT(*)) AS ?x) {}", "an aggregate cannot contain another one"),
+    ("SELECT * { FILTER(COUNT(*) > 1) }", "aggregates are only allowed in SELECT, HAVING and ORDER BY"),
+    ("SELECT ?x {} GROUP BY (COUNT(*) AS ?x)", "aggregates are not allowed in GROUP BY"),
+    ("SELECT (SUM(*) AS ?x) {}", "only COUNT accepts `*`; give SUM an expression"),
+    ("SELECT (SUM(?a; SEPARATOR='') AS ?x) {}", "only GROUP_CONCAT accepts a separator; SUM does not"),
+    ("SELECT * { FILTER(STRLEN(?a, ?b)) }", "STRLEN takes 1 argument, not 2"),
+    ("SELECT * { FILTER(REGEX(?a)) }", "REGEX takes 2 to 3 arguments, not 1"),
+    ("SELECT * { FILTER(BOUND(1)) }", "BOUND takes a variable, such as BOUND(?x)"),
     ("ASK { _:a ?p 1 OPTIONAL { _:a ?p 2 } }", "`_:a` is used in two graph patterns"),
     ("ASK { _:a ?p 1 BIND(1 AS ?x) _:a ?p 2 }", "`_:a` is used in two graph patterns"),
     ("CONSTRUCT { ?s ?p* ?o } {}", "found `*`"),
-    ("CONSTRUCT { ?s ^<http://e/p> ?o } {}", "a template cannot hold a property path"),
+    ("CONSTRUCT { ?s ^<http://e/p> ?o } {}", "a template cannot contain a property path"),
     ("SELECT * {} LIMIT " + "9" * 5000, "this number is too large"),
     ("ASK {} INSERT DATA {}", "found `INSERT`"),
-    ("SELECT * {" * 5000, "the text ends too early"),
-    ("SELECT * {" * 5000 + "}" * 5000, "nested too deeply"),
-    ("\x00", "begins nothing"),
+    ("SELECT * {" * 5000, "unexpected end of the text"),
+    ("SELECT * {" * 5000 + "}" * 5000, "nested too deeply. Use fewer levels of brackets."),
+    ("\x00", "unexpected character `\x00`"),
 ]
 
 
@@ -451,7 +460,7 @@ def test_refusal_shows_the_line_with_a_caret() -> None:
 
 
 def test_base_must_be_absolute() -> None:
-    with pytest.raises(errors.SyntaxError, match="no absolute IRI"):
+    with pytest.raises(errors.SyntaxError, match="`here` is not an absolute IRI"):
         parse_query("ASK {}", base="here")
 
 

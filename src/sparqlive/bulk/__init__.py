@@ -1,1 +1,1 @@
-"""Evaluates plans and delta rules by columns, as SQL that a backend runs; one file per operator."""
+"""Evaluates plans and delta rules on whole columns, as SQL that a backend runs; one file per operator."""

@@ -1,14 +1,14 @@
-"""GROUP BY in SQL: the aggregates of all groups at once, where that gives the terms that Python gives.
+"""GROUP BY in SQL: the aggregates of all groups at once, where the result is the same as in Python.
 
-COUNT is a sum of weights. SUM and AVG add the exact numbers in SQL; what SQL cannot add exactly, floating
-point numbers and numbers that are too wide, comes along as a list, and Python finishes each group by the one
-definition. MIN, MAX and SAMPLE compare typed columns, which order all terms but some that are alike: groups
-where several terms come first are handed to Python, those only. GROUP_CONCAT is left to Python, and so are
-MIN, MAX and SAMPLE on a backend that does not share parts of a query.
+COUNT is a sum of weights. SUM and AVG add exact numbers in SQL. Numbers that SQL cannot add exactly (floating
+point, or too wide) are collected in a list, and Python finishes each group with its own definition. MIN, MAX
+and SAMPLE compare typed columns, which order almost all terms; only groups where several terms share the
+first position go to Python. GROUP_CONCAT always runs in Python, and so do MIN, MAX and SAMPLE on a backend
+that does not share parts of a query.
 
-Sums and counts are linear: the rows of a group need not be brought together first. What looks at each value
-once does need that. For a change every group is computed over the rows before and over those after it, told
-apart by `side`; the difference is the change (the rule `Redone`).
+Sums and counts are linear, so the rows of a group need not be brought together first. Aggregates that look at
+each value once do need this. For a change, every group is computed over the rows before and after it,
+distinguished by `side`; the difference is the change (the rule `Redone`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What runs the SQL of the bulk executor: the interface that every backend has.
+"""The interface of a backend, which runs the SQL of the bulk executor.
 
-A backend names tables and Python functions for frames, and runs a frame when its text is complete. The names
-are valid inside its `with` block.
+A backend names tables and Python functions, and runs a frame once it is complete. The names are valid inside
+its `with` block.
 """
 
 from __future__ import annotations

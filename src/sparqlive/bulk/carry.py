@@ -1,7 +1,7 @@
-"""Carries an epoch on DuckDB, in process: deltas and contents of plans as columns.
+"""Computes an epoch on DuckDB, in process: deltas and contents of plans as columns.
 
-Reads the quads of a session where they are, by graph and predicate, before and after the epoch under way.
-Refuses nothing that live can run.
+Reads the quads of a session in place, by graph and predicate, before and after the current epoch. Supports
+everything that live supports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Paths `+` and `*`: what the steps of one key reach, by a search from each start."""
+"""Paths `+` and `*`: the nodes that the steps of one key reach, by a search from each start."""
 
 from __future__ import annotations
 

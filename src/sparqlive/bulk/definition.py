@@ -1,4 +1,4 @@
-"""What an operator that keeps its source's rows by key is on Spark: the form of its definition."""
+"""Definitions of keeping operators for bulk evaluation: how to compute rows from source rows by key."""
 
 from __future__ import annotations
 

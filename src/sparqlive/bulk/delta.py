@@ -1,8 +1,8 @@
 """Evaluates the delta rules as SQL: the change of a plan's result as one query.
 
-The rules come from `plan/delta.py`; this file decides nothing about states. A term of a rule starts from the
-change, which is broadcast, and joins outward; what it meets is read only where the change's keys reach it.
-Invariant: None stands for a change that is known to be empty before anything runs, so that its terms cost
+The rules come from `plan/delta.py`; this module does not choose states. A term of a rule starts from the
+change, which is broadcast, and joins outward; other inputs are read only where the keys of the change reach
+them. Invariant: None means a change that is known to be empty before anything runs, so its terms cost
 nothing.
 """
 

@@ -1,7 +1,7 @@
-"""What differs between the SQL of two backends: lists, structs, and rows that are made of them.
+"""The differences between the SQL of the backends: lists, structs, and rows made from them.
 
-Everything else is written once, in what both understand. Numbers carry their type, because a bare `1` is of
-32 bits in one place and of 64 in another.
+Everything else is written once, in SQL that both backends understand. Numbers carry their type, because a
+bare `1` has 32 bits in one place and 64 in another.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DISTINCT: each solution once; the delta is the sign changes of the counts.
 
-Spark keeps no counts: the old ones are computed again, for the solutions that the change touches.
+No counts are stored: the old ones are computed again, for the solutions in the change.
 """
 
 from __future__ import annotations

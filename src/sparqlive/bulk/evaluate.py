@@ -1,8 +1,8 @@
-"""Evaluates plans as SQL: the content of every operator, whole or restricted to keys.
+"""Evaluates plans as SQL: the content of every operator, complete or restricted to keys.
 
-Owns the dispatch over operators, and refuses those that it has no evaluation for. Nothing runs here: what is
-returned is lazy, and the caller acts on it. Invariant: content restricted by keys is right for the solutions
-that agree with a key; others may be missing or incomplete, so whoever restricts also joins with the keys.
+Dispatches over the operators. Nothing runs here: the result is lazy, and the caller runs it. Invariant:
+content restricted by keys is right for solutions that agree with a key; others may be missing or incomplete,
+so a caller that restricts by keys must also join with them.
 """
 
 from __future__ import annotations

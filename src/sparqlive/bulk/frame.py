@@ -1,9 +1,9 @@
-"""A query while it is put together: a tree that a dialect writes as SQL text when it is complete.
+"""A query under construction: a tree that a dialect writes as SQL text once it is complete.
 
-Owns the SQL that the executor writes. A DataFrame would be analysed again by every operation on it, which for
-the hundreds of operations of a delta costs seconds; a frame costs nothing until it is written. A frame that
-several others read becomes a common table expression, so the text grows with the plan and no faster.
-Invariants: a frame's columns have different names; its leaves are tables that a `Backend` has named.
+Writes all SQL of the executor. A DataFrame is analysed again by every operation on it, which takes seconds
+for the hundreds of operations of a delta; a frame costs nothing until it is written. A frame that several
+others read becomes a common table expression, so the size of the text is linear in the plan. Invariants: the
+columns of a frame have different names; its leaves are tables that a `Backend` has named.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Joins: compatible solutions, weights multiplied; and the order in which the parts of a join are joined.
+"""Joins: compatible solutions with multiplied weights, and the order in which parts are joined.
 
-Variables that both sides always bind are plain keys. For a variable that may be unbound, each side offers
-the keys that its schema can meet: its value, "the other has none" (0) and, from a side that has a value,
-"you have none" (1, which no variable is ever bound to). Each compatible pair meets in exactly one of them, so
+Variables that both sides always bind are plain keys. For a variable that may be unbound, each side offers the
+keys that its schema can match: its value, "the other side has none" (0) and, if it has a value, "you have
+none" (1, an id that no variable is ever bound to). Each compatible pair matches in exactly one of them. So
 the split by schema (§4.5.3 of the counting paper) is one equi-join, without a disjunction and without
-evaluating a side once a schema.
+evaluating a side once per schema.
 """
 
 from __future__ import annotations

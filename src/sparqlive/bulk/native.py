@@ -1,9 +1,9 @@
-"""Expressions as SQL, where that gives what the Python definition gives; the rest runs in Arrow functions.
+"""Writes expressions as SQL where the result is the same as in Python; others run as Arrow functions.
 
 Over ids alone: BOUND, sameTerm, equality with an IRI, IF, COALESCE, copies and constants. Over typed columns:
 comparisons, IN, sums, differences and products of exact numbers, effective boolean values, tests of kinds,
-languages, datatypes and strings. NULL is SPARQL's error: both logics have the same tables. What depends on
-the row, as whether a number fits, is a doubt: Python decides the rows in doubt.
+languages, datatypes and strings. NULL is SPARQL's error: both logics have the same truth tables. What depends
+on the row, such as whether a number fits, is a doubt: Python decides these rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The occurrences of solutions: what a solution's weight counts, each told apart by a number."""
+"""The occurrences of solutions: a solution of weight n becomes n rows with different numbers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Operands of native expressions, and what SQL makes of two of them: comparisons and exact arithmetic.
+"""Operands of native expressions, and SQL for two of them: comparisons and exact arithmetic.
 
-An operand is a term by its typed columns: a variable, a constant, or a number that was computed. Invariants:
-a comparison is NULL where SPARQL has an error; `Doubts` has every case in which SQL would not give what
-Python gives, so the rows in doubt are left to Python.
+An operand is a term with its typed columns: a variable, a constant, or a computed number. Invariants: a
+comparison is NULL where SPARQL has an error; `Doubts` covers every case in which SQL and Python would differ,
+so that Python decides these rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The order of terms (`sparql.ordering`) by typed columns, as far as SQL can tell.
+"""The order of terms (`sparql.ordering`) by typed columns, as far as SQL can decide it.
 
-A place is a family of terms, a number and a text. Invariant: of two terms the one that comes first never has
-the later place; terms with one place are left to be told apart by Python, as 1 and 1.0 are.
+A position is a family of terms, a number and a text. Invariant: if one term comes before another, its
+position is not later. Python decides between terms with the same position, such as 1 and 1.0.
 """
 
 from __future__ import annotations

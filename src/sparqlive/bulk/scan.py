@@ -1,7 +1,7 @@
 """Quad patterns: the quads of the old and the new state that match, and the change of the matches.
 
-Owns the two states of the quads: old is what was there, new is that without the deleted and with the inserted
-ones. Merged graphs are sets: a triple is there once, whatever the number of graphs it is in.
+Defines the two states of the quads: new is old without the deleted and with the inserted quads. Merged graphs
+are sets: a triple occurs once, however many graphs contain it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """EXISTS, NOT EXISTS and MINUS: ΔA tested against B from the left, A' ⋈ flips from the right (Theorem 4.6).
 
-With shared variables that are always bound on both sides, existence is tested on these keys. Otherwise the
-keys are whole left solutions: those that a changed right one is compatible with are tested before and after,
-which covers all schemas at once.
+If the shared variables are always bound on both sides, they are the keys of the test. Otherwise the keys are
+whole left solutions: those compatible with a changed right one are tested before and after the change, which
+covers all schemas at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which plans have each solution once, in one row: their content needs no sum at the end."""
+"""Decides which plans produce each solution once, in one row: their content needs no final sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several operators read: under one name, so that a query's text does not hold it several times."""
+"""Parts that several operators read: under one name, so that the text of a query contains them once."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Solutions as a frame: the columns, and the operations on them that all operators share.
+"""Solutions as a frame: the columns, and the operations that all operators share.
 
-Owns the names of columns and what is known of each variable. Refuses NULL as a value: 0 is unbound, so that
-equality of columns is equality of solutions. Only a text column may be NULL.
-Invariants: a frame has a column for each variable, a text column for each of `texts`, and the weight `w`;
-rows of one solution may be split, weights are summed where it matters (`summed`) and at the end.
+Defines the names of columns and what is known about each variable. NULL is not a value: 0 means unbound, so
+that equality of columns is equality of solutions. Only a text column may be NULL. Invariants: a frame has a
+column per variable, a text column for each of `texts`, and the weight `w`. A solution may be split into
+several rows; weights are summed where needed (`summed`) and at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What live stores because keys do not reach it: on Spark it is the source, restricted as far as they do."""
+"""Operators that live stores because keys do not reach them: here, the source restricted by its keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates: a solution gives the rows of the template, with what it binds in the places of variables."""
+"""Templates: a solution produces the rows of the template, with its bindings in place of variables."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From algebra to plan: operators, rewrites, delta rules, costs, explanations."""
+"""Plans of queries: operators, rewrites, delta rules, costs and explanations."""

@@ -1,4 +1,4 @@
-"""What a query may be: unknown and volatile functions are refused, and what is too large to be planned."""
+"""Checks what a query may contain. Rejects unknown or volatile functions, and queries too large to plan."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sparqlive.errors import Unsupported
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.expressions import check_expression, volatile_function
 
-# Calls of Python that planning may nest: enough for some hundred parts, and far below what the stack holds.
+# Nested Python calls that planning may use: enough for some hundred parts, and far below the stack limit.
 _CALLS = 6_000
 
 
 @contextmanager
 def within_reach() -> Iterator[None]:
-    """Refuses a query whose parts are nested deeper than Python's calls may be here."""
+    """Rejects a query that is nested too deeply for Python's call stack."""
     try:
         with _DEEPER:
             yield
@@ -28,7 +28,7 @@ def within_reach() -> Iterator[None]:
 
 
 class _Depth:
-    """Allows more nested calls than usual, in the whole process, while somebody plans."""
+    """Raises the recursion limit of the process while a query is being planned."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -46,7 +46,7 @@ class _Depth:
         with self._lock:
             self._inside -= 1
             if not self._inside:
-                with suppress(RecursionError):  # a caller that is that deep already: its limit stays
+                with suppress(RecursionError):  # the caller is already deeper than that: the limit stays
                     setrecursionlimit(self._usual)
 
 
@@ -54,18 +54,18 @@ _DEEPER = _Depth()
 
 
 MOST_PARTS = 600
-"""So many patterns one join may have."""
+"""The largest number of patterns in one join."""
 
 
 def too_large() -> Unsupported:
     return Unsupported(
-        f"The query is nested too deeply, or joins more than {MOST_PARTS} patterns: split it, for example "
-        f"into views of CONSTRUCT queries that are read as graphs (GRAPH <view:name>)."
+        f"The query is nested too deeply, or joins more than {MOST_PARTS} patterns. Split it, for example "
+        f"into CONSTRUCT views that other queries read as graphs (GRAPH <view:name>)."
     )
 
 
 def check_functions(query: al.Query, volatile: bool) -> None:
-    """Refuses unknown functions, volatile ones unless they are allowed, and joins too large to plan."""
+    """Rejects unknown functions, volatile ones unless allowed, and joins that are too large to plan."""
     if any(_parts(pattern) > MOST_PARTS for pattern in basic_patterns_in(query.pattern)):
         raise too_large()
     for call in calls_in(query.pattern):
@@ -73,13 +73,13 @@ def check_functions(query: al.Query, volatile: bool) -> None:
         name = volatile_function(call)
         if name is not None and not volatile:
             raise Unsupported(
-                f"{name}() gives another value each time, so a view of it cannot be kept fresh: "
-                f"use it in a one-off query, or put its value into the data."
+                f"{name}() returns a different value each time, so a view with it cannot be kept fresh. "
+                f"Use it in a one-off query, or store its value in the data."
             )
 
 
 def _parts(pattern: al.BasicPattern) -> int:
-    """How many patterns are joined; a path counts its steps, wherever in it they follow each other."""
+    """Counts the joined patterns. A path counts the steps of its sequences."""
     waiting: list[Any] = [p.path for p in pattern.patterns if isinstance(p, al.PathPattern)]
     parts = len(pattern.patterns)
     while waiting:
@@ -106,7 +106,7 @@ def basic_patterns_in(item: Any) -> Iterator[al.BasicPattern]:
 
 
 def calls_in(item: Any) -> Iterator[al.Call]:
-    """The outermost calls of all expressions, those inside EXISTS included."""
+    """Yields the outermost calls of all expressions, including those inside EXISTS."""
     if isinstance(item, al.Call):
         yield item
     if isinstance(item, tuple):

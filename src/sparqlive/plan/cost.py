@@ -1,7 +1,7 @@
-"""Costs: in which order the parts of a join are looked up.
+"""Estimates costs, to order the lookups of a join.
 
-Owns the estimate. A part's estimate is the number of solutions that a probe with the bound variables gives:
-measured fan-outs where there are data, else a rule of thumb by the positions that are bound.
+The estimate of a part is the number of solutions that a probe with the bound variables returns: a measured
+fan-out if there is data, else a rule of thumb based on the bound positions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ FanOut = Callable[[op.Scan, frozenset[Var]], float | None]
 
 
 def cheapest(parts: Sequence[op.Operator], bound: frozenset[Var], fan_out: FanOut) -> int:
-    """The index of the part to look up next."""
+    """Returns the index of the part to look up next."""
     estimates = [(estimate(part, bound, fan_out), number) for number, part in enumerate(parts)]
     return min(estimates)[1]
 
 
 def estimate(part: op.Operator, bound: frozenset[Var], fan_out: FanOut) -> float:
-    """How many solutions a lookup gives."""
+    """Estimates how many solutions a lookup returns."""
     if bound.issuperset(part.variables):
         return 0.0 if isinstance(part, op.Scan) else 0.5
     match part:
@@ -41,7 +41,7 @@ def estimate(part: op.Operator, bound: frozenset[Var], fan_out: FanOut) -> float
 
 
 def _rule_of_thumb(scan: op.Scan, bound: frozenset[Var]) -> float:
-    """Without data: a subject has few objects, an object many subjects, a graph very many quads."""
+    """Estimates without data: a subject has few objects, an object many subjects, a graph very many quads."""
 
     def fixed(term: object) -> bool:
         return not isinstance(term, Var) or term in bound

@@ -1,7 +1,7 @@
-"""The delta rules, derived symbolically: the one place where they stand.
+"""The delta rules, derived symbolically. They are defined only here.
 
-A rule is a sum with one term for each input of an operator; the term holds the change of that input (Δ) and
-the old or new content of the others. Executors evaluate these expressions and decide nothing about states.
+A rule is a sum with one term per input of an operator. The term contains the change of that input (Δ) and the
+old or new content of the others. Executors evaluate these expressions; they do not choose states themselves.
 With A' = A + ΔA:
 
 | operator | ΔP | theorem |
@@ -25,7 +25,7 @@ from sparqlive.sparql.algebra import Expression as Condition
 
 
 class State(Enum):
-    """Which content of an operator is meant."""
+    """The state of an operator's content: old, new or changed."""
 
     OLD = ""
     NEW = "′"
@@ -71,7 +71,7 @@ class Outer:
 
 @dataclass(frozen=True)
 class Tested:
-    """Left solutions kept (⋉), dropped (⊖) or marked by whether a right one matches."""
+    """Left solutions kept (⋉), dropped (⊖) or marked, depending on whether a right one matches."""
 
     operator: op.Semi | op.Mark
     left: Of
@@ -80,10 +80,10 @@ class Tested:
 
 @dataclass(frozen=True)
 class Flips:
-    """Where a left solution's having a match on the right changes.
+    """Changes of whether a left solution has a match on the right.
 
-    For a left join and ⊖: +1 where the last match leaves, -1 where the first one enters; for ⋉ the other
-    way round; for a mark: minus the old mark, plus the new one.
+    For a left join and ⊖: +1 where the last match disappears, -1 where the first one appears. For ⋉ the signs
+    are reversed. For a mark: minus the old mark, plus the new one.
     """
 
     operator: op.LeftJoin | op.Semi | op.Mark
@@ -91,7 +91,7 @@ class Flips:
 
 @dataclass(frozen=True)
 class Signs:
-    """+1 where a count becomes positive, -1 where it stops being so."""
+    """+1 where a count becomes positive, -1 where it stops being positive."""
 
     operator: op.Distinct
     argument: Of
@@ -99,7 +99,7 @@ class Signs:
 
 @dataclass(frozen=True)
 class Redone:
-    """For each key that the change touches: minus the old rows, plus the new ones."""
+    """For each key in the change: minus the old rows, plus the new rows."""
 
     operator: op.Keyed
     argument: Of
@@ -109,7 +109,7 @@ Rule: TypeAlias = Of | Times | Plus | Apply | Outer | Tested | Flips | Signs | R
 
 
 def delta_rule(operator: op.Operator) -> Plus:
-    """ΔP: the i-th term carries the change of the i-th input. A leaf's change is given: Δ of its quads."""
+    """Returns ΔP. The i-th term has the change of the i-th input. A leaf changes by the Δ of its quads."""
     match operator:
         case op.Join(parts):
             return Plus(tuple(_join_term(parts, changed) for changed in range(len(parts))))
@@ -134,13 +134,13 @@ def delta_rule(operator: op.Operator) -> Plus:
 
 
 def delta_term(operator: op.Operator, changed: int) -> Rule:
-    """One term of the rule: that of the change of one input."""
+    """Returns one term of the rule: the one for the change of one input."""
     if isinstance(operator, op.Join):  # a join of many parts has many long terms
         return _join_term(operator.parts, changed)
     return delta_rule(operator).terms[changed]
 
 
 def _join_term(parts: tuple[op.Operator, ...], changed: int) -> Times:
-    """Inputs before the changed one are read new, those after it old."""
+    """Inputs before the changed one are read in their new state, those after it in their old state."""
     states = [State.NEW] * changed + [State.DELTA] + [State.OLD] * (len(parts) - changed - 1)
     return Times(tuple(Of(state, part) for state, part in zip(states, parts, strict=True)))

@@ -1,9 +1,8 @@
-"""What a view does, as text for a terminal: its plan, delta rules, stored relations and pattern forms.
+"""Explains a view as text for a terminal: its plan, delta rules, stored relations and pattern forms.
 
-Owns the sections, and the same plan as a tree to draw (`explained`). The rules are those of `delta`, written
-as the counting paper writes them: nothing is derived here, and only terms that hold the change of something
-constant are left out. Refuses nothing.
-Invariant: the text depends on the arguments alone, and every short name that a rule uses stands in the plan.
+Also returns the same plan as a tree to draw (`explained`). The rules come from `delta` and use the notation
+of the counting paper. Nothing is derived here; only terms with the change of a constant are left out.
+Invariant: the text depends only on the arguments, and every short name in a rule appears in the plan.
 """
 
 from __future__ import annotations
@@ -40,21 +39,20 @@ __all__ = ["RESULT", "Explained", "Kept", "PlanStep", "explain", "explained", "t
 RESULT: Final = -1
 _WIDTH = 100
 _SIGNS = (
-    "A is the content before the change, A′ after it, ΔA what the change adds (+) and removes (-).",
+    "A is the content before the change, A′ after it; ΔA is what the change adds (+) and removes (-).",
     "T(G) are the matches of a pattern in the quads G; ⋈ multiplies weights, + adds them.",
 )
-_INDEXES = "nothing but the quads' indexes"
+_INDEXES = "only the quad indexes"
 
 
 def explain(
     plan: op.Operator, sizes: Mapping[int, tuple[int, int]], text: str, choice: Sequence[str] = ()
 ) -> str:
-    """The query, its plan, its delta rules, what is stored, and the forms of its graph patterns.
+    """Returns the query, its plan, its delta rules, what is stored, and the forms of its graph patterns.
 
-    `choice` are lines on how the view was carried, shown last.
-
-    `sizes` gives rows and bytes by the operator's number (its place in post-order), the result under -1. A
-    result that is kept as a product has its i-th part under -i; then the plan is shown as that product.
+    `sizes` has rows and bytes per operator number (its position in post-order), the result under -1. If the
+    result is stored as a product, its i-th part is under -i, and the plan is shown as that product. `choice`
+    has lines on how the view was updated, shown last.
     """
     explanation = _Explanation(plan, sizes)
     sections: dict[str, Iterable[str]] = {
@@ -65,7 +63,7 @@ def explain(
         "graph patterns": explanation.graph_patterns(),
     }
     if choice:
-        sections["last choice of a strategy"] = list(choice)
+        sections["last strategy choice"] = list(choice)
     blocks = [
         "\n".join([title, *(f"  {line}".rstrip() for line in lines)]) for title, lines in sections.items()
     ]
@@ -74,7 +72,7 @@ def explain(
 
 @dataclass(frozen=True)
 class Kept:
-    """Something that is stored: in words, and how large it is where there is such a view."""
+    """Something that is stored: a description, and its size if the view exists."""
 
     what: str
     rows: int | None
@@ -83,10 +81,10 @@ class Kept:
 
 @dataclass(frozen=True)
 class PlanStep:
-    """An operator as it is drawn: its name in the rules, its words, its rule, and what is below it.
+    """An operator to draw: its name in the rules, its description, its rule, and its inputs.
 
-    `number` is its place in post-order, `rule` the lines of its delta rule; `°` marks a variable that may be
-    unbound.
+    `number` is its position in post-order, `rule` the lines of its delta rule. `°` marks a variable that may
+    be unbound.
     """
 
     number: int
@@ -101,14 +99,14 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class Explained:
-    """A plan to draw, and what the signs in its rules mean."""
+    """A plan to draw, and the meaning of the signs in its rules."""
 
     root: PlanStep
     legend: tuple[str, ...]
 
 
 def explained(plan: op.Operator, sizes: Mapping[int, tuple[int, int]]) -> Explained:
-    """What `explain` says of a plan and its rules, as a tree; `sizes` as there, or nothing."""
+    """Returns what `explain` says about a plan and its rules, as a tree. `sizes` may be empty."""
     return _Explanation(plan, sizes).drawn()
 
 
@@ -116,14 +114,16 @@ class _Explanation:
     def __init__(self, plan: op.Operator, sizes: Mapping[int, tuple[int, int]]) -> None:
         self._sizes = sizes
         parts = independent_parts(plan)
-        self._apart = len(parts) > 1 and all(-number in sizes for number in range(1, len(parts) + 1))
-        self._root = named(op.Join(parts) if self._apart else plan)
+        self._is_stored_in_parts = len(parts) > 1 and all(
+            -number in sizes for number in range(1, len(parts) + 1)
+        )
+        self._root = named(op.Join(parts) if self._is_stored_in_parts else plan)
         self._all = list(self._root.top_down())
-        self._results = self._root.children if self._apart else (self._root,)
+        self._results = self._root.children if self._is_stored_in_parts else (self._root,)
         self._words = Words()
 
     def drawn(self) -> Explained:
-        words = {node: self._written(node) for node in self._all}
+        words = {node: self._text(node) for node in self._all}
         rules = {node: tuple(_RuleWriter(node, self._words).lines()) for node in self._all}
 
         def step(node: Node) -> PlanStep:
@@ -137,9 +137,9 @@ class _Explanation:
         return Explained(step(self._root), (*_SIGNS, *self._legend()))
 
     def _is_product(self, node: Node) -> bool:
-        return self._apart and node is self._root
+        return self._is_stored_in_parts and node is self._root
 
-    def _written(self, node: Node) -> str:
+    def _text(self, node: Node) -> str:
         if self._is_product(node):
             return "product of parts that share no variable"
         return self._words.operator(node.operator)
@@ -149,12 +149,12 @@ class _Explanation:
         for node in self._all:
             keeps = node in self._results or isinstance(node.operator, op.Distinct | op.Keyed)
             stored = "  (stored)" if keeps else ""
-            lines.append(f"{'  ' * node.depth}{node.name}  {self._written(node)}{stored}")
+            lines.append(f"{'  ' * node.depth}{node.name}  {self._text(node)}{stored}")
         yield from lines
         if any("°" in line for line in lines):
             yield "° may be unbound"
         if self._words.hidden:
-            yield "_ begins the name of a variable that is not one of the query's"
+            yield "_ starts the name of an internal variable"
 
     # Delta rules
 
@@ -166,75 +166,75 @@ class _Explanation:
         yield from self._legend()
 
     def _legend(self) -> Iterator[str]:
-        # What is tested against a constant never flips.
+        # A test against a constant never flips.
         operators = [n.operator for n in self._all if len(n.children) != 2 or not n.children[1].constant]
         usual = any(isinstance(o, op.LeftJoin) or (isinstance(o, op.Semi) and not o.keep) for o in operators)
         if usual:
-            yield "flips(B, ΔB): -1 where the first match in B enters, +1 where the last one leaves."
+            yield "flips(B, ΔB): -1 where the first match in B appears, +1 where the last disappears."
         if any(isinstance(o, op.Semi) and o.keep for o in operators):
             of = " of ⋉" if usual else ""
-            yield f"flips(B, ΔB){of}: +1 where the first match in B enters, -1 where the last one leaves."
+            yield f"flips(B, ΔB){of}: +1 where the first match in B appears, -1 where the last disappears."
         if any(isinstance(o, op.Mark) for o in operators):
-            yield "flips(B, ΔB) of a mark: minus the old mark, plus the new one, where it changes."
+            yield "flips(B, ΔB) of a mark: -1 for the old mark, +1 for the new one, where it changes."
         if any(isinstance(o, op.Distinct) for o in operators):
-            yield "signs(A, ΔA): +1 where the count of a solution becomes positive, -1 where it ends."
+            yield "signs(A, ΔA): +1 where the count of a solution becomes positive, -1 where it drops to 0."
         if any(isinstance(o, op.Keyed) for o in operators):
-            yield "redone(A, ΔA): for each key that ΔA touches, minus the old rows, plus the new ones."
+            yield "redone(A, ΔA): for each key in ΔA, minus the old rows, plus the new rows."
         if any(isinstance(o, op.Closure) for o in operators):
-            yield "redone of paths: a step that joins or parts nothing costs a lookup or a short search,"
-            yield "  any other what it joins or parts and the steps around that."
+            yield "redone of paths: a step that connects or separates nothing costs a lookup or short search;"
+            yield "  any other step costs what it connects or separates, and the steps around that."
         if any(isinstance(getattr(o, "graph", None), op.MergedGraphs) for o in operators):
-            yield "In a union of graphs a triple enters with its first graph and leaves with its last one."
+            yield "In a union of graphs, a triple appears with its first graph and disappears with its last."
 
     # What is stored
 
     def stored(self) -> Iterator[str]:
         below = list(self._below_the_result())
-        if self._apart:
+        if self._is_stored_in_parts:
             names = " × ".join(node.name for node in self._results)
-            yield f"result: {names}, multiplied out when it is read"
+            yield f"result: {names}, multiplied when read"
             for number, node in enumerate(self._results, 1):
-                yield f"{node.name}{self._size(-number)}: a part of the result"
+                yield f"{node.name}{self._size(-number)}: part of the result"
         elif isinstance(self._root.operator, op.Distinct):
-            yield f"result: the solutions that {self._root.name} counts"
+            yield f"result: the solutions counted by {self._root.name}"
         elif isinstance(self._root.operator, op.Closure):
-            yield f"result: the ends that the paths of {self._root.name} join"
+            yield f"result: the endpoints of the paths of {self._root.name}"
         else:
-            yield f"{'' if below else 'nothing but the '}result{self._size(RESULT)}"
+            yield f"{'' if below else 'only the '}result{self._size(RESULT)}"
         yield from below
 
     def _below_the_result(self) -> Iterator[str]:
         for node in self._all:
-            what = self._kept_by(node)
+            what = self._description_of_state(node)
             if what is not None:
-                size = "" if self._apart else self._size(node.number)
+                size = "" if self._is_stored_in_parts else self._size(node.number)
                 yield f"{node.name}{size}: {what}"
 
-    def _kept_by(self, node: Node) -> str | None:
-        """What an operator stores below the result."""
+    def _description_of_state(self, node: Node) -> str | None:
+        """Describes what an operator stores below the result."""
         match node.operator:
-            case op.Distinct() if not (self._apart and node in self._results):
-                return "how often each solution occurs below DISTINCT"
+            case op.Distinct() if not (self._is_stored_in_parts and node in self._results):
+                return "the count of each solution before duplicates are removed"
             case op.Group():
-                return "each group's values, and what its aggregates need of them"
+                return "the values of each group, and the state of its aggregates"
             case op.Closure() as closure:
                 return f"its steps, and {self._what_is_reached(closure)}"
             case op.Window():
-                return "the solutions below, in order"
+                return "the input solutions, in order"
             case op.Numbered():
-                return "how often each solution is there"
+                return "the count of each solution"
             case op.Stored() as stored:
                 return self._why_stored(stored)
             case op.Shared() if not node.again:
-                return "what several operators read"
+                return "the solutions that several operators read"
         return None
 
     def _kept(self, node: Node) -> Iterator[Kept]:
-        what = self._kept_by(node)
+        what = self._description_of_state(node)
         if what is not None:
-            yield self._sized(what, None if self._apart else node.number)
-        if self._apart and node in self._results:
-            yield self._sized("a part of the result", -1 - self._results.index(node))
+            yield self._sized(what, None if self._is_stored_in_parts else node.number)
+        if self._is_stored_in_parts and node in self._results:
+            yield self._sized("part of the result", -1 - self._results.index(node))
         elif node in self._results and not isinstance(node.operator, op.Distinct | op.Closure):
             yield self._sized("the result", RESULT)
 
@@ -244,10 +244,10 @@ class _Explanation:
 
     def _what_is_reached(self, closure: op.Closure) -> str:
         if not isinstance(closure.start, Var):
-            return f"a tree of what {text_of_term(closure.start)} reaches"
+            return f"the tree of nodes that {text_of_term(closure.start)} reaches"
         if not isinstance(closure.end, Var):
-            return f"a tree of what reaches {text_of_term(closure.end)}"
-        return "for each node what it reaches, shared by the nodes of a cycle"
+            return f"the tree of nodes that reach {text_of_term(closure.end)}"
+        return "the nodes that each node reaches, shared within a cycle"
 
     def _why_stored(self, stored: op.Stored) -> str:
         reasons = []
@@ -255,7 +255,7 @@ class _Explanation:
             why = "is computed" if _is_computed(variable, stored) else "may be unbound"
             reasons.append(f"{self._words.variable(variable)} {why}")
         if not reasons:
-            return "no shared variable leads to it"
+            return "there is no shared variable to look it up by"
         return f"its keys cannot be pushed down to the quads: {', '.join(reasons)}"
 
     def _size(self, key: int) -> str:
@@ -269,11 +269,11 @@ class _Explanation:
     def graph_patterns(self) -> Iterator[str]:
         found = [(node, patterns) for node in self._all if (patterns := _patterns(node))]
         found.sort(key=lambda item: self._all.index(item[1][0]))
-        top = {_below_linear(result) for result in self._results} if self._apart else set()
+        top = {_below_linear(result) for result in self._results} if self._is_stored_in_parts else set()
         together = [pattern for node, patterns in found if node in top for pattern in patterns]
         if len(together) > 1:
             form = form_of(_scans(together)).value
-            yield f"{_names(together)}: {form}, in {len(self._results)} parts that are stored apart"
+            yield f"{_names(together)}: {form}, in {len(self._results)} parts that are stored separately"
         for node, patterns in found:
             indent = "  " if node in top and len(together) > 1 else ""
             for line in self._basic_pattern(node, patterns):
@@ -307,9 +307,9 @@ class _Explanation:
                 return f"connected by {self._words.listed(part.variables)}"
 
     def _cached(self, node: Node, part: Part, alone: bool) -> str:
-        """What remembers the part's weights. `alone`: it is all that the operator holds."""
+        """Describes where the weights of a part are cached. `alone`: the operator has no other input."""
         keeper, above = self._keeper(node)
-        unit = {Form.GROUND: "one weight", Form.STAR: "one weight a centre"}.get(part.form)
+        unit = {Form.GROUND: "one weight", Form.STAR: "one weight per centre"}.get(part.form)
         if unit is None or not alone or keeper is None:
             return _INDEXES
         if not all(variable in other.variables for other in above for variable in part.variables):
@@ -317,7 +317,7 @@ class _Explanation:
         return f"{unit}, in {keeper}"
 
     def _keeper(self, node: Node) -> tuple[str | None, list[op.Operator]]:
-        """What stores the content of an operator, seen through linear ones, and the operators between."""
+        """Returns what stores the content of an operator, and the linear operators in between."""
         above: list[op.Operator] = []
         while node not in self._results:
             assert node.parent is not None, "the root is a result, or its children are"
@@ -329,11 +329,11 @@ class _Explanation:
             if not isinstance(node.operator, op.Project | op.Filter | op.Extend):
                 return None, above
             above.append(node.operator)
-        return node.name if self._apart else "the result", above
+        return node.name if self._is_stored_in_parts else "the result", above
 
 
 def _patterns(node: Node) -> list[Node]:
-    """The basic graph pattern that an operator holds: the scans of a join, or a scan that nothing joins."""
+    """Returns the basic graph pattern of an operator: the scans of a join, or a scan outside a join."""
     if isinstance(node.operator, op.Join):
         return [child for child in node.children if isinstance(child.operator, op.Scan)]
     in_join = node.parent is not None and isinstance(node.parent.operator, op.Join)
@@ -363,12 +363,12 @@ def _is_computed(variable: Var, operator: op.Operator) -> bool:
 
 
 class _RuleWriter:
-    """Writes the rule of one operator in the paper's notation."""
+    """Writes the delta rule of one operator in the paper's notation."""
 
     def __init__(self, node: Node, words: Words) -> None:
         self._node = node
         self._words = words
-        self._met: Counter[int] = Counter()
+        self._occurrences: Counter[int] = Counter()
 
     def lines(self) -> Iterator[str]:
         left = f"Δ{self._node.name} = "
@@ -376,19 +376,19 @@ class _RuleWriter:
             yield left + ("0" if self._node.constant else f"{self._node.name}(ΔG)")
             return
         terms = [term for term in delta_rule(self._node.operator).terms if not self._is_zero(term)]
-        written = [self._term(term, alone=len(terms) == 1) for term in terms] or ["0"]
-        line = left + " + ".join(written)
+        texts = [self._term(term, alone=len(terms) == 1) for term in terms] or ["0"]
+        line = left + " + ".join(texts)
         if len(line) <= _WIDTH:
             yield line
         else:
-            yield left + written[0]
-            yield from (" " * (len(left) - 2) + f"+ {term}" for term in written[1:])
+            yield left + texts[0]
+            yield from (" " * (len(left) - 2) + f"+ {term}" for term in texts[1:])
         operator = self._node.operator
         if isinstance(operator, op.LeftJoin | op.Semi | op.Mark) and not self._node.children[1].constant:
             yield f"    {self._flips(operator)}"
 
     def _is_zero(self, rule: Rule) -> bool:
-        """Whether a term holds the change of something that never changes."""
+        """Whether a term contains the change of something that never changes."""
         match rule:
             case Of(state, operator):
                 return state is State.DELTA and self._child(operator, count=False).constant
@@ -404,7 +404,7 @@ class _RuleWriter:
                 return self._node.children[1].constant
 
     def _term(self, rule: Rule, alone: bool) -> str:
-        self._met.clear()
+        self._occurrences.clear()
         text = self._rule(rule)
         infix = isinstance(rule, Outer) or (isinstance(rule, Tested) and isinstance(rule.operator, op.Semi))
         return f"({text})" if infix and not alone else text
@@ -458,10 +458,10 @@ class _RuleWriter:
         return text_of_expression(expression, self._words.variable)
 
     def _child(self, operator: op.Operator, count: bool = True) -> Node:
-        """The child that a rule means; one operator that is there twice is met in the order of the inputs."""
+        """Returns the child that a rule refers to. An operator that occurs twice is taken in input order."""
         found = [child for child in self._node.children if child.operator is operator]
-        place = self._met[id(operator)] % len(found)
-        self._met[id(operator)] += count
+        place = self._occurrences[id(operator)] % len(found)
+        self._occurrences[id(operator)] += count
         return found[place]
 
     def _flips(self, operator: op.LeftJoin | op.Semi | op.Mark) -> str:
@@ -471,14 +471,14 @@ class _RuleWriter:
         if keys is not None:
             return "flips of the whole right side at once: there is no shared variable"
         if isinstance(operator, op.LeftJoin) and operator.condition is not None:
-            return "flips by whole left solutions: the condition decides on each pair (in ⋈ as well)"
+            return "flips by whole left solutions: the condition is tested on each pair (also in ⋈)"
         maybe = operator.left.maybe | operator.right.maybe
         unbound = [v for v in op.shared(operator.left, operator.right) if v in maybe]
         return f"flips by whole left solutions: {self._words.listed(unbound)} may be unbound"
 
 
 def _state(node: Node, state: State) -> str:
-    """T(ΔG), T(G′), T(G) for what reads quads; ΔA, A′, A for the others; constants have one state."""
+    """Writes T(ΔG), T(G′), T(G) for leaves that read quads, else ΔA, A′, A. Constants have one state."""
     if node.constant and state is not State.DELTA:
         return node.name
     if node.is_leaf and not node.constant:

@@ -1,4 +1,4 @@
-"""Looking into and rewriting the expressions and variables of a plan."""
+"""Inspects and rewrites the expressions and variables of a plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparqlive.sparql.algebra import Var
 
 
 def conjuncts(expression: al.Expression) -> Iterator[al.Expression]:
-    """The parts of a conjunction: a filter holds if each of them does."""
+    """Yields the parts of a conjunction: a filter holds if all of them hold."""
     match expression:
         case al.Call("&&", (left, right)):
             yield from conjuncts(left)
@@ -22,19 +22,19 @@ def conjuncts(expression: al.Expression) -> Iterator[al.Expression]:
 
 
 def mentioned(expression: al.Expression) -> frozenset[Var]:
-    """All variables of an expression, those in the patterns of EXISTS included."""
+    """Returns all variables of an expression, including those in the patterns of EXISTS."""
     return variables_in(expression)
 
 
 def variables_in(item: al.Expression | al.Pattern) -> frozenset[Var]:
-    """All variables of an expression or pattern that a solution around it could see."""
+    """Returns all variables of an expression or pattern that an outer solution could bind."""
     return frozenset(_variables_in(item))
 
 
 def _variables_in(item: Any) -> Iterator[Var]:
     if isinstance(item, Var):
         yield item
-    elif isinstance(item, al.Project):  # a sub-SELECT shows only what it projects
+    elif isinstance(item, al.Project):  # only the projected variables of a sub-SELECT are visible
         yield from item.variables
     elif isinstance(item, tuple):
         for part in item:
@@ -45,7 +45,7 @@ def _variables_in(item: Any) -> Iterator[Var]:
 
 
 def all_variables(plan: op.Operator) -> dict[Var, None]:
-    """The variables of a plan and of all that is below it, in order."""
+    """Returns the variables of a plan and of everything below it, in order."""
     found: dict[Var, None] = {}
     shared: set[op.Operator] = set()
 
@@ -91,8 +91,11 @@ def rename_expression(expression: al.Expression, names: Mapping[Var, Var]) -> al
 
 
 def rename(plan: op.Operator, names: Mapping[Var, Var]) -> op.Operator:
-    """The plan with variables replaced throughout; an operator that stands in two places is still one,
-    and one that has none of them stays itself."""
+    """Renames variables throughout a plan.
+
+    An operator that occurs in two places stays one operator; an operator without these variables is returned
+    unchanged.
+    """
     if not names:
         return plan
     done: dict[int, op.Operator] = {}
@@ -109,8 +112,8 @@ def rename(plan: op.Operator, names: Mapping[Var, Var]) -> op.Operator:
         if isinstance(item, Var):
             return names.get(item, item)
         if isinstance(item, al.Call | al.Aggregate):
-            made = rename_expression(item, names)
-            return item if made == item else made
+            renamed_item = rename_expression(item, names)
+            return item if renamed_item == item else renamed_item
         if isinstance(item, op.Operator):
             return renamed(item)
         if isinstance(item, op.NamedGraphs) and item.variable in names:

@@ -1,11 +1,11 @@
-"""The forms of basic graph patterns: which parts share no variable, and how much each must remember.
+"""The forms of basic graph patterns: which parts share no variable, and how much state each part needs.
 
-Owns the classification of Gergatsoulis et al. (continuous graph patterns, 2022): stars (Definition 6), the
-connected-variable partition and decomposition (Definitions 9 and 10), loosely-connected (11) and
-connected-variable patterns (12). Pure functions over the scans of one pattern; they look at no data and
-refuse nothing. The paper has constant predicates and one graph; here a variable predicate, and the hidden
-variable of `GRAPH ?g`, connect like any other variable.
-Invariant: the parts of a decomposition hold each scan exactly once and have no variable in common.
+Implements the classification of Gergatsoulis et al. (continuous graph patterns, 2022): stars (Definition 6),
+the connected-variable partition and decomposition (Definitions 9 and 10), loosely-connected (11) and
+connected-variable patterns (12). Pure functions over the scans of one pattern; they read no data. The paper
+has constant predicates and one graph. Here a variable predicate, and the hidden variable of `GRAPH ?g`,
+connect like any other variable. Invariant: the parts of a decomposition contain each scan exactly once and
+share no variable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparqlive.sparql.algebra import Var
 
 
 class Form(Enum):
-    """The form of a pattern, from what needs the least memory to what needs the most."""
+    """The form of a pattern, from the one that needs the least state to the one that needs the most."""
 
     GROUND = "ground"
     STAR = "star"
@@ -42,9 +42,9 @@ class Part:
 
 
 def variable_partition(scans: Sequence[Scan]) -> tuple[tuple[Var, ...], ...]:
-    """The connected-variable partition (Definition 9): variables that meet in a pattern are together.
+    """Returns the connected-variable partition (Definition 9): variables that occur in one scan are together.
 
-    Members and their variables are in the order in which they first occur.
+    Members and their variables are in order of first occurrence.
     """
     members: list[tuple[Var, ...]] = []
     for scan in scans:
@@ -59,7 +59,7 @@ def variable_partition(scans: Sequence[Scan]) -> tuple[tuple[Var, ...], ...]:
 
 
 def decompose(scans: Sequence[Scan]) -> tuple[Part, ...]:
-    """The connected-variable decomposition (Definition 10); the ground part, if there is one, is last."""
+    """Returns the connected-variable decomposition (Definition 10); the ground part, if any, is last."""
     members = [*variable_partition(scans), ()]
     found: list[Part] = []
     for member in members:
@@ -70,14 +70,14 @@ def decompose(scans: Sequence[Scan]) -> tuple[Part, ...]:
 
 
 def form_of(scans: Sequence[Scan]) -> Form:
-    """The most special form that a pattern has.
+    """Returns the most specific form of a pattern.
 
-    - GROUND: no variable (§6.2). A switch: it holds or it does not.
-    - STAR: one variable and every scan has it: a simple var-centric star (Definition 6). Also `?x :p ?x`, and
-      a lone variable predicate or graph: one weight for each value is all there is to know.
-    - LOOSELY_CONNECTED: no two variables meet (Definition 11): stars, and maybe ground scans, side by side.
-    - CONNECTED: some variables meet. All of them: a connected-variable pattern (Definition 12); otherwise
-      `decompose` tells the connected parts from the others.
+    - GROUND: no variable (§6.2). A switch: it matches or it does not.
+    - STAR: one variable, which occurs in every scan: a simple var-centric star (Definition 6). Also
+      `?x :p ?x`, and a lone variable predicate or graph: one weight per value is the whole state.
+    - LOOSELY_CONNECTED: no scan has two variables (Definition 11): stars, and maybe ground scans.
+    - CONNECTED: some scan has two variables. If all variables are connected, this is a connected-variable
+      pattern (Definition 12); otherwise `decompose` finds the connected parts.
     """
     members = variable_partition(scans)
     if not members:
@@ -90,9 +90,9 @@ def form_of(scans: Sequence[Scan]) -> Form:
 
 
 def centre_of(scans: Sequence[Scan]) -> Var | None:
-    """The central variable of a var-centric generalized star (Definition 6); None for other patterns.
+    """Returns the central variable of a var-centric generalized star (Definition 6); None for other patterns.
 
-    It is the subject or object of every scan. Of several candidates, the one that comes first.
+    It is the subject or object of every scan. Of several candidates, the first is returned.
     """
     for variable in _variables(scans):
         if all(variable in (scan.subject, scan.object) for scan in scans):
@@ -105,5 +105,5 @@ def _variables(scans: Sequence[Scan]) -> tuple[Var, ...]:
 
 
 def _belongs(scan: Scan, member: tuple[Var, ...]) -> bool:
-    """All variables of a scan are in one member, so its first one decides."""
+    """Whether a scan belongs to a member. All its variables are in one member, so the first one decides."""
     return scan.variables[0] in member if scan.variables else not member

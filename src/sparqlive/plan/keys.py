@@ -1,7 +1,7 @@
-"""Which keys can be pushed into an operator: a probe with such keys costs what it finds.
+"""Decides which keys can be pushed into an operator, so that a probe costs only what it finds.
 
-Owns one question: may the variable's value restrict the operator's inputs without changing its result on
-the compatible solutions? A variable that the operator may leave unbound, and reads itself, may not.
+A key can be pushed if the variable's value may restrict the operator's inputs without changing its result on
+the compatible solutions. This is not the case for a variable that the operator reads and may leave unbound.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from sparqlive.sparql.algebra import Var
 
 
 def pushable(plan: op.Operator) -> frozenset[Var]:
-    """The variables whose keys can be pushed into an operator.
+    """Returns the variables whose keys can be pushed into an operator.
 
-    Remembered by the operator itself: to look it up by its hash would cost as much as the whole plan below.
+    The result is cached on the operator itself: a lookup by its hash would cost as much as the whole plan
+    below.
     """
     known: frozenset[Var] | None = plan.__dict__.get("_pushable")
     if known is None:
@@ -48,7 +49,7 @@ def _pushable(plan: op.Operator) -> frozenset[Var]:
         case op.Semi(left, right, _, _) | op.Mark(left, right, _):
             return pushable(left) - (left.maybe & frozenset(right.variables))
         case op.Distinct(source):
-            # A row with the variable and one without it are two rows, and both may be compatible.
+            # A row with the variable and a row without it are different, and both may be compatible.
             return pushable(source) & source.always
         case op.Keyed() | op.Template():
             return frozenset()
@@ -56,12 +57,12 @@ def _pushable(plan: op.Operator) -> frozenset[Var]:
 
 
 def is_copy(plan: op.Extend) -> bool:
-    """Whether the binding copies a variable that is always bound: then its key is the other's key."""
+    """Whether the binding copies a variable that is always bound: then both have the same key."""
     return isinstance(plan.expression, Var) and plan.expression in plan.source.always
 
 
 def keys_of_flips(operator: op.LeftJoin | op.Semi | op.Mark) -> tuple[Var, ...] | None:
-    """The shared variables if they decide about a match (Theorem 4.6); None: whole left solutions do."""
+    """Returns the shared variables if they decide whether there is a match (Theorem 4.6), else None."""
     keys = op.shared(operator.left, operator.right)
     if not all(v in operator.left.always and v in operator.right.always for v in keys):
         return None

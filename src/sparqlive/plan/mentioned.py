@@ -1,10 +1,10 @@
-"""What a query mentions: the IRIs that it begins with, and the quads that it can match.
+"""What a query mentions: the IRIs it starts from, and the quads it can match.
 
-Owns where the following of links starts and which way it goes: a quad leads on if it matches one of the
-query's triple patterns, whatever else the solution needs, and it leads to what a variable has there. (Of a
-solution that is not whole yet, the part that is missing may be in the document that this leads to.) So what
-is reached depends on the data alone, not on the order in which it comes. Predicates and classes name terms of
-vocabularies, which are not begun with.
+This defines where link traversal starts and which links it follows. A quad is followed if it matches one of
+the query's triple patterns, even if the rest of the solution is missing: the missing part may be in the
+document that the link leads to. The links are the IRIs that variables match. So the documents reached depend
+only on the data, not on the order of arrival. Predicates and classes are vocabulary terms, and traversal does
+not start from them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EQUAL = ("=", "IN", "SAMETERM")
 
 @dataclass(frozen=True)
 class LinkStep:
-    """A triple pattern: its constants, the positions whose IRIs lead on, and those that have to be equal."""
+    """A triple pattern: its constants, the positions whose IRIs are followed, and whether ends are equal."""
 
     subject: NamedNode | BlankNode | Literal | None
     predicate: NamedNode | None
@@ -36,7 +36,7 @@ class LinkStep:
 
 
 def starts_of(query: al.Query) -> tuple[str, ...]:
-    """The IRIs of subjects, objects, inline data, comparisons and graphs, in their order."""
+    """Returns the IRIs of subjects, objects, inline data, comparisons and graphs, in order."""
     parts = (query.dataset, query.describe, query.pattern)
     return tuple(dict.fromkeys(term.value for term in _starts(parts) if isinstance(term, NamedNode)))
 
@@ -74,7 +74,7 @@ def _starts(item: Any) -> Iterator[Any]:
 
 
 def steps_of(query: al.Query) -> tuple[LinkStep, ...]:
-    """The triple patterns of a query, those that its paths are made of among them."""
+    """Returns the triple patterns of a query, including those inside its paths."""
     fresh = (Var(f".step{number}") for number in count())
     triples = [triple for pattern in _patterns(query.pattern) for triple in _triples(pattern, fresh)]
     ends = {term for subject, _, object_, _ in triples for term in (subject, object_)}
@@ -97,7 +97,7 @@ def steps_of(query: al.Query) -> tuple[LinkStep, ...]:
 
 
 def reads_named_graphs(query: al.Query) -> bool:
-    """Whether a query reads other graphs than the unnamed one, where documents are."""
+    """Whether a query reads graphs other than the unnamed one, which holds the documents."""
     return query.dataset is not None or any(_graphs(query.pattern))
 
 
@@ -126,7 +126,7 @@ def _parts(item: Any) -> Iterator[Any]:
 def _triples(
     pattern: al.Triple | al.PathPattern, fresh: Iterator[Var]
 ) -> Iterator[tuple[Any, Any, Any, tuple[NamedNode, ...]]]:
-    """A pattern as triples with the predicates that they leave out; inside a path, ends are variables."""
+    """Yields a pattern as triples with their excluded predicates. Inside a path, ends become variables."""
     if isinstance(pattern, al.Triple):
         yield pattern.subject, pattern.predicate, pattern.object, ()
         return

@@ -1,6 +1,6 @@
 """The modifiers of a SELECT: DISTINCT, ORDER BY, LIMIT and OFFSET.
 
-Owns their order (SPARQL 1.1 §18.2.5) and when a window is needed. Pure functions; they refuse nothing.
+Pure functions that define their order (SPARQL 1.1 §18.2.5) and when a window is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparqlive.sparql.expressions import volatile_function
 
 @dataclass(frozen=True)
 class Select:
-    """The layers of a SELECT, from the outside in; without `variables` nothing is projected."""
+    """The layers of a SELECT, from the outside in. Without `variables`, nothing is projected."""
 
     slice: al.Slice | None
     distinct: bool
@@ -31,7 +31,7 @@ def modifiers(pattern: al.Pattern) -> Select:
         select = replace(select, slice=pattern)
         pattern = pattern.pattern
     if isinstance(pattern, al.Distinct | al.Reduced):
-        # §18.5: REDUCED may keep all duplicates; the counts as they are cost no state.
+        # §18.5: REDUCED may keep all duplicates, and keeping the counts needs no state.
         select = replace(select, distinct=isinstance(pattern, al.Distinct))
         pattern = pattern.pattern
     if isinstance(pattern, al.Project):
@@ -52,7 +52,7 @@ def window(plan: op.Operator, keys: tuple[Var, ...], order: op.Order, cut: al.Sl
 
 
 def follows(variable: Var, plan: op.Operator, columns: frozenset[Var]) -> bool:
-    """Whether solutions that agree on the columns agree on a key of the order."""
+    """Whether solutions that agree on the columns also agree on a sort key."""
     while isinstance(plan, op.Extend | op.Mark) and plan.variable != variable:
         plan = plan.children[0]
     if not isinstance(plan, op.Extend):

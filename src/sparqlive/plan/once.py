@@ -1,7 +1,8 @@
-"""A query that is evaluated once, not kept: what is fixed before it is planned.
+"""Prepares a query that is evaluated once instead of being kept fresh.
 
-NOW() is one moment for the whole query (§17.4.5.1). SERVICE asks nobody: it is refused, and with SILENT it is
-one solution without bindings, as of an endpoint that cannot be reached (Federated Query §2.2).
+NOW() is the same moment for the whole query (§17.4.5.1). SERVICE is rejected, because no other endpoint is
+queried. SERVICE SILENT has one solution without bindings, as if the endpoint could not be reached (Federated
+Query §2.2).
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def fixed(query: al.Query) -> al.Query:
                 return al.BasicPattern(())
             case al.Service(name):
                 raise Unsupported(
-                    f"SERVICE {name} is refused: no other endpoint is asked. Load its data into a graph, or "
-                    f"write SERVICE SILENT to go on without it."
+                    f"SERVICE {name} is not supported: sparqlive does not query other endpoints. Load its "
+                    f"data into a graph, or write SERVICE SILENT to continue without it."
                 )
         return _with_parts(item, fix)
 
@@ -35,7 +36,7 @@ def fixed(query: al.Query) -> al.Query:
 
 
 def _with_parts(item: Any, new: Callable[[Any], Any]) -> Any:
-    """The same pattern or expression with other parts; itself if they are the same."""
+    """Rebuilds a pattern or expression with new parts; returns it unchanged if all parts are the same."""
     if isinstance(item, tuple):
         parts = tuple(new(part) for part in item)
         return item if all(a is b for a, b in zip(parts, item, strict=True)) else parts

@@ -1,9 +1,9 @@
-"""The operators of a plan: what executors evaluate, from scratch and by delta rules.
+"""The operators of a plan, which executors evaluate from scratch and by delta rules.
 
-Owns the plan's words. All operators have bag semantics over solutions. Each knows its `variables` (the
-order of its columns) and which of them are `always` bound; the others may be unbound in some solution.
-Invariants: `Join` has at least two parts; graphs are resolved, so that no operator above a leaf knows of
-GRAPH: below `GRAPH ?g` every leaf carries a hidden variable for the graph's name.
+All operators have bag semantics over solutions. Each has its `variables` (the order of its columns) and the
+set of those that are `always` bound; the others may be unbound in some solution. Invariants: `Join` has at
+least two parts. Graphs are resolved, so only leaves know about GRAPH: below `GRAPH ?g`, every leaf has a
+hidden variable for the graph name.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class OneGraph:
 
 @dataclass(frozen=True, slots=True)
 class MergedGraphs:
-    """The set union of several graphs, or of all of them (None), the unnamed one included."""
+    """The set union of several graphs, or of all graphs including the unnamed one (None)."""
 
     names: tuple[NamedNode, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class NamedGraphs:
-    """Each named graph in turn, its name bound to `variable`; only those of `names` if given."""
+    """Each named graph in turn, with its name bound to `variable`; only those in `names`, if given."""
 
     variable: Var
     names: tuple[NamedNode, ...] | None
@@ -47,7 +47,7 @@ GraphChoice: TypeAlias = OneGraph | MergedGraphs | NamedGraphs
 
 
 class Operator:
-    """What all operators offer; the concrete ones are frozen dataclasses."""
+    """The base of all operators. The concrete ones are frozen dataclasses."""
 
     @cached_property
     def children(self) -> tuple[Operator, ...]:
@@ -67,7 +67,7 @@ class Operator:
 
 
 class _OverOne(Operator):
-    """An operator over one source, whose columns it has unless it says otherwise."""
+    """An operator over one source. It has the columns of the source, unless it overrides them."""
 
     source: Operator
 
@@ -85,7 +85,7 @@ class _OverOne(Operator):
 
 
 class _OverTwo(Operator):
-    """An operator over two sides, which has the columns of the left one unless it says otherwise."""
+    """An operator over two sides. It has the columns of the left side, unless it overrides them."""
 
     left: Operator
     right: Operator
@@ -108,7 +108,7 @@ def ordered_union(*groups: tuple[Var, ...]) -> tuple[Var, ...]:
 
 
 def shared(left: Operator, right: Operator) -> tuple[Var, ...]:
-    """The variables of both, in the order of the left side."""
+    """Returns the variables of both sides, in the order of the left side."""
     others = set(right.variables)
     return tuple(variable for variable in left.variables if variable in others)
 
@@ -145,7 +145,7 @@ class Scan(Operator):
 
 @dataclass(frozen=True)
 class Names(Operator):
-    """The graph names that exist: of one graph (a switch), or one solution a named graph."""
+    """The graph names that exist: of one graph (a switch), or one solution per named graph."""
 
     graph: OneGraph | NamedGraphs
 
@@ -160,7 +160,7 @@ class Names(Operator):
 
 @dataclass(frozen=True)
 class Nodes(Operator):
-    """The subjects and objects of a graph, each once a graph: where zero-length paths start."""
+    """The subjects and objects of a graph, each once per graph: where zero-length paths start."""
 
     graph: GraphChoice
     variable: Var
@@ -176,7 +176,7 @@ class Nodes(Operator):
 
 @dataclass(frozen=True)
 class Table(Operator):
-    """Inline rows; None is unbound. One row without columns is the identity of Join."""
+    """Inline rows; None means unbound. One row without columns is the identity of Join."""
 
     columns: tuple[Var, ...]
     rows: tuple[tuple[Term | None, ...], ...]
@@ -199,7 +199,7 @@ UNIT = Table((), ((),))
 
 @dataclass(frozen=True)
 class Parameters(Operator):
-    """The constants of plans that differ in nothing else: a row a plan, added and removed between epochs."""
+    """The constants of plans that differ only in these: one row per plan, changed between epochs."""
 
     columns: tuple[Var, ...]
 
@@ -242,7 +242,7 @@ class Filter(_OverOne):
 
 @dataclass(frozen=True)
 class Extend(_OverOne):
-    """Binds a new variable; an error leaves it unbound."""
+    """Binds a new variable. An error leaves it unbound."""
 
     source: Operator
     variable: Var
@@ -292,7 +292,7 @@ class Project(_OverOne):
 class Listing(Project):
     """The top of a query with ORDER BY: its columns, and the order in which solutions are listed.
 
-    The source has further columns where the order reads something that the query does not show.
+    The source has extra columns for sort keys that the query does not select.
     """
 
     order: Order
@@ -300,7 +300,7 @@ class Listing(Project):
 
 @dataclass(frozen=True)
 class Template(_OverOne):
-    """Each solution of the source gives one for each row: triples of CONSTRUCT, resources of DESCRIBE."""
+    """Instantiates each row for each solution: the triples of CONSTRUCT, or the resources of DESCRIBE."""
 
     source: Operator
     columns: tuple[Var, ...]
@@ -321,7 +321,7 @@ class Template(_OverOne):
 
     @cached_property
     def read(self) -> frozenset[Var]:
-        """The variables of the source that stand in a row."""
+        """The variables of the source that occur in a row."""
         return frozenset(term for row in self.rows for term in row if isinstance(term, Var))
 
 
@@ -347,7 +347,7 @@ class Union(Operator):
 
 @dataclass(frozen=True)
 class LeftJoin(_OverTwo):
-    """OPTIONAL: left solutions with their matches that satisfy the condition, else alone."""
+    """OPTIONAL: left solutions with their matches that satisfy the condition, or alone if there are none."""
 
     left: Operator
     right: Operator
@@ -360,10 +360,10 @@ class LeftJoin(_OverTwo):
 
 @dataclass(frozen=True)
 class Semi(_OverTwo):
-    """Left solutions that have (`keep`) or have not a compatible right one: EXISTS, NOT EXISTS, MINUS.
+    """Left solutions with (`keep`) or without a compatible right one: EXISTS, NOT EXISTS, MINUS.
 
-    `domain`: a right solution counts only if it binds one of these variables together with the left one
-    (MINUS, §18.5); None where no such test is made.
+    `domain`: a right solution counts only if both it and the left one bind one of these variables (MINUS,
+    §18.5); None if there is no such test.
     """
 
     left: Operator
@@ -373,7 +373,7 @@ class Semi(_OverTwo):
 
     @cached_property
     def tests_domain(self) -> bool:
-        """Whether the domain must be looked at in each pair: no variable of it is bound in all pairs."""
+        """Whether the domain must be tested per pair, as none of its variables is bound in all pairs."""
         if self.domain is None:
             return False
         return not any(v in self.left.always and v in self.right.always for v in self.domain)
@@ -381,7 +381,7 @@ class Semi(_OverTwo):
 
 @dataclass(frozen=True)
 class Mark(_OverTwo):
-    """Adds a hidden boolean to left solutions: whether a compatible right one exists."""
+    """Adds a hidden boolean to left solutions: whether a compatible right solution exists."""
 
     left: Operator
     right: Operator
@@ -398,7 +398,7 @@ class Mark(_OverTwo):
 
 @dataclass(frozen=True)
 class Keeping(_OverOne):
-    """An operator that stores its source's content and tells its own change from it."""
+    """An operator that stores the content of its source and computes its own change from it."""
 
     source: Operator
 
@@ -410,9 +410,9 @@ class Distinct(Keeping):
 
 @dataclass(frozen=True)
 class Keyed(Keeping):
-    """A keeping operator whose rows with a key depend on all of the source's rows with that key.
+    """A keeping operator whose rows with a key depend on all source rows with that key.
 
-    Without `keys` its rows depend on everything.
+    Without `keys`, its rows depend on the whole source.
     """
 
     keys: tuple[Var, ...]
@@ -420,10 +420,10 @@ class Keyed(Keeping):
 
 @dataclass(frozen=True)
 class Group(Keyed):
-    """A solution for each group of solutions with the same keys.
+    """One solution per group of solutions with the same keys.
 
-    The keys are the source's first columns; the argument of an aggregate is one of its columns, or None for
-    all of them. If there is a `member`, only rows that bind it are solutions: the others only make their
+    The keys are the first columns of the source. The argument of an aggregate is one of its columns, or None
+    for all of them. If there is a `member`, only rows that bind it are solutions; the others only make their
     group exist.
     """
 
@@ -442,11 +442,11 @@ class Group(Keyed):
 
 @dataclass(frozen=True)
 class Closure(Keyed):
-    """Paths of one or more steps (`+`): each pair of nodes that they join once, for each key.
+    """Paths of one or more steps (`+`): each pair of connected nodes once per key.
 
-    The source's columns are the start and the end of a step, then the keys. `start` and `end` are what the
-    ends of the whole path are: different variables, or terms, which are a fixed end. A path of no steps is
-    made of steps that lead from a node to itself.
+    The source has the start and the end of a step as columns, then the keys. `start` and `end` are the ends
+    of the whole path: different variables, or terms for a fixed end. A path of no steps is represented by
+    steps from a node to itself.
     """
 
     start: VarOrTerm
@@ -465,8 +465,8 @@ class Closure(Keyed):
 class Window(Keyed):
     """OFFSET and LIMIT: for each key, the solutions from `offset` on, at most `limit` (None: all).
 
-    They are counted in the order of the ranks of `order`, then by all columns as they stand, ascending, in
-    the total order of terms: equal solutions apart, no two have one place.
+    They are ordered by the ranks of `order`, then by all columns, ascending, in the total order of terms. So
+    only equal solutions have the same position.
     """
 
     order: Order
@@ -476,7 +476,7 @@ class Window(Keyed):
 
 @dataclass(frozen=True)
 class Numbered(Keyed):
-    """Each occurrence of a solution by itself, with its number, 0 … weight - 1; the keys are all columns."""
+    """Each occurrence of a solution separately, numbered 0 … weight - 1. The keys are all columns."""
 
     variable: Var
 
@@ -491,17 +491,17 @@ class Numbered(Keyed):
 
 @dataclass(frozen=True)
 class Stored(Keeping):
-    """The same solutions, kept in memory and indexed, because keys cannot be pushed into the source."""
+    """The same solutions, stored in memory and indexed, because keys cannot be pushed into the source."""
 
     keys: tuple[tuple[Var, ...], ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Shared(Keeping):
-    """The same solutions, computed and kept once, however many operators of the plan read them.
+    """The same solutions, computed and stored once for all operators of the plan that read them.
 
-    So a plan is as large as its query, also where its meaning uses a part several times. Two are equal if
-    their texts are: nobody compares, prints or walks what is shared once for each of its readers.
+    So a plan is as large as its query, even if its meaning uses a part several times. Two are equal if their
+    texts are equal; comparing, printing and walking a plan visit a shared part only once.
     """
 
     @cached_property
@@ -519,12 +519,12 @@ class Shared(Keeping):
 
 
 def digest_of(plan: Operator, scope: str = "") -> str:
-    """A name for a plan, the same in every process, that nobody can make another plan have."""
+    """Returns a collision-resistant name for a plan, the same in every process."""
     return blake2b(f"{scope}\0{_text(plan)}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _text(item: Any) -> str:
-    """What tells a plan from all others. Terms are written as N-Triples, in which no two are alike."""
+    """Writes a plan as unique text. Terms are written as N-Triples, where different terms differ."""
     if isinstance(item, tuple):
         return f"({','.join(map(_text, item))})"
     if isinstance(item, Shared) or not is_dataclass(item):
@@ -533,7 +533,7 @@ def _text(item: Any) -> str:
 
 
 def kept_of(plan: Operator) -> Operator:
-    """The plan whose rows are kept: a listing shows them in part, and in order, when they are read."""
+    """Returns the plan whose rows are stored. A listing selects and orders them when they are read."""
     return plan.source if isinstance(plan, Listing) else plan
 
 

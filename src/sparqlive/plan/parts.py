@@ -1,8 +1,8 @@
-"""Parts of a plan that share no variable, kept apart: a plan is then the product of smaller plans.
+"""Splits a plan into parts that share no variable, so that the plan is the product of smaller plans.
 
-(A ⋈ B) with no variable in common has |A|·|B| rows; kept apart it costs |A| + |B|. Ground patterns are such
-a part of their own, a switch (the connected-variable decomposition of the continuous-patterns paper, for a
-whole plan). OPTIONAL, MINUS and EXISTS go with the parts that they share a variable with.
+(A ⋈ B) without shared variables has |A|·|B| rows; stored separately, it costs |A| + |B|. Ground patterns form
+a part of their own, a switch. This is the connected-variable decomposition of the continuous-patterns paper,
+applied to a whole plan. OPTIONAL, MINUS and EXISTS belong to the parts with which they share a variable.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from sparqlive.sparql.algebra import Var
 
 
 def independent_parts(plan: op.Operator) -> tuple[op.Operator, ...]:
-    """Plans whose product is the plan, up to the order of columns; the plan alone if it is of one piece."""
+    """Returns plans whose product is the plan, up to the order of columns.
+
+    A connected plan is its only part.
+    """
     parts = _split(plan)
     if len(parts) == 1:
         return (plan,)
@@ -57,7 +60,7 @@ def _split(plan: op.Operator) -> list[op.Operator]:
 def _together(
     pieces: list[op.Operator], keys: frozenset[Var], build: Callable[[op.Operator], op.Operator]
 ) -> list[op.Operator]:
-    """The pieces, with those that have one of the keys joined into one and built upon."""
+    """Joins the pieces that have one of the keys into one, and builds on that one."""
     touched = [piece for piece in pieces if keys.intersection(piece.variables)]
     rest = [piece for piece in pieces if piece not in touched and piece != op.UNIT]
     return [*rest, build(_joined(touched))]
@@ -74,7 +77,7 @@ def _joined(pieces: list[op.Operator]) -> op.Operator:
 
 
 def _ground_together(pieces: list[op.Operator]) -> list[op.Operator]:
-    """Patterns without variables are one switch."""
+    """Joins the patterns without variables into one switch."""
     ground = [piece for piece in pieces if not piece.variables]
     rest = [piece for piece in pieces if piece.variables]
     return [*rest, _joined(ground)] if ground else rest

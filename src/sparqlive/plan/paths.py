@@ -1,8 +1,8 @@
-"""Property paths as operators.
+"""Translates property paths into operators.
 
-Owns the meaning of paths (SPARQL 1.1 §18.4): sequences are joins, alternatives unions, `?` a DISTINCT, `*`
-and `+` closures. Refuses nothing. Invariant: a plan has the path's variable ends, and the hidden variable of
-the graph.
+Defines the meaning of paths (SPARQL 1.1 §18.4): sequences are joins, alternatives unions, `?` a DISTINCT, `*`
+and `+` closures. Invariant: a plan has the variables at the ends of the path, and the hidden variable of the
+graph.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparqlive.sparql.algebra import Var
 
 
 class Paths:
-    """`fresh` gives a hidden variable that nobody else has."""
+    """`fresh` returns a new hidden variable."""
 
     def __init__(self, fresh: Callable[[str], Var]) -> None:
         self._fresh = fresh
@@ -62,9 +62,9 @@ class Paths:
         scope: Scope,
         from_zero: bool,
     ) -> op.Operator:
-        """Any number of steps, at least one unless `from_zero`; no steps are steps from a node to itself."""
+        """Translates `+`, or `*` if `from_zero`. A path of no steps is a step from a node to itself."""
         if start == end and isinstance(start, Var):
-            if from_zero:  # every node is joined with itself
+            if from_zero:  # every node reaches itself
                 return scope.nodes(start, (start,))
             other = self._fresh("end")
             pairs = self._closure(start, step, other, (start, other, *scope.hidden), scope, from_zero)
@@ -82,7 +82,7 @@ class Paths:
         return op.Closure(steps, scope.hidden, start, end)
 
     def _zero_length(self, start: al.VarOrTerm, end: al.VarOrTerm, scope: Scope) -> op.Operator:
-        """§18.4: a term matches itself, also where the graph has no such node."""
+        """Translates zero steps: a term matches itself, even if the graph has no such node (§18.4)."""
         if isinstance(start, Var) and isinstance(end, Var):
             nodes = scope.nodes(start, (start, end))
             return nodes if start == end else op.Extend(nodes, end, start)
@@ -99,7 +99,7 @@ def _with_columns(plan: op.Operator, columns: tuple[Var, ...]) -> op.Operator:
 
 
 def _may_be_empty(path: al.Path) -> bool:
-    """Whether a path joins every term with itself by no step, also one that the graph does not have."""
+    """Whether a path can have no steps, so that every term matches itself, even outside the graph."""
     match path:
         case al.ZeroOrMore() | al.ZeroOrOne():
             return True
@@ -114,7 +114,7 @@ def _may_be_empty(path: al.Path) -> bool:
 
 
 def _single_step(path: al.Path) -> al.Path:
-    """A path with the same closure once no steps are counted in: (p*)+ is p*, (p?|q)* is (p|q)*."""
+    """Returns a path with the same closure, given zero steps count anyway: (p*)+ is p*, (p?|q)* is (p|q)*."""
     match path:
         case al.ZeroOrMore(inner) | al.OneOrMore(inner) | al.ZeroOrOne(inner):
             return _single_step(inner)

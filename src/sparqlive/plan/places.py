@@ -1,8 +1,8 @@
-"""The order of rows: which comes before which, and which of them a window shows.
+"""The order of rows, and which rows a window contains.
 
-Owns the order for windows and for those who list rows, on every executor. A row is one byte string: its key's
-ids, its place in the order, its other ids; the bytes compare as the rows do, so that no comparison looks at a
-term.
+Every executor uses this order, for windows and for listing rows. A row becomes one byte string: the ids of
+its key, its rank in the order, its other ids. The bytes compare like the rows, so comparing rows looks up no
+terms.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sparqlive.sparql.ordering import descending as inverted
 
 Row: TypeAlias = tuple[int, ...]
 OrderOf: TypeAlias = Callable[[int], tuple[bytes, bytes]]
-"""The rank of a term's id, and what follows it among terms of the same rank."""
+"""The rank of a term's id, and the tie-breaker among terms of the same rank."""
 
 
 class Places:
-    """From rows to byte strings that compare as the rows do, and back."""
+    """Encodes rows as byte strings that compare like the rows, and decodes them."""
 
     def __init__(
         self, variables: Sequence[Var], order: op.Order, order_of: OrderOf, keys: Sequence[Var] = ()
@@ -32,7 +32,7 @@ class Places:
         self._others = [variables.index(v) for v in others]
         self._ranks = [(variables.index(v), descending) for v, descending in order]
         ranked = {v for v, _ in order}
-        # What the order ranks equal differs, if at all, in what follows the rank.
+        # Columns with equal ranks can differ only in the tie-breaker.
         self._ties = [(variables.index(v), v in ranked) for v in others]
         arranged = [*keys, *others]
         self._back = [arranged.index(v) for v in variables]
@@ -59,7 +59,7 @@ class Places:
 
 
 class Cut:
-    """The window of an operator."""
+    """The window of an operator: its offset and end, and the order of its rows."""
 
     def __init__(self, operator: op.Window, order_of: OrderOf) -> None:
         self.places = Places(operator.variables, operator.order, order_of, operator.keys)
@@ -67,7 +67,7 @@ class Cut:
         self.end = None if operator.limit is None else operator.offset + operator.limit
 
     def of(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
-        """What it shows of rows in any order."""
+        """Yields the rows of the window, given all rows in any order."""
         total: dict[bytes, int] = {}
         for row, weight in rows:
             entry = self.places.entry(row)
@@ -75,7 +75,7 @@ class Cut:
         return self.cut((entry, total[entry]) for entry in sorted(total))
 
     def cut(self, entries: Iterable[tuple[bytes, int]]) -> Iterator[tuple[Row, int]]:
-        """What it shows of entries that come in order, each once with its weight."""
+        """Yields the rows of the window, given sorted entries, each once with its weight."""
         width, offset, end = self.places.key_width, self.offset, self.end
         key, before = b"", 0
         for entry, weight in entries:

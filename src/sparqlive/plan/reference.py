@@ -1,10 +1,10 @@
-"""Plans and delta rules evaluated by the definitions of their operators, simple and slow.
+"""Evaluates plans and delta rules by the definitions of their operators: simple and slow.
 
-For tests: of delta rules, rewrites and executors, given a plan, and of the translation, given a query. What
-a query means, and what `session.check()` compares with, is `sparql/reference/`, which knows no plan. Owns no
-state and shares no code with the executors: it works on terms and zsets, straight from the definitions on
-annotated sets. Invariant: a row is a tuple of terms in the order of the operator's variables; None is
-unbound.
+Used by tests only, of delta rules, rewrites and executors given a plan, and of the translation given a query.
+The meaning of a query, and what `session.check()` compares with, is `sparql/reference/`, which does not use
+plans. This module keeps no state and shares no code with the executors: it works on terms and zsets, directly
+from the definitions on annotated sets. Invariant: a row is a tuple of terms in the order of the operator's
+variables; None means unbound.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Solutions: TypeAlias = ZSet[Row]
 
 
 class Graphs:
-    """A set of quads, by graph and predicate."""
+    """A set of quads, indexed by graph and predicate."""
 
     def __init__(self, quads: Iterable[Quad]) -> None:
         self.quads = frozenset(quads)
@@ -38,7 +38,7 @@ class Graphs:
             self._by_graph.setdefault(graph, set()).add((subject, predicate, object_))
 
     def of(self, choice: op.GraphChoice) -> Iterator[tuple[NamedNode | None, set[tuple[Any, Any, Any]]]]:
-        """The graphs that a leaf ranges over, each with the name that it binds."""
+        """Yields the graphs that a leaf reads, each with the name that it binds."""
         match choice:
             case op.OneGraph(name):
                 yield None, self._by_graph.get(DefaultGraph() if name is None else name, set())
@@ -55,7 +55,7 @@ class Graphs:
 
 
 class Reference:
-    """Contents before and after a change of the quads, and deltas by the rules."""
+    """Contents before and after a change of the quads, and deltas computed by the rules."""
 
     def __init__(self, old: Iterable[Quad], new: Iterable[Quad] | None = None) -> None:
         before = Graphs(old)
@@ -69,13 +69,13 @@ class Reference:
         return self._known[key]
 
     def delta(self, plan: op.Operator) -> Solutions:
-        """ΔP by the delta rules, down to the leaves."""
+        """Computes ΔP by the delta rules, down to the leaves."""
         if not plan.children or isinstance(plan, op.Shared):
             return self.content(plan, State.NEW) - self.content(plan, State.OLD)
         return self._rule(rules.delta_rule(plan), plan)[1]
 
     def listed(self, plan: op.Listing) -> list[Row]:
-        """The solutions in the order of ORDER BY, one entry a multiplicity."""
+        """Returns the solutions in the order of ORDER BY, one entry per multiplicity."""
         source = plan.source
         rows = _in_order(plan.order, source.variables, self.content(source))
         return [_arranged(row, source.variables, plan.columns) for row, weight in rows for _ in range(weight)]
@@ -186,7 +186,7 @@ class Reference:
         return left[1].filter(lambda row: matched(row) == operator.keep)
 
     def _flips(self, operator: op.LeftJoin | op.Semi | op.Mark) -> Solutions:
-        """A' joined with where having a match changes between the old and the new right side."""
+        """Joins A' with the changes of whether a left solution has a match on the right side."""
         left = self.content(operator.left, State.NEW)
         condition = operator.condition if isinstance(operator, op.LeftJoin) else None
         domain = operator.domain if isinstance(operator, op.Semi) else None
@@ -224,14 +224,14 @@ def _matches(scan: op.Scan, graphs: Graphs) -> Iterator[Row]:
             if isinstance(scan.graph, op.NamedGraphs):
                 found[scan.graph.variable] = name
             if all(
-                found.setdefault(wanted, term) == term if isinstance(wanted, Var) else wanted == term
-                for wanted, term in zip(pattern, triple, strict=True)
+                found.setdefault(position, term) == term if isinstance(position, Var) else position == term
+                for position, term in zip(pattern, triple, strict=True)
             ):
                 yield tuple(found[v] for v in scan.variables)
 
 
 def _paths(closure: op.Closure, steps: Solutions) -> set[Row]:
-    """§18.4: from the end of each first step, everything that ALP adds to the visited nodes."""
+    """Computes paths by §18.4: from the end of each first step, all nodes that ALP visits."""
     following: dict[Row, dict[Term | None, set[Term | None]]] = {}
     for at, to, *keys in steps.weights:
         following.setdefault(tuple(keys), {}).setdefault(at, set()).add(to)
@@ -250,7 +250,7 @@ def _paths(closure: op.Closure, steps: Solutions) -> set[Row]:
 def _add_all_reached(
     node: Term | None, after: dict[Term | None, set[Term | None]], visited: set[Term | None]
 ) -> None:
-    """ALP of §18.4, without its recursion."""
+    """ALP of §18.4, without recursion."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -259,13 +259,13 @@ def _add_all_reached(
             waiting.extend(after.get(node, ()))
 
 
-def _arranged(row: Row, variables: tuple[Var, ...], wanted: tuple[Var, ...]) -> Row:
+def _arranged(row: Row, variables: tuple[Var, ...], columns: tuple[Var, ...]) -> Row:
     values = dict(zip(variables, row, strict=True))
-    return tuple(values.get(variable) for variable in wanted)
+    return tuple(values.get(variable) for variable in columns)
 
 
 def _linear(operator: op.Operator, solutions: Solutions, variables: tuple[Var, ...]) -> Solutions:
-    """Filter, extend, project, union and storing, applied to a zset."""
+    """Applies filter, extend, project, union or storing to a zset."""
     match operator:
         case op.Filter(condition, _):
             holds = compile_condition(condition, variables)
@@ -286,7 +286,7 @@ def _linear(operator: op.Operator, solutions: Solutions, variables: tuple[Var, .
 
 
 def _groups(operator: op.Group, solutions: Solutions) -> Solutions:
-    """§18.5.1: each aggregate over the list of its argument's values, an error (None) included."""
+    """Computes each aggregate over the list of its argument's values, including errors (None) (§18.5.1)."""
     columns, width = operator.source.variables, len(operator.keys)
     groups: dict[Row, list[Row]] = {}
     for row, weight in solutions:
@@ -300,7 +300,7 @@ def _groups(operator: op.Group, solutions: Solutions) -> Solutions:
 
 
 def _in_order(order: op.Order, variables: tuple[Var, ...], rows: Iterable[tuple[Row, int]]) -> Any:
-    """Sorted by each key in turn, the last one first: `sorted` keeps the order of what is equal."""
+    """Sorts by each key in turn, the last one first: `sorted` is stable."""
 
     def value(row: Row, place: int) -> Any:
         term = row[place]
@@ -344,7 +344,7 @@ def _evaluator(expression: Expression, variables: tuple[Var, ...]) -> Callable[[
 
 
 class _Partners:
-    """The rows of one side, by the values of the variables that both sides always bind."""
+    """The rows of one side, indexed by the variables that both sides always bind."""
 
     def __init__(self, left: tuple[Var, ...], right: tuple[tuple[Var, ...], Solutions]) -> None:
         variables, solutions = right
@@ -400,7 +400,10 @@ def _matcher(
     condition: Expression | None,
     domain: tuple[Var, ...] | None,
 ) -> Callable[[Row], bool]:
-    """Whether a left solution has a right one: compatible, under the condition, with a common variable."""
+    """Returns a test for left solutions: whether a right one matches.
+
+    A match is compatible, satisfies the condition and has a common variable.
+    """
     partners = _Partners(left, right)
     variables = op.ordered_union(left, right[0])
     holds = None if condition is None else compile_condition(condition, variables)

@@ -1,7 +1,7 @@
-"""Where a pattern is evaluated: its active graph, and inside EXISTS what is passed into its leaves.
+"""The scope of a pattern: its active graph, and inside EXISTS the variables passed into its leaves.
 
-Owns the meaning of being inside GRAPH for what reads no quads. Invariant: below `GRAPH ?g` the hidden graph
-variable is in scope wherever a plan is made.
+Defines what GRAPH means for operators that read no quads. Invariant: below `GRAPH ?g`, the hidden graph
+variable is in scope for every plan.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparqlive.sparql.algebra import Var
 
 @dataclass(frozen=True)
 class Scope:
-    """`named`: inside GRAPH. `outer` are the solutions around the EXISTS, `passed` columns of them."""
+    """`named`: inside GRAPH. `outer` are the solutions around the EXISTS, `passed` some of their columns."""
 
     graph: op.GraphChoice
     named: bool = False
@@ -29,7 +29,7 @@ class Scope:
 
     @property
     def tags(self) -> dict[Var, tuple[Var, Var]]:
-        """What is passed in and may be unbound, with the columns that tell whether it is, and its value."""
+        """The passed variables that may be unbound, each with its tags: whether it is bound, and to what."""
         return {
             v: (self.passed[place + 1], self.passed[place + 2])
             for place, v in enumerate(self.passed)
@@ -37,7 +37,7 @@ class Scope:
         }
 
     def apart(self, variable: Var) -> tuple[Scope, Scope]:
-        """Inside EXISTS: for the solutions around it that have the variable, and for those that do not."""
+        """Splits the scope inside EXISTS: outer solutions that bind the variable, and those that do not."""
         is_bound, value = self.tags[variable]
         others = op.Project(self.outer, tuple(v for v in self.outer.variables if v != variable))
         having = op.Extend(op.Filter(is_bound, others), variable, value)
@@ -46,22 +46,25 @@ class Scope:
         return replace(self, outer=having), replace(self, outer=lacking, passed=passed)
 
     def within(self, variables: tuple[Var, ...] | None) -> Scope:
-        """Inside a SELECT of some variables (None: of all): what else is around it is not in scope there."""
+        """Returns the scope inside a SELECT of some variables (None: all).
+
+        Other outer variables are not visible there.
+        """
         if variables is None or self.outer is op.UNIT:
             return self
         passed: list[Var] = []
         seen = False
         for v in self.passed:
-            seen = seen if v.hidden else v in variables  # a variable's tags follow it
+            seen = seen if v.hidden else v in variables  # the tags of a variable are visible where it is
             if seen:
                 passed.append(v)
         around = tuple(v for v in self.outer.variables if v.hidden or v in variables)
         return replace(self, passed=tuple(passed), outer=op.Project(self.outer, around))
 
     def nodes(self, variable: Var, ends: Iterable[al.VarOrTerm]) -> op.Operator:
-        """Where paths of no steps are: at the nodes of the graph, and at what EXISTS puts in place of an end.
+        """Returns where zero-length paths match: at nodes of the graph, and at terms that EXISTS substitutes.
 
-        §18.6 substitutes a term, which matches itself, also where the graph has no such node (§18.4).
+        §18.6 substitutes a term, which matches itself even if the graph has no such node (§18.4).
         """
         nodes: op.Operator = op.Nodes(self.graph, variable)
         parts = [nodes]
@@ -78,20 +81,20 @@ class Scope:
         return nodes if len(parts) == 1 else op.Distinct(op.Union(tuple(parts)))
 
     def in_graph(self, plan: op.Operator) -> op.Operator:
-        """What has no quad pattern of its own is there once a graph, and only if the graph exists."""
+        """Restricts a plan without quad patterns to the graph: one copy per graph, if the graph exists."""
         names = self._names()
         return plan if names is None else op.Join((names, plan))
 
     def _names(self) -> op.Operator | None:
         if not self.named:
             return None
-        if isinstance(self.graph, op.MergedGraphs):  # a graph that the dataset does not have
+        if isinstance(self.graph, op.MergedGraphs):  # a graph that is not in the dataset
             return op.Table((), ())
         return op.Names(self.graph)
 
 
 def _is_node(variable: Var, plan: op.Operator, graph: op.GraphChoice) -> bool:
-    """Whether a variable has nodes of a graph only, as far as the plan tells."""
+    """Whether the plan guarantees that a variable is bound only to nodes of a graph."""
     match plan:
         case op.Scan(where, subject, _, object_):
             return where == graph and variable in (subject, object_)

@@ -1,7 +1,7 @@
-"""Shapes: plans that differ only in constants, so that many views can be kept by one.
+"""Shapes: plans that differ only in constants, so that one plan can maintain many views.
 
-The constants of subjects, objects and comparisons become variables, bound by a table of parameters with a
-row for each member. Predicates stay: indexes and dispatch go by them.
+The constants of subjects, objects and comparisons become variables, bound by a parameter table with one row
+per member. Predicates stay constant, because indexes and dispatch depend on them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ _COMPARISONS = frozenset({"=", "!=", "<", ">", "<=", ">="})
 
 
 def shape_of(plan: op.Operator) -> tuple[op.Operator, tuple[Term, ...]] | None:
-    """The shape and the constants of a plan; None for a plan that is not one join of patterns, or has none.
+    """Returns the shape and the constants of a plan.
 
-    The shape's first columns are the parameters, in the order of the constants.
+    Returns None if the plan is not a single join of patterns, or has no constants. The first columns of the
+    shape are the parameters, in the order of the constants.
     """
     lifter = _Lifter()
     columns = plan.variables
@@ -76,7 +77,7 @@ class _Lifter:
 
 
 def _joined(body: op.Operator, parameters: op.Parameters) -> op.Operator:
-    """The table of parameters joined in at the bottom, where filters can read it."""
+    """Joins the parameter table at the bottom of a plan, where filters can read it."""
     match body:
         case op.Filter(condition, source):
             return op.Filter(condition, _joined(source, parameters))

@@ -1,6 +1,7 @@
-"""Spelling: what two queries may differ in and still be one, such as the names of variables nobody sees.
+"""Normalises plans, so that queries that differ only in details such as hidden variable names are equal.
 
-Invariant: where the spelt plans of two queries of one form are equal, so are their results, column by column.
+Invariant: if the normalised plans of two queries of one form are equal, so are their results, column by
+column.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.sparql.algebra import Var
 
 Spelt: TypeAlias = tuple[int, Operator, tuple[Var, ...], Order]
-"""A hash of the rest, so that most are told apart at once; what is kept, its hidden variables numbered; the
-columns shown; the order of listing."""
+"""Four parts: a hash of the others, for quick comparison; the stored plan, its hidden variables numbered; the
+visible columns; the order of listing.
+"""
 
 
 def spelt(plan: Operator) -> Spelt:
@@ -29,13 +31,13 @@ def spelt(plan: Operator) -> Spelt:
 
 
 def _gather(item: Any, found: dict[Var, None], seen: set[int]) -> None:
-    """All variables, also those that only an expression mentions, in the order of the plan."""
+    """Collects all variables in plan order, including those that only an expression mentions."""
     if isinstance(item, Var):
         found[item] = None
     elif isinstance(item, tuple):
         for part in item:
             _gather(part, found, seen)
     elif is_dataclass(item) and id(item) not in seen:
-        seen.add(id(item))  # an operator may stand in two places
+        seen.add(id(item))  # an operator may occur in two places
         for field in fields(item):
             _gather(getattr(item, field.name), found, seen)

@@ -1,9 +1,9 @@
-"""Where a join stands for the substitution of EXISTS (SPARQL 1.1 §18.6), and where it does not.
+"""Decides where a join can replace the substitution of EXISTS (SPARQL 1.1 §18.6).
 
-Owns one question: does a pattern, with a term put in place of a variable, have the solutions that it has
-with the variable left open and that agree with the term? A pattern that reads the variable where it does not
-always bind it has not: in a filter, under an OPTIONAL or MINUS, in a group or a window. Pure functions over
-the algebra; a no may be wrong, a yes never is.
+The question: does a pattern with a term substituted for a variable have the same solutions as the pattern
+with the variable, restricted to those that agree with the term? It does not if the pattern reads the variable
+where it does not always bind it: in a filter, under OPTIONAL or MINUS, in a group or a window. Pure functions
+over the algebra. "No" may be too cautious; "yes" is always right.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from sparqlive.sparql.algebra import Var
 
 
 def is_join(pattern: al.Pattern, variable: Var, around: frozenset[Var], always: bool) -> bool:
-    """Whether joining with the variable's values is the same as putting them in its place.
+    """Whether joining with the values of a variable is the same as substituting them.
 
-    `around` are the variables of the solutions around the EXISTS; `always`: whether all of these have it.
+    `around` are the variables of the solutions around the EXISTS; `always`: whether all of these bind the
+    variable.
     """
 
     def same(inner: al.Pattern) -> bool:
@@ -29,7 +30,7 @@ def is_join(pattern: al.Pattern, variable: Var, around: frozenset[Var], always: 
         return True
     match pattern:
         case al.BasicPattern(patterns):
-            # A path of no steps matches a term that is put in place, also where the graph does not have it.
+            # A zero-length path matches a substituted term even if the graph does not contain it.
             return always or not any(_has_no_steps_at(part, variable) for part in patterns)
         case al.Values():
             return True
@@ -44,7 +45,7 @@ def is_join(pattern: al.Pattern, variable: Var, around: frozenset[Var], always: 
         case al.Minus(left, right):
             if not reads(right):
                 return same(left)
-            # What is put in place of variables does not count as one that both sides have.
+            # A substituted variable does not count as a common variable of both sides.
             common = (always_bound(left) & always_bound(right)) - around
             return bool(common) and variable in always_bound(left) and same(left) and same(right)
         case al.Extend(inner, target, expression):
@@ -59,7 +60,7 @@ def is_join(pattern: al.Pattern, variable: Var, around: frozenset[Var], always: 
 
 
 def always_bound(pattern: al.Pattern) -> frozenset[Var]:
-    """Variables that every solution of a pattern has."""
+    """Returns the variables that every solution of a pattern binds."""
     match pattern:
         case al.BasicPattern():
             return variables_in(pattern)
@@ -89,7 +90,7 @@ def always_bound(pattern: al.Pattern) -> frozenset[Var]:
 
 
 def may_have_no_steps(path: al.Path) -> bool:
-    """Whether a path has a part of no steps: its ends are then looked for among the nodes of the graph."""
+    """Whether a path has a zero-length part, whose ends are then looked up among the nodes of the graph."""
     match path:
         case al.ZeroOrMore() | al.ZeroOrOne():
             return True

@@ -1,7 +1,7 @@
-"""From the SPARQL algebra to a plan: graphs, paths and EXISTS are resolved into operators.
+"""Translates SPARQL algebra into a plan: graphs, paths and EXISTS become operators.
 
-Owns the meaning of GRAPH, FROM, groups and EXISTS. Refuses, with a sentence, what no delta rule
-carries yet. Invariant: below `GRAPH ?g` every operator has the hidden graph variable and always binds it.
+Defines the meaning of GRAPH, FROM, groups and EXISTS. Constructs without a delta rule are rejected here with
+an explanation. Invariant: below `GRAPH ?g`, every operator has the hidden graph variable and always binds it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ TRIPLE = (Var("subject"), Var("predicate"), Var("object"))
 
 
 def translate(query: al.Query, union_default: bool) -> op.Operator:
-    """The plan of a query; its variables are those of SELECT, in order; none for ASK; those of TRIPLE."""
+    """Returns the plan of a query.
+
+    Its variables are those of SELECT in order, none for ASK, and TRIPLE for CONSTRUCT and DESCRIBE.
+    """
     return _Translator(query.dataset, union_default).query(query)
 
 
@@ -65,7 +68,7 @@ class _Translator:
                 return self._describe(query, scope)
 
     def _construct(self, query: al.Query, plan: op.Operator) -> op.Operator:
-        """§16.2: the triples of the template for each solution, those that are no RDF left out, as a set."""
+        """Instantiates the template for each solution (§16.2): the set of its triples that are valid RDF."""
         labels = dict.fromkeys(
             term
             for triple in query.template
@@ -97,10 +100,11 @@ class _Translator:
         return op.Distinct(triples)
 
     def _describe(self, query: al.Query, scope: Scope) -> op.Operator:
-        """The concise bounded description of the resources that the solutions name: the triples of the
-        default graph that have one of them as subject, or a blank node that such triples lead to.
+        """Computes the concise bounded description of the resources in the solutions.
 
-        The resources are where a path starts whose root is a literal, which no triple leads from.
+        These are the triples of the default graph whose subject is one of the resources, or a blank node that
+        such triples lead to. The resources are the targets of a path that starts at a literal, which is never
+        a subject.
         """
         if not query.describe:
             return op.Table(TRIPLE, ())
@@ -120,8 +124,8 @@ class _Translator:
     def _with_nodes(self, query: al.Query, plan: op.Operator, nodes: Mapping[BlankNode, Var]) -> op.Operator:
         """Binds the blank nodes of a template: new ones for each occurrence of each solution.
 
-        They are hashed from the query, their label, the solution and the number of the occurrence, so that
-        they stay the same from epoch to epoch.
+        A blank node is a hash of the query, its label, the solution and the number of the occurrence, so it
+        stays the same from epoch to epoch.
         """
         solution = tuple(v for v in plan.variables if not v.hidden)
         number = self._fresh("occurrence")
@@ -165,16 +169,17 @@ class _Translator:
             case al.Project() | al.Distinct() | al.Reduced() | al.Slice():
                 return self._sub_select(pattern, scope)
             case al.OrderBy(source):
-                return self._pattern(source, scope)  # without a window, the order of a bag is nothing
+                return self._pattern(source, scope)  # without a window, the order of a bag has no effect
             case al.Service(name):
                 raise Unsupported(
-                    f"SERVICE {name} cannot be kept fresh: nothing tells when its data changes."
+                    f"SERVICE {name} is not supported in a view: the endpoint does not report its changes, "
+                    f"so the result could not be kept fresh. Load its data into a graph and query that."
                 )
             case al.Group(source, keys, aggregates):
                 return self._group(self._pattern(source, scope), keys, aggregates, scope)
 
     def _leaf(self, plan: op.Operator, scope: Scope) -> op.Operator:
-        """Inside EXISTS: the leaf joined with the distinct bindings of what is passed into it."""
+        """Inside EXISTS, joins a leaf with the distinct bindings that are passed into it."""
         if not scope.passed:
             return plan
         keys = tuple(
@@ -195,7 +200,7 @@ class _Translator:
         hidden = self._fresh("graph")
         inner = self._pattern(source, replace(scope, graph=op.NamedGraphs(hidden, named), named=True))
         if name in inner.variables:
-            # The pattern binds the variable too: the two must agree, and the graph's name is always there.
+            # The pattern binds the variable too: both values must agree, and the graph name is always bound.
             unbound = al.Call("!", (al.Call("BOUND", (name,)),))
             agrees = al.Call("||", (unbound, al.Call("SAMETERM", (name, hidden))))
             inner = op.Filter(agrees, inner)
@@ -216,8 +221,10 @@ class _Translator:
         return parts[0] if len(parts) == 1 else op.Join(tuple(parts))
 
     def _path(self, pattern: al.PathPattern, scope: Scope) -> op.Operator:
-        """A path. Inside EXISTS, an end that has a value in some of the solutions around is a term for these
-        and a variable for the others. That decides where paths of no steps are, so each kind has its plan.
+        """Translates a path.
+
+        Inside EXISTS, an end that is bound in some of the outer solutions is a term for these and a variable
+        for the others. This decides where zero-length paths match, so each case gets its own plan.
         """
         start, path, end = pattern.subject, pattern.path, pattern.object
         maybe = [v for v in dict.fromkeys((start, end)) if isinstance(v, Var) and v in scope.tags]
@@ -248,7 +255,7 @@ class _Translator:
     def _marks(
         self, source: op.Operator, expression: al.Expression, scope: Scope
     ) -> tuple[op.Operator, al.Expression]:
-        """Each EXISTS inside an expression becomes a hidden boolean that a Mark computes."""
+        """Replaces each EXISTS inside an expression by a hidden boolean that a Mark computes."""
         marks: list[tuple[Var, al.Pattern]] = []
 
         def mark(body: al.Pattern) -> Var:
@@ -261,11 +268,11 @@ class _Translator:
         return source, expression
 
     def _exists(self, body: al.Pattern, left: op.Operator, scope: Scope) -> tuple[op.Operator, op.Operator]:
-        """The two sides of EXISTS; the right one reduced to what decides, the variables that are shared.
+        """Returns the two sides of EXISTS, the right one reduced to the shared variables.
 
-        §18.6 substitutes the left solution into the body. That is a join on the shared variables, unless the
-        body reads one where it does not bind it (`plan/substitution.py`). Such variables are passed into
-        every leaf, with the distinct values they have.
+        §18.6 substitutes the left solution into the body. This is a join on the shared variables, unless the
+        body reads a variable where it does not bind it (`plan/substitution.py`). Such variables are passed
+        into every leaf, with their distinct values.
         """
         read, around = variables_in(body), frozenset(left.variables)
         lost = [v for v in left.variables if v in read and not is_join(body, v, around, v in left.always)]
@@ -278,9 +285,10 @@ class _Translator:
     def _tagged(
         self, plan: op.Operator, variables: Sequence[Var]
     ) -> tuple[op.Operator, dict[Var, tuple[Var, Var]]]:
-        """Adds two columns that are always bound for each variable that may not be: whether, and to what.
+        """Adds two columns for each variable that may be unbound: whether it is bound, and its value.
 
-        They tell apart a solution that has no value from one that has, which a join would take as one.
+        Both are always bound. They distinguish solutions with and without a value, which are compatible in a
+        join.
         """
         tags = {}
         for variable in variables:
@@ -294,10 +302,11 @@ class _Translator:
     def _left_join(
         self, left: op.Operator, right: op.Operator, condition: al.Expression | None, scope: Scope
     ) -> op.Operator:
-        """OPTIONAL. An EXISTS that reads only what the right side decides is a filter of the right side.
+        """Translates OPTIONAL.
 
-        Any other one is evaluated on joined solutions: J + (A ⊖ π(J)) with whole left solutions as keys, told
-        apart by tags where they may lack a variable. What stands there twice is shared.
+        An EXISTS that reads only variables of the right side becomes a filter of the right side. Any other
+        EXISTS is evaluated on joined solutions: J + (A ⊖ π(J)), with whole left solutions as keys, which are
+        tagged where a variable may be unbound. Parts that occur twice are shared.
         """
         parts = [] if condition is None else list(conjuncts(condition))
         alone = [
@@ -321,10 +330,11 @@ class _Translator:
         return op.Union((op.Project(joined, columns), op.Project(without, columns)))
 
     def _minus(self, left: op.Operator, right: op.Operator, scope: Scope) -> op.Operator:
-        # What is passed into EXISTS is a constant there, and the graph's name is no variable of the pattern.
+        # A variable passed into EXISTS is a constant there, and the graph name is not a variable of the
+        # pattern.
         columns, domain = left.variables, []
         for v in op.shared(left, right):
-            if v in scope.tags:  # a constant in the solutions that have it, a variable in the others
+            if v in scope.tags:  # a constant in the solutions that bind it, a variable in the others
                 own = self._fresh("own")
                 test = al.Call("IF", (scope.tags[v][0], self._fresh("nothing"), v))
                 left, right, v = op.Extend(left, own, test), op.Extend(right, own, test), own
@@ -346,10 +356,10 @@ class _Translator:
         aggregates: tuple[tuple[Var, al.Aggregate], ...],
         scope: Scope,
     ) -> op.Operator:
-        """Groups within each graph, and inside EXISTS for each outer solution.
+        """Groups per graph, and inside EXISTS per outer solution.
 
-        Without GROUP BY there is one group for each of these, also over nothing: for each solution that an
-        empty pattern would have here, the group gets a row which is no solution.
+        Without GROUP BY, each of these has one group, even if it is empty: for each solution that an empty
+        pattern would have here, the group gets a row that does not count as a solution.
         """
         visible = tuple(v for v in source.variables if not v.hidden)
         for variable, expression in keys:
@@ -378,7 +388,7 @@ class _Translator:
         source, expression = self._marks(source, expression, scope)
         if variable not in source.variables:
             return op.Extend(source, variable, expression)
-        # Inside EXISTS, a variable that is passed in: the value must agree with the one around, if both are.
+        # Inside EXISTS, for a variable that is passed in: if both values are bound, they must agree.
         value, either = self._fresh("value"), self._fresh("either")
         lacking = [al.Call("!", (al.Call("BOUND", (v,)),)) for v in (variable, value)]
         agrees = al.combined(
@@ -393,7 +403,7 @@ class _Translator:
     def _argument(
         self, aggregate: al.Aggregate, source: op.Operator, scope: Scope
     ) -> tuple[op.Operator, al.Aggregate]:
-        """The aggregate over a variable. COUNT needs to know only whether there is a value, not which."""
+        """Returns the aggregate over a variable. COUNT only needs to know whether there is a value."""
         argument = aggregate.argument
         if argument is None:
             return source, aggregate
@@ -412,7 +422,10 @@ class _Translator:
     # SELECT and its modifiers
 
     def _sub_select(self, pattern: al.Pattern, scope: Scope) -> op.Operator:
-        """A SELECT inside a pattern: its order matters to a window only, and nobody sees what it reads."""
+        """Translates a SELECT inside a pattern.
+
+        Its order matters only to a window, and its sort keys are not visible.
+        """
         select = modifiers(pattern)
         if select.slice is None:
             select = replace(select, keys=())
@@ -420,10 +433,11 @@ class _Translator:
         return self._leaf(plan if columns == plan.variables else op.Project(plan, columns), scope)
 
     def _solutions(self, select: Select, scope: Scope) -> tuple[op.Operator, tuple[Var, ...], op.Order]:
-        """OrderBy, Project, Distinct, Slice (§18.2.5): the plan, its columns, and the order of ORDER BY.
+        """Applies OrderBy, Project, Distinct and Slice (§18.2.5). Returns the plan, its columns and its
+        order.
 
-        The plan has further columns for keys of the order that are not among them: what is not shown may
-        decide. Where DISTINCT meets such keys, a solution has the place of the first of its duplicates.
+        The plan has extra columns for sort keys that are not selected. With DISTINCT and such keys, a
+        solution takes the position of the first of its duplicates.
         """
         inside = scope.within(select.variables)
         source = self._pattern(select.source, inside)
@@ -437,11 +451,11 @@ class _Translator:
             if variable in source.variables:
                 order.append((variable, descending))
         hidden = dict.fromkeys(v for v, _ in order if v not in columns)
-        # A SELECT's other variables are its own: they get names that nobody else has.
+        # The other variables of a SELECT are local to it: they get unique names.
         own = {v: self._fresh(v.name.lstrip(".")) for v in all_variables(source) if v not in columns}
         renamed = tuple((own.get(v, v), descending) for v, descending in order)
         plan = rename(source, own)
-        # A closure at the top of a plan is the view's rows itself, each of them there once.
+        # A closure at the top of a plan produces the view's rows directly, each of them once.
         if not isinstance(plan, op.Closure) or hidden or plan.variables != columns:
             plan = op.Project(plan, (*columns, *(own[v] for v in hidden)))
         if select.distinct and not isinstance(plan, op.Closure):
@@ -455,7 +469,7 @@ class _Translator:
     def _order_key(
         self, source: op.Operator, expression: al.Expression, scope: Scope
     ) -> tuple[op.Operator, Var]:
-        """The source with a column for a key of ORDER BY."""
+        """Adds a column for an ORDER BY key to the source."""
         if isinstance(expression, Var):
             return source, expression
         source, expression = self._marks(source, expression, scope)
@@ -464,5 +478,5 @@ class _Translator:
 
 
 def _shared(plan: op.Operator) -> op.Operator:
-    """A plan that stands in several places: one pattern is read there, anything else computed once."""
+    """Shares a plan that is used in several places. A single pattern is read in each of them instead."""
     return plan if isinstance(plan, op.Shared) or not plan.children else op.Shared(plan)

@@ -1,9 +1,9 @@
-"""Views over views: a leaf that reads the graph of a view becomes the plan of that view.
+"""Views over views: a leaf that reads the graph of a view is replaced by the plan of that view.
 
-Owns the graphs named `view:<name>`. A reader is a plan over the quads like any other, so that it is carried
-in the same epoch, by every executor, and recomputed without trust in the view that it reads; what it keeps of
-that view, it keeps for itself. Only rows of a template that a pattern can match are taken over.
-Invariant: no variable of a view's plan is seen by the reader's operators.
+Handles the graphs named `view:<name>`. The reader is a plan over quads like any other. So every executor
+updates it in the same epoch, and recomputing it does not depend on the view it reads; it stores its own copy
+of the state it needs. Only the template rows that a pattern can match are used. Invariant: the reader's
+operators see no variable of the view's plan.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
 
 _SMALL = 50
-"""A view of more operators is computed once for all that read it in a query: views of views stay as large as
-their texts together."""
+"""A view with more operators is computed once for all its readers in a query.
+
+So views over views stay as large as their texts together.
+"""
 _SHARED = ".graph_of_"
-"""Begins the names of variables inside it."""
+"""The prefix of variable names inside it."""
 
 GraphOf = Callable[[str], op.Operator]
-"""The plan of a view's graph, by the view's name: its columns are those of a triple."""
+"""Returns the plan of a view's graph by the view's name. Its columns are those of a triple."""
 
 
 def views_read(query: al.Query) -> tuple[str, ...]:
-    """The names of the views whose graphs a query reads."""
+    """Returns the names of the views whose graphs a query reads."""
     return tuple(dict.fromkeys(map(_view_name, filter(_is_view, _graphs_in((query.dataset, query.pattern))))))
 
 
@@ -60,16 +62,17 @@ def _view_name(name: NamedNode) -> str:
 
 
 def unfold(plan: op.Operator, graph_of: GraphOf) -> op.Operator:
-    """The plan with the plans of the views that it reads in place of its leaves."""
+    """Replaces the leaves that read views by the plans of these views."""
     numbers = count()
 
     def fresh(name: NamedNode) -> op.Operator:
-        """The plan of a view, with names that nobody else has."""
-        made = graph_of(_view_name(name))
-        if sum(1 for _ in operators_of(made)) <= _SMALL:
-            return _renamed(made, f".view{next(numbers)}_")
-        # Under the same names wherever it is read, also by views that this one reads: it is one part then.
-        return _copied(op.Shared(_renamed(made, f"{_SHARED}{_view_name(name)}_")), next(numbers))
+        """Returns the plan of a view with unique variable names."""
+        view = graph_of(_view_name(name))
+        if sum(1 for _ in operators_of(view)) <= _SMALL:
+            return _renamed(view, f".view{next(numbers)}_")
+        # The same names wherever it is read, also by views that this one reads, so that it is one shared
+        # part.
+        return _copied(op.Shared(_renamed(view, f"{_SHARED}{_view_name(name)}_")), next(numbers))
 
     def rule(operator: op.Operator) -> op.Operator:
         return _leaf(operator, fresh) if isinstance(operator, op.Scan | op.Names | op.Nodes) else operator
@@ -78,13 +81,13 @@ def unfold(plan: op.Operator, graph_of: GraphOf) -> op.Operator:
 
 
 def _renamed(plan: op.Operator, prefix: str) -> op.Operator:
-    """A plan with other names, but for those inside what is shared between views."""
+    """Renames the variables of a plan, except inside parts that views share."""
     own = (v for v in all_variables(plan) if not v.name.startswith(_SHARED))
     return rename(plan, {v: Var(f"{prefix}{v.name.lstrip('.')}") for v in own})
 
 
 def _copied(plan: op.Operator, number: int) -> op.Operator:
-    """A plan's solutions under names that nobody else has; the plan itself stays as it is."""
+    """Returns the solutions of a plan under unique names; the plan itself stays unchanged."""
     names = {v: Var(f".view{number}_{place}") for place, v in enumerate(plan.variables)}
     copied = plan
     for variable, name in names.items():
@@ -103,7 +106,7 @@ def _leaf(leaf: op.Scan | op.Names | op.Nodes, view_of: Callable[[NamedNode], op
             if rest:
                 graph = op.OneGraph(rest[0]) if len(rest) == 1 else op.MergedGraphs(rest)
                 parts.append(replace(leaf, graph=graph))
-            return op.Distinct(op.Union(tuple(parts)))  # a solution tells its triple: the union is a set
+            return op.Distinct(op.Union(tuple(parts)))  # a solution has one triple: the union is a set
         case op.NamedGraphs(variable, names) if names and any(map(_is_view, names)):
             rest = tuple(name for name in names if not _is_view(name))
             parts = [replace(leaf, graph=op.NamedGraphs(variable, rest))] if rest else []
@@ -115,7 +118,7 @@ def _leaf(leaf: op.Scan | op.Names | op.Nodes, view_of: Callable[[NamedNode], op
 
 
 def _over(leaf: op.Scan | op.Names | op.Nodes, view: op.Operator) -> op.Operator:
-    """A leaf over the triples of one graph."""
+    """Translates a leaf over the triples of one graph."""
     subject, _, object_ = view.variables
     match leaf:
         case op.Names():
@@ -144,19 +147,19 @@ def _over(leaf: op.Scan | op.Names | op.Nodes, view: op.Operator) -> op.Operator
 
 
 def _matching(view: op.Operator, leaf: op.Scan) -> op.Operator | None:
-    """The view's plan with the rows of its template that the pattern can match; None if there is none."""
+    """Returns the view's plan with only the template rows that the pattern can match; None if none can."""
     match view:
         case op.Distinct(source) | op.Filter(_, source):
             inner = _matching(source, leaf)
             return None if inner is None else replace(view, source=inner)
         case op.Template(_, _, rows):
-            wanted = leaf.positions
+            positions = leaf.positions
             able = tuple(
                 row
                 for row in rows
                 if all(
-                    isinstance(term, Var) or isinstance(given, Var) or term == given
-                    for term, given in zip(row, wanted, strict=True)
+                    isinstance(term, Var) or isinstance(position, Var) or term == position
+                    for term, position in zip(row, positions, strict=True)
                 )
             )
             return replace(view, rows=able) if able else None

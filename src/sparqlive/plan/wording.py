@@ -1,9 +1,7 @@
-"""The words of a plan: terms, expressions, variables and operators as one reads them.
+"""Formats a plan for people: its terms, expressions, variables and operators.
 
-Owns how each of them is written, and the short names of operators. Refuses nothing: an operator without
-words of its own is shown by the name of its class. Invariant: an expression without hidden variables,
-written and read again by the front end, is the same expression; no two operators of a plan, and no two
-variables, have one name.
+Also assigns the short names of operators. Invariants: an expression without hidden variables, once written,
+parses to the same expression; all operators of a plan have different names, and so have all variables.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
 from sparqlive.sparql.algebra import Aggregate, Call, Constant, Exists, Expression, Term, Var, VarOrTerm
 
-_SHOWN_ROWS = 3
+_MOST_ROWS = 3
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 _SHORT_LITERALS = {
@@ -45,7 +43,7 @@ _UNARY, _PRIMARY = 6, 7
 
 
 def text_of_term(term: Term) -> str:
-    """As in SPARQL: numbers and booleans without their datatype."""
+    """Writes a term as in SPARQL: numbers and booleans without their datatype."""
     if isinstance(term, Literal):
         short = _SHORT_LITERALS.get(term.datatype.value)
         if short is not None and short.fullmatch(term.value):
@@ -54,12 +52,12 @@ def text_of_term(term: Term) -> str:
 
 
 def text_of_expression(expression: Expression, variable: Callable[[Var], str] = str) -> str:
-    """As in SPARQL, with parentheses only where they are needed; `variable` writes a variable."""
+    """Writes an expression as in SPARQL, with parentheses only where needed. `variable` writes a variable."""
     return _expression(expression, variable, 0)
 
 
 def _expression(expression: Expression, variable: Callable[[Var], str], outside: int) -> str:
-    """`outside`: how tightly what stands around binds; what binds less tightly gets parentheses."""
+    """`outside` is the precedence of the context; an expression of lower precedence gets parentheses."""
     match expression:
         case Var():
             return variable(expression)
@@ -83,13 +81,13 @@ def _call(name: str, arguments: tuple[Expression, ...], variable: Callable[[Var]
         return f"{_expression(first, variable, level + 1)} {name} ({listed})", level
     if level < _PRIMARY:
         left, right = arguments
-        # Comparisons do not chain; the others group to the left.
-        written = _expression(left, variable, level + (level == 3))
-        return f"{written} {name} {_expression(right, variable, level + 1)}", level
+        # Comparisons do not chain; other operators associate to the left.
+        left_text = _expression(left, variable, level + (level == 3))
+        return f"{left_text} {name} {_expression(right, variable, level + 1)}", level
     if name in _SIGNS:
         (argument,) = arguments
         inner = _expression(argument, variable, _PRIMARY)
-        # `-1` is a number, not the negative of one.
+        # `-1` is a literal, not a negation.
         is_number = name != "!" and isinstance(argument, Constant)
         return f"{_SIGNS[name]}({inner})" if is_number else f"{_SIGNS[name]}{inner}", _UNARY
     if name == "IRI":
@@ -103,7 +101,7 @@ def _call(name: str, arguments: tuple[Expression, ...], variable: Callable[[Var]
 
 @dataclass(eq=False)
 class Node:
-    """An operator at its place in the plan. `number` is that of `sizes`; `name` is what rules call it."""
+    """An operator at its position in the plan. `number` is its key in `sizes`; rules use its `name`."""
 
     operator: op.Operator
     parent: Node | None
@@ -112,7 +110,7 @@ class Node:
     number: int = 0
     name: str = ""
     again: bool = False
-    """Whether it is shared, and stands below another place already."""
+    """Whether it is shared and was already shown elsewhere in the plan."""
 
     @property
     def is_leaf(self) -> bool:
@@ -120,7 +118,7 @@ class Node:
 
     @property
     def constant(self) -> bool:
-        """Whether nothing below reads quads, so that its change is always nothing."""
+        """Whether nothing below reads quads, so that its change is always empty."""
         if self.is_leaf:
             return isinstance(self.operator, op.Table | op.Parameters)
         if isinstance(self.operator, op.Shared):
@@ -179,9 +177,9 @@ def _letter(operator: op.Operator) -> str:
 
 
 def named(plan: op.Operator) -> Node:
-    """The plan with a name for each operator: a letter for its kind, and a number where there are several.
+    """Names each operator of a plan: a letter for its kind, and a number if there are several.
 
-    Patterns always have one: T1, T2, …
+    Patterns always have a number: T1, T2, …
     """
     root = _node(plan, None, set())
     totals = Counter(_letter(node.operator) for node in root.top_down())
@@ -196,14 +194,14 @@ def named(plan: op.Operator) -> Node:
 
 
 class Words:
-    """Writes the variables and operators of one plan; hidden variables are named as they first occur."""
+    """Writes the variables and operators of one plan. Hidden variables are named at their first use."""
 
     def __init__(self) -> None:
         self.hidden: dict[Var, str] = {}
         self._stems: Counter[str] = Counter()
 
     def variable(self, variable: Var) -> str:
-        """Hidden variables get a readable name that no variable of a query can have."""
+        """Writes a variable. A hidden one gets a readable name that no variable of a query can have."""
         if not variable.hidden:
             return str(variable)
         if variable not in self.hidden:
@@ -219,7 +217,7 @@ class Words:
     def listed(self, variables: Iterable[Var], maybe: Iterable[Var] = ()) -> str:
         return " ".join(map(self.marked(maybe), variables))
 
-    def _marked_expression(self, expression: Expression, always: frozenset[Var]) -> str:
+    def _with_marks(self, expression: Expression, always: frozenset[Var]) -> str:
         return text_of_expression(expression, self.marked(mentioned(expression) - always))
 
     def operator(self, operator: op.Operator) -> str:
@@ -238,12 +236,12 @@ class Words:
                 times = Counter(v for part in parts for v in part.variables)
                 return f"join{self._on([v for v, number in times.items() if number > 1], operator.maybe)}"
             case op.Filter(condition, source):
-                return f"filter {self._marked_expression(condition, source.always)}"
+                return f"filter {self._with_marks(condition, source.always)}"
             case op.Extend(source, variable, expression):
-                value = self._marked_expression(expression, source.always)
+                value = self._with_marks(expression, source.always)
                 return f"bind {value} as {self.listed([variable], operator.maybe)}"
             case op.Project(_, columns):
-                return f"project {self.listed(columns, operator.maybe) or 'no variable'}"
+                return f"project {self.listed(columns, operator.maybe) or 'no variables'}"
             case op.Template(_, columns, rows):
                 listed = " . ".join(" ".join(map(self._position, row)) for row in rows)
                 return f"template {{ {listed} }} as {self.listed(columns, operator.maybe)}"
@@ -255,13 +253,13 @@ class Words:
                 return self._group(operator)
             case op.Closure(_, keys, start, end):
                 within = f" within each {self.listed(keys)}" if keys else ""
-                return f"paths of steps from {self._position(start)} to {self._position(end)}{within}"
+                return f"paths from {self._position(start)} to {self._position(end)}{within}"
             case op.Window():
                 return self._window(operator)
             case op.Shared():
-                return "shared, stored once for all that read it"
+                return "shared, computed and stored once for all its readers"
             case op.Stored(_, keys):
-                listed = ", ".join(self.listed(key, operator.maybe) or "nothing" for key in keys)
+                listed = ", ".join(self.listed(key, operator.maybe) or "no variable" for key in keys)
                 return f"stored, looked up by {listed}"
             case op.Union() | op.Distinct() | op.Parameters():
                 return type(operator).__name__.lower()
@@ -274,11 +272,15 @@ class Words:
             case op.LeftJoin(_, _, condition):
                 if condition is None:
                     return f"optional{on}"
-                return f"optional{on} if {self._marked_expression(condition, left.always | right.always)}"
+                return f"optional{on} if {self._with_marks(condition, left.always | right.always)}"
             case op.Semi(_, _, keep, domain):
                 if domain is None:
                     return f"{'exists' if keep else 'not exists'}{on}"
-                one = f", one of {self.listed(domain)} bound in both" if operator.tests_domain else ""
+                one = (
+                    f", with one of {self.listed(domain)} bound on both sides"
+                    if operator.tests_domain
+                    else ""
+                )
                 return f"minus{on}{one}"
             case op.Mark(_, _, variable):
                 return f"mark {self.variable(variable)}: exists{on}"
@@ -286,25 +288,25 @@ class Words:
     def _group(self, group: op.Group) -> str:
         by = f"group by {self.listed(group.keys, group.maybe)}" if group.keys else "one group"
         aggregates = [
-            f"{self._marked_expression(aggregate, group.source.always)} as {self.listed([v], group.maybe)}"
+            f"{self._with_marks(aggregate, group.source.always)} as {self.listed([v], group.maybe)}"
             for v, aggregate in group.aggregates
         ]
         if group.member is None:
             return ": ".join([by, *([", ".join(aggregates)] if aggregates else [])])
-        return f"{by}, also without {self.variable(group.member)}: {', '.join(aggregates)}"
+        return f"{by}, including groups without {self.variable(group.member)}: {', '.join(aggregates)}"
 
     def _window(self, window: op.Window) -> str:
         count = "all" if window.limit is None else f"the first {window.limit:,}"
-        after = f" after {window.offset:,}" if window.offset else ""
+        after = f" after the first {window.offset:,}" if window.offset else ""
         marked = self.marked(window.maybe)
         keys = [f"{marked(v)}{' descending' if descending else ''}" for v, descending in window.order]
-        by = f" by {', '.join(keys)}" if keys else ""
+        by = f", ordered by {', '.join(keys)}" if keys else ", in term order"
         each = f", for each {self.listed(window.keys, window.maybe)}" if window.keys else ""
-        return f"{count}{after} in order{by}{each}"
+        return f"{count}{after}{by}{each}"
 
     def _on(self, variables: Iterable[Var], maybe: Iterable[Var]) -> str:
         listed = self.listed(variables, maybe)
-        return f" on {listed}" if listed else " without a shared variable"
+        return f" on {listed}" if listed else " without shared variables"
 
     def _scan(self, scan: op.Scan) -> str:
         predicate = "a" if scan.predicate == _TYPE else self._position(scan.predicate)
@@ -337,7 +339,7 @@ class Words:
             return f"{len(table.rows)} empty solution{'' if len(table.rows) == 1 else 's'}"
         rows = [
             " ".join("UNDEF" if term is None else text_of_term(term) for term in row)
-            for row in table.rows[:_SHOWN_ROWS]
+            for row in table.rows[:_MOST_ROWS]
         ]
         left = len(table.rows) - len(rows)
         more = f" … {left} more" if left else ""

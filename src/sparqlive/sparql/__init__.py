@@ -1,1 +1,1 @@
-"""SPARQL: query text to algebra; expressions, functions and result formats."""
+"""SPARQL: the parser, the algebra, expressions, functions and result formats."""

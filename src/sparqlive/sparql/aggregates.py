@@ -1,10 +1,10 @@
-"""Aggregates (SPARQL 1.1 §18.5.1): what COUNT, SUM, MIN and the others make of the values of a group.
+"""Aggregates (SPARQL 1.1 §18.5.1): how COUNT, SUM, MIN and the others are computed for a group.
 
-Owns the accumulators that both executors use. Values come and go with weights, by the ids of their terms; 0
-is an error or an unbound variable. COUNT leaves errors out and SAMPLE takes another value; for the others one
-error in the group is an error of the aggregate, until it leaves. GROUP_CONCAT takes all that STR takes.
-Invariant: a result depends on the bag of values alone, never on the order in which they came or on what was
-there before: totals are exact and rounded once, ties are broken by the total order of terms.
+Both executors use these accumulators. Values are added and removed with weights, by the ids of their terms; 0
+is an error or an unbound variable. COUNT skips errors, and SAMPLE chooses another value. For the others, one
+error in the group makes the aggregate an error, until it is removed. GROUP_CONCAT accepts everything that STR
+accepts. Invariant: a result depends only on the bag of values, not on the order of changes or on earlier
+values. Totals are exact and rounded once; ties are broken by the total order of terms.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sparqlive.sparql.values import (
 )
 
 ValueOf: TypeAlias = Callable[[int], Value | None]
-"""The value of a term's id; None for 0."""
+"""Returns the value of a term's id; None for 0."""
 
 _FLOAT_BITS: Final = 1074  # every double is a multiple of 2 ** -1074
 _FEWEST_STALE: Final = 16
@@ -48,17 +48,17 @@ class Accumulator(Protocol):
     """The values of one aggregate in one group."""
 
     def add(self, element: Any, weight: int) -> None:
-        """Values that come, or go if the weight is negative; an element is an id, or a row for `*`."""
+        """Adds values, or removes them if the weight is negative. An element is an id, or a row for `*`."""
 
     def result(self) -> Value | None:
-        """None is an error."""
+        """Returns the result; None means an error."""
 
 
 class Grouping:
-    """The aggregates of one grouping: how rows are added to groups, and what comes out.
+    """The aggregates of one grouping: how rows are added to groups, and the results.
 
-    `aggregates` are given with the column of their argument, None for `*`. A row that has 0 in the column
-    `member` makes its group exist, and is no solution of it.
+    `aggregates` come with the column of their argument, None for `*`. A row with 0 in the column `member`
+    makes its group exist, but is not one of its solutions.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Grouping:
 
 
 class Group:
-    """A group: how many rows it has, and the accumulators of its aggregates."""
+    """A group: its number of rows, and the accumulators of its aggregates."""
 
     __slots__ = ("accumulators", "weight")
 
@@ -95,7 +95,7 @@ class Group:
 def _result(accumulator: Accumulator) -> Value | None:
     try:
         return accumulator.result()
-    except ExpressionError:  # a number or a string that is too long
+    except ExpressionError:  # a number or a string is too long
         return None
 
 
@@ -118,14 +118,14 @@ def _maker(aggregate: Aggregate, value_of: ValueOf) -> Callable[[], Accumulator]
                 return _Concatenation(value_of, aggregate.separator)
         raise AssertionError(f"There is no aggregate {aggregate.name}.")
 
-    # Of equal values the least is the same: DISTINCT changes nothing there.
+    # Of equal values, the least is the same: DISTINCT changes nothing.
     if aggregate.distinct and aggregate.name not in ("MIN", "MAX", "SAMPLE"):
         return lambda: _Distinct(plain())
     return plain
 
 
 class _Distinct:
-    """Each element once; an error is an element like others."""
+    """Passes each element on once; an error is an element like any other."""
 
     __slots__ = ("_inner", "_weights")
 
@@ -215,11 +215,11 @@ class _Sum:
         return self._exact()
 
     def _exact(self) -> Value:
-        """Without floating point numbers."""
+        """Returns the total without floating point numbers."""
         return decimal(EXACT.add(self._tens, self._integers)) if self._decimals else integer(self._integers)
 
     def _floating(self, divisor: int) -> Value:
-        """The total divided, rounded once to the widest type present."""
+        """Returns the total divided, rounded once to the widest type present."""
         special = self._special()
         if special is not None:
             return double(special) if self._doubles else single(special)
@@ -240,7 +240,7 @@ class _Sum:
         return None
 
     def add_exact(self, count: int, decimals: int, number: Decimal) -> None:
-        """The sum of as many integers and decimals, of which some are decimals."""
+        """Adds a sum of `count` numbers, of which `decimals` are decimals and the rest integers."""
         self._count += count
         self._decimals += decimals
         if decimals:
@@ -259,13 +259,13 @@ class _Average(_Sum):
             return integer(0)
         if self._doubles or self._floats:
             return self._floating(self._count)
-        # The total may have more digits than a value may.
+        # The total may have more digits than a value may have.
         return divide(Value(DECIMAL, EXACT.add(self._tens, self._integers)), integer(self._count))
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """The exact sum of integers and decimals: how many they are, how many of them decimals."""
+    """The exact sum of integers and decimals, with their number and the number of decimals."""
 
     count: int
     decimals: int
@@ -273,7 +273,7 @@ class Exact:
 
 
 def total(name: str, exact: Exact, others: Sequence[tuple[Value, int]]) -> Value | None:
-    """SUM or AVG of numbers, of which the exact ones are summed already; None is an error."""
+    """Returns SUM or AVG of numbers, given the sum of the exact ones; None means an error."""
     numbers = [value for value, _ in others]
     accumulator = (_Sum if name == "SUM" else _Average)(numbers.__getitem__)
     accumulator.add_exact(exact.count, exact.decimals, exact.total)
@@ -283,7 +283,7 @@ def total(name: str, exact: Exact, others: Sequence[tuple[Value, int]]) -> Value
 
 
 def _nearest(numerator: int, denominator: int) -> float:
-    """The double nearest to a fraction (Python's division of integers rounds correctly); zero is positive."""
+    """Returns the double nearest to a fraction, as Python's integer division does; zero is positive."""
     try:
         return numerator / denominator + 0.0
     except OverflowError:
@@ -291,10 +291,10 @@ def _nearest(numerator: int, denominator: int) -> float:
 
 
 def _to_odd(numerator: int, denominator: int) -> float:
-    """A double that rounds to the single nearest to a fraction.
+    """Returns a double that rounds to the single nearest to a fraction.
 
-    Where the fraction lies between two doubles, that is the one whose last bit is odd: it is not halfway
-    between two singles.
+    If the fraction lies between two doubles, this is the one whose last bit is odd: it is not halfway between
+    two singles.
     """
     near = _nearest(numerator, denominator)
     if not math.isfinite(near):
@@ -307,7 +307,7 @@ def _to_odd(numerator: int, denominator: int) -> float:
 
 
 class _Descending:
-    """A key in the opposite order."""
+    """A key in reverse order."""
 
     __slots__ = ("key",)
 
@@ -323,9 +323,9 @@ def _ascending(key: OrderKey) -> OrderKey:
 
 
 class _Extreme:
-    """The first value in an order: a heap whose entries are removed when they come to its top.
+    """The first value in an order, in a heap whose removed entries are dropped when they reach the top.
 
-    `_weights` has each id that the heap has, those that have left (stale) with weight zero.
+    `_weights` has each id in the heap; removed (stale) ones have weight zero.
     """
 
     __slots__ = ("_errors", "_heap", "_order", "_stale", "_value_of", "_weights")
@@ -373,7 +373,7 @@ class _Extreme:
 
 
 class _Sample(_Extreme):
-    """Any value will do (§18.5.1.8): the first one, so that it depends on nothing else."""
+    """Any value is allowed (§18.5.1.8). This returns the first one, so that it depends only on the group."""
 
     __slots__ = ()
 
@@ -382,7 +382,7 @@ class _Sample(_Extreme):
 
 
 class _Concatenation:
-    """Texts in the order of their terms. The whole is put together again each time: that is its cost."""
+    """Concatenates texts in the order of their terms. Each result is built from scratch."""
 
     __slots__ = ("_entries", "_errors", "_separator", "_value_of", "_weights")
 

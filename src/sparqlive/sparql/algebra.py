@@ -1,8 +1,8 @@
-"""The SPARQL 1.1 algebra (§18.2) as small frozen dataclasses: what the front end makes of a query.
+"""The SPARQL 1.1 algebra (§18.2) as small frozen dataclasses: what the front end produces for a query.
 
-Owns the words for queries. Refuses nothing: it holds all of SPARQL 1.1, also what no executor runs yet.
-Invariants: blank nodes of a query are hidden variables (their names start with a dot, which no
-SPARQL variable can); prefixes and relative IRIs are resolved; `SELECT *` is expanded.
+It represents all of SPARQL 1.1, including what no executor supports yet. Invariants: blank nodes of a query
+are hidden variables, whose names start with a dot, which no SPARQL variable can; prefixes and relative IRIs
+are resolved; `SELECT *` is expanded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Term: TypeAlias = NamedNode | BlankNode | Literal
 
 @dataclass(frozen=True, slots=True, order=True)
 class Var:
-    """A variable. Hidden ones (blank nodes of a query, helpers of the plan) start with a dot."""
+    """A variable. The names of hidden ones (blank nodes of a query, helpers of the plan) start with a dot."""
 
     name: str
 
@@ -36,7 +36,7 @@ Whatever = TypeVar("Whatever")
 
 
 def combined(combine: Callable[[Whatever, Whatever], Whatever], items: Items[Whatever]) -> Whatever:
-    """All items by an associative operator, in their order; nested no deeper than their number needs."""
+    """Combines all items in order with an associative operator, as a balanced tree."""
     if len(items) == 1:
         return items[0]
     middle = (len(items) + 1) // 2
@@ -78,7 +78,7 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """COUNT SUM AVG MIN MAX SAMPLE GROUP_CONCAT; argument None is `COUNT(*)`."""
+    """COUNT SUM AVG MIN MAX SAMPLE GROUP_CONCAT. The argument None means `COUNT(*)`."""
 
     name: str
     argument: Expression | None
@@ -156,7 +156,7 @@ class PathPattern:
 
 @dataclass(frozen=True, slots=True)
 class BasicPattern:
-    """A basic graph pattern with its paths; an empty one is the identity of Join."""
+    """A basic graph pattern with its paths. The empty one is the identity of Join."""
 
     patterns: tuple[Triple | PathPattern, ...]
 
@@ -201,7 +201,7 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Inline data; None stands for UNDEF."""
+    """Inline data; None means UNDEF."""
 
     variables: tuple[Var, ...]
     rows: tuple[tuple[Term | None, ...], ...]
@@ -222,10 +222,12 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """GROUP BY. `keys` binds a variable to each key (`?x` is (?x, ?x), an unnamed expression gets a hidden
-    variable); `aggregates` binds hidden variables that the projection and HAVING read. No keys and
-    aggregates: the one group that always exists. A variable read outside an aggregate that is not a key
-    is not allowed by the grammar's notes and refused by the front end.
+    """GROUP BY.
+
+    `keys` binds a variable to each key: `?x` is (?x, ?x), an unnamed expression gets a hidden variable.
+    `aggregates` binds hidden variables that the projection and HAVING read. Without keys, there is one group,
+    which always exists. The front end rejects a variable that is read outside an aggregate and is not a key,
+    as the notes of the grammar require.
     """
 
     pattern: Pattern
@@ -284,7 +286,7 @@ Pattern: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """FROM and FROM NAMED; None where the query has neither (the session's dataset).
+    """FROM and FROM NAMED; None if the query has neither (the session's dataset).
 
     `named` None: all named graphs of the session (WITH in an update).
     """
@@ -295,8 +297,11 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`pattern` of a SELECT ends in Project (inside Distinct, Reduced, Slice); of other forms it is the
-    WHERE clause with its modifiers. `template` is CONSTRUCT's; `describe` the terms of DESCRIBE."""
+    """A query.
+
+    The `pattern` of a SELECT ends in Project (inside Distinct, Reduced, Slice); for other forms it is the
+    WHERE clause with its modifiers. `template` is that of CONSTRUCT; `describe` has the terms of DESCRIBE.
+    """
 
     form: Choice["SELECT", "ASK", "CONSTRUCT", "DESCRIBE"]
     pattern: Pattern
@@ -306,12 +311,12 @@ class Query:
     describe: tuple[VarOrTerm, ...] = ()
 
 
-# Update operations (SPARQL 1.1 Update §3). A request is a tuple of them, carried out in order.
+# Update operations (SPARQL 1.1 Update §3). A request is a tuple of operations, executed in order.
 
 
 @dataclass(frozen=True, slots=True)
 class QuadPattern:
-    """A quad of data or of a template; graph None is the default graph. Blank nodes are made anew."""
+    """A quad of data or of a template; graph None is the default graph. Blank nodes are created per use."""
 
     subject: VarOrTerm
     predicate: VarOrTerm
@@ -333,8 +338,8 @@ class DeleteData:
 class Modify:
     """DELETE, INSERT and DELETE WHERE: for each solution of `pattern`, first all deletes, then all inserts.
 
-    `dataset` is that of USING; `with_graph` is that of WITH, the default graph of `pattern` where there is no
-    USING. The quads of the templates have it already.
+    `dataset` is that of USING. `with_graph` is that of WITH, the default graph of `pattern` if there is no
+    USING; the quads of the templates already have it.
     """
 
     delete: tuple[QuadPattern, ...]

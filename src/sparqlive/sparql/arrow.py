@@ -1,6 +1,6 @@
-"""Rows as an Arrow table: a text column a variable, terms in N-Triples syntax, unbound as null; and a weight.
+"""Rows as an Arrow table: a text column per variable, and a weight.
 
-Apart from `results`, because importing Arrow takes a while.
+Terms are in N-Triples syntax; null means unbound. Separate from `results`, because importing Arrow is slow.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ WEIGHT = "_weight"
 
 
 def schema(variables: Sequence[str]) -> pa.Schema:
-    """The variables and the weight."""
+    """Returns the schema: the variables and the weight."""
     return pa.schema([*((name, pa.string()) for name in variables), pa.field(WEIGHT, pa.int64(), False)])
 
 
 def table(variables: Sequence[str], weights: Mapping[tuple[Term | None, ...], int]) -> pa.Table:
-    """The rows with their weights."""
+    """Returns the rows with their weights."""
     columns = [
         pa.array([None if row[place] is None else str(row[place]) for row in weights], pa.string())
         for place in range(len(variables))

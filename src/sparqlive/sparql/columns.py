@@ -1,11 +1,10 @@
-"""The typed columns of a term: what SQL needs to compare, add and order terms without reading their texts.
+"""The typed columns of a term, so that SQL can compare, add and order terms without parsing their texts.
 
-Owns the names and the meaning of these columns; `typed_value` is their definition, `typed` computes them for
-a column of texts. An exact number is two integers of 64 bits: `whole`, the greatest integer that is not
-greater, and `fraction`, the rest in units of 10 ** -18. Sums and comparisons of these are exact on every
-backend; a decimal type would not be, as Spark rounds the product of a wide decimal and a weight. Numbers
-that do not fit have no `whole`, and are left to Python. Invariants: a column is NULL where it does not apply;
-equal texts have equal columns.
+`typed_value` defines these columns; `typed` computes them for a column of texts. An exact number is two
+64-bit integers: `whole`, the greatest integer that is not greater, and `fraction`, the rest in units of 10 **
+-18. Their sums and comparisons are exact on every backend. A decimal type would not be exact, because Spark
+rounds the product of a wide decimal and a weight. Numbers that do not fit have no `whole` and are handled in
+Python. Invariants: a column is NULL where it does not apply; equal texts have equal columns.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ from sparqlive.sparql.values import (
 )
 
 UNIT: Final = 10**18
-"""How many units of `fraction` make one."""
+"""The number of units of `fraction` in one."""
 _PLACES: Final = 18
-_LONGEST_INSTANT: Final = 4 * 10**18  # so that the difference of two has 64 bits
+_LONGEST_INSTANT: Final = 4 * 10**18  # so that the difference of two fits in 64 bits
 _MICROSECONDS: Final = 10**6
 
 
@@ -60,20 +59,23 @@ class Typed(NamedTuple):
     whole: int | None = None
     """Of an integer or a decimal: the greatest integer not above it; NULL if the number does not fit."""
     fraction: int | None = None
-    """What is left, in units of 10 ** -18."""
+    """The rest, in units of 10 ** -18."""
     nearest: float | None = None
     """Of any number: the nearest double; zero is positive. Of a date or time: its whole seconds."""
     instant: int | None = None
-    """Of a date-time, date or time: microseconds on the UTC timeline, as if an unknown clock showed UTC."""
+    """Of a date-time, date or time: microseconds on the UTC timeline. A missing timezone counts as UTC."""
     zone: int | None = None
-    """How many minutes the clock is ahead of UTC; NULL for an unknown clock."""
+    """The offset from UTC in minutes; NULL without a timezone."""
     truth: bool | None = None
     """The effective boolean value; NULL for an error."""
     language: str | None = None
     """The tag of a language-tagged string."""
     content: str | None = None
-    """The characters of a string whose text has escapes (those of others stand in the text as they are), and
-    the canonical form of an exact number that does not fit `whole`."""
+    """The characters of a string whose text has escapes, or the form of a number that does not fit in
+    `whole`.
+
+    The content of other strings can be read from the text.
+    """
 
 
 SCHEMA: Final = pa.schema(
@@ -120,12 +122,12 @@ def typed_value(value: Value) -> Typed:
 
 
 def typed_text(text: str) -> Typed:
-    """Of a term's canonical N-Triples form."""
+    """Returns the columns of a term, given its canonical N-Triples form."""
     return typed_value(value_of(term_of(text)))
 
 
 def exact_parts(number: int | Decimal) -> tuple[int, int] | tuple[None, None]:
-    """`whole` and `fraction` of an exact number, if it fits."""
+    """Returns `whole` and `fraction` of an exact number, if it fits."""
     scaled = EXACT.scaleb(Decimal(number), _PLACES)
     if scaled.adjusted() > 40 or scaled != scaled.to_integral_value():
         return None, None
@@ -147,7 +149,7 @@ _Bits: TypeAlias = npt.NDArray[np.bool_]
 
 
 def typed(texts: pa.Array) -> pa.Array:
-    """The columns of terms given by their canonical texts, as structs; those of NULL are NULL."""
+    """Computes the columns of terms, given by their canonical texts, as structs; NULL for NULL."""
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     columns = _Columns(len(texts))
@@ -167,7 +169,7 @@ def _bits(found: pa.Array) -> _Bits:
 
 
 class _Columns:
-    """The columns while they are filled: arrays of numbers, and the few strings by their places."""
+    """The columns while they are being filled: arrays of numbers, and the few strings by position."""
 
     def __init__(self, size: int) -> None:
         self.kind: Any = np.full(size, -1, np.int8)
@@ -198,13 +200,13 @@ class _Columns:
                     self.places[name][row] = words.setdefault(word, len(words))
 
     def put_strings(self, kind: Kind, rows: _Rows, texts: pa.Array, marks: int) -> None:
-        """Strings; beside their content a text has as many characters as `marks`."""
+        """Adds strings. A text has `marks` characters besides its content."""
         escaped = _bits(pc.match_substring(texts, "\\"))
         self.put_one_by_one(rows[escaped], texts.filter(pa.array(escaped)))
         self.put(rows[~escaped], kind, truth=np.asarray(pc.binary_length(texts))[~escaped] > marks)
 
     def put_others(self, rows: _Rows, texts: pa.Array) -> None:
-        """Literals with a datatype or a language tag: each of these at once."""
+        """Adds literals with a datatype or a language tag, one datatype or tag at a time."""
         if not len(rows):
             return
         parts = pc.split_pattern(texts, pattern='"', max_splits=1, reverse=True).flatten()
@@ -238,7 +240,7 @@ def _looked_up(places: Any, words: list[str]) -> pa.Array:
     return pa.array(words, pa.string()).take(pa.array(places, mask=places < 0))
 
 
-# Datatypes that are read by columns. A reader tells which rows it has read: those of the usual forms.
+# Readers of whole columns, by datatype. A reader returns which rows it could read: those in the usual forms.
 
 _Reader: TypeAlias = Callable[[_Columns, _Rows, pa.Array], _Bits]
 _INTEGER_FORM = r"^[+-]?[0-9]{1,18}$"
@@ -254,7 +256,7 @@ def _matched(lexical: pa.Array, form: str) -> tuple[_Bits, pa.Array]:
 
 
 def _unsigned(lexical: pa.Array) -> pa.Array:
-    """Without a plus sign, which Arrow does not read."""
+    """Removes a plus sign, which Arrow does not parse."""
     return pc.utf8_ltrim(lexical, "+")
 
 
@@ -281,7 +283,7 @@ def _decimals(columns: _Columns, rows: _Rows, lexical: pa.Array) -> _Bits:
     if not done.any():
         return done
     sign, whole_text, part = pc.extract_regex(texts, _DECIMAL_FORM).flatten()
-    # An absent group is empty: what is padded to no digits but zeros is zero.
+    # An absent group is empty: padded with zeros, it is zero.
     whole = whole_text.cast(pa.int64()).to_numpy().copy()
     fraction = pc.utf8_rpad(pc.fill_null(part, ""), _PLACES, "0").cast(pa.int64()).to_numpy().copy()
     is_negative = _bits(pc.equal(sign, "-"))
@@ -344,12 +346,12 @@ _NO_SUCH_ZONE = 10_000
 
 
 def _number(texts: pa.Array) -> Any:
-    """Of digits; nothing is zero."""
+    """Parses digits; an empty text is zero."""
     return pc.utf8_lpad(pc.fill_null(texts, ""), 1, "0").cast(pa.int64()).to_numpy()
 
 
 def _local_seconds(parts: dict[str, pa.Array]) -> tuple[Any, _Bits]:
-    """Seconds since 1970 on the clock that is shown, and which of them are of a valid day and time."""
+    """Returns local seconds since 1970, and which of them have a valid day and time."""
     year, month, day = (_number(parts[name]) for name in ("year", "month", "day"))
     hour, minute, second = (
         _number(parts[name]) if name in parts else 0 * year for name in ("hour", "minute", "second")
@@ -362,7 +364,7 @@ def _local_seconds(parts: dict[str, pa.Array]) -> tuple[Any, _Bits]:
 
 
 def _zone(text: str | None) -> int:
-    """Minutes; beyond the bound for none, and for one that does not exist."""
+    """Returns the offset in minutes; an out-of-range value if it is missing or invalid."""
     if not text:
         return -_NO_SUCH_ZONE
     if text == "Z":

@@ -1,17 +1,17 @@
-"""Limits of time and memory that stop the work: one thread looks at all that is under way, and stops it.
+"""Time and memory limits: one thread watches all running work and stops what exceeds its limits.
 
-Owns what is under way (`Work`), and the thread that looks at it. There are two ways to stop. Work that owns
-all that it changes is stopped by an exception that reaches it anywhere (`within`): anywhere is between two
-instructions of Python, so nobody may look at what it left. Work on shared state is stopped where it asks
-(`Work.stop` of its own). A single instruction that takes long is waited for: regular expressions, which a
-query can make as long as it likes, ask how much time there is left.
+There are two ways to stop work (`Work`). Work that owns everything it changes is stopped by an exception that
+may be raised anywhere in it (`within`): between any two Python instructions, so the state it leaves must not
+be read. Work on shared state is stopped at its own checkpoints (by its own `Work.stop`). A single long
+instruction cannot be interrupted: regular expressions, which a query can make arbitrarily slow, check the
+remaining time themselves.
 
-Python runs one thread at a time. So work that takes long takes turns, one at a time, and waits while somebody
-is in a hurry (`urgently`): it asks where it can wait (`give_way`), when its flags (`flagged`) say so.
+Python runs one thread at a time. So long-running work takes turns, one at a time, and waits while urgent work
+runs (`urgently`). It checks its flags (`flagged`) at points where it can wait (`give_way`).
 
-Memory is that of the process, as the system counts it. What is under way may make it grow by a share of what
-there is; beyond that, what has gathered the most rows is stopped.
-Invariant: when `within` has returned or raised, nothing of its work is stopped any more.
+Memory is that of the process, as the system reports it. All running work together may let it grow by a share
+of the available memory. Beyond that, the work with the most rows is stopped. Invariant: once `within` has
+returned or raised, nothing of its work is stopped any more.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from sparqlive.sparql import memory
 T = TypeVar("T")
 
 MEMORY_SHARE = 0.25
-"""The share of the machine's memory that what is under way may take beside what was taken before."""
+"""The share of the machine's memory that all running work may use in addition to what was used before."""
 LOOK_SECONDS = 0.05
-"""How often the work under way is looked at."""
-# Python drops an exception that comes inside the callback of a weak reference or a finalizer.
+"""How often running work is checked."""
+# Python drops an exception that is raised inside a weak reference callback or a finalizer.
 _AGAIN_SECONDS = 0.25
 
-# Work that takes longer than this gives way to others.
+# Work that takes longer than this gives way to other work.
 _HEAVY_SECONDS = 0.05
 _WAIT_SECONDS = 0.01
-# How long those in a hurry can keep work from going on at a time.
+# The longest time for which urgent work can pause other work at once.
 _PATIENCE_SECONDS = 0.25
 
 _current = threading.local()
 Flag: TypeAlias = list[Exception | None]
-"""None in it: whoever looks gives way. An exception in it: whoever looks ends with that."""
+"""None in it: the thread that checks it gives way. An exception in it: that thread raises it."""
 
 
 class TimeIsUp(BaseException):
-    """Raised inside the evaluating thread; not an Exception, so that no handler on the way swallows it."""
+    """Raised inside the evaluating thread. Not an Exception, so that no handler on the way catches it."""
 
 
 class Work:
-    """Something under way that can be stopped, and then says so by an error."""
+    """Running work that can be stopped and then reports an error."""
 
     def __init__(self, what: str, seconds: float | None, began: float | None = None) -> None:
         self.what = what
@@ -60,19 +60,19 @@ class Work:
         self.began = time.monotonic() if began is None else began
         self.end = None if seconds is None else self.began + seconds
         self.base: int | None = None
-        """The memory of the process when the work was first looked at."""
+        """The memory of the process when the work was first checked."""
         self.most_rows: int | None = None
         self.gathered: list[Sized] = []
-        """What grows as the work goes on."""
+        """Collections that grow while the work runs."""
         self.flags: list[Flag] = []
-        """Raised to have the work give way."""
+        """Raised to make the work give way."""
         self.stopped: Error | None = None
 
     def rows(self) -> int:
         return sum(map(len, self.gathered))
 
     def stop(self, error: Error) -> None:
-        """Has the work end with an error; called again while it is still there."""
+        """Makes the work end with an error. Called repeatedly while it is still running."""
         self.stopped = self.stopped or error
 
     def too_late(self) -> Timeout:
@@ -83,7 +83,7 @@ class Work:
 
 
 class _Interrupted(Work):
-    """Work of one thread, stopped by an exception in it."""
+    """Work of one thread, stopped by an exception raised in it."""
 
     def __init__(self, what: str, seconds: float | None, began: float | None) -> None:
         super().__init__(what, seconds, began)
@@ -101,7 +101,7 @@ class _Interrupted(Work):
                 _raise_there(self._thread, ctypes.py_object(TimeIsUp))
 
     def ends(self) -> None:
-        """From here on the exception does not come, also if it was on its way."""
+        """Prevents the exception from now on, even if it was already requested."""
         with self._guard:
             self._ended = True
         _raise_there(self._thread, None)
@@ -112,13 +112,13 @@ def _raise_there(thread: ctypes.c_ulong, exception: ctypes.py_object[type[BaseEx
 
 
 class _Watchdog:
-    """The thread that looks; it is there from the first work on, and sleeps while there is none."""
+    """The thread that checks running work. It starts with the first work, and sleeps while there is none."""
 
     def __init__(self) -> None:
         self._works: set[Work] = set()
         self._lookers: set[Callable[[float], Work | None]] = set()
         self._change = threading.Lock()
-        self._wanted = threading.Event()
+        self._has_work = threading.Event()
         self._thread: threading.Thread | None = None
         self._spared_until = 0.0
         self._heavy: list[Work] = []
@@ -136,7 +136,7 @@ class _Watchdog:
                 self._heavy.remove(work)
 
     def stop_all(self, error: Error) -> None:
-        """The process ends: so does all work that is under way."""
+        """Stops all running work, because the process ends."""
         with self._change:
             works = list(self._works)
         for work in works:
@@ -145,7 +145,7 @@ class _Watchdog:
     # Turns
 
     def _take_turns(self, works: set[Work], now: float) -> None:
-        """The next of those that take long goes on; the others give way when they look."""
+        """Lets the next long-running work continue; the others give way at their next check."""
         with self._change:
             heavy = [work for work in self._heavy if work in works]
             late = (work for work in works if work not in heavy and now - work.began > _HEAVY_SECONDS)
@@ -160,7 +160,7 @@ class _Watchdog:
                 flag.append(None)
 
     def hurry(self) -> None:
-        """Somebody is in a hurry; `ease` takes it back."""
+        """Marks that urgent work is running; `ease` undoes this."""
         self._hurries.append(None)
         for work in self._heavy[:1]:
             self._hold(work)
@@ -173,7 +173,7 @@ class _Watchdog:
         return not (heavy and heavy[0] is not work) and not (patient and self._hurries)
 
     def attend(self, looker: Callable[[float], Work | None]) -> None:
-        """From now on asks, each time, for work that comes and goes too fast to be added and removed."""
+        """Registers a callback for work that starts and ends too fast to be added and removed."""
         with self._change:
             self._lookers.add(looker)
             self._begin()
@@ -183,21 +183,21 @@ class _Watchdog:
             self._lookers.discard(looker)
 
     def _begin(self) -> None:
-        self._wanted.set()
+        self._has_work.set()
         if self._thread is None or not self._thread.is_alive():  # a forked child has none
             self._thread = threading.Thread(target=self._watch, name="limits", daemon=True)
             self._thread.start()
 
     def _watch(self) -> None:
         while True:
-            self._wanted.wait()
+            self._has_work.wait()
             time.sleep(self._pause())
             now = time.monotonic()
             with self._change:
                 works = set(self._works)
                 works.update(work for look in self._lookers if (work := look(now)) is not None)
                 if not self._works and not self._lookers:
-                    self._wanted.clear()
+                    self._has_work.clear()
             self._look(works, now)
             self._take_turns(works, now)
 
@@ -226,18 +226,20 @@ class _Watchdog:
         if running:
             largest = max(running, key=lambda work: (work.rows(), work.began))
             largest.stop(too_much_memory(largest.what, grown))
-            self._spared_until = now + 2 * _AGAIN_SECONDS  # it takes a moment until its memory is free
+            self._spared_until = now + 2 * _AGAIN_SECONDS  # its memory takes a moment to be freed
 
 
 def too_many_rows(what: str, most: int) -> TooLarge:
-    return TooLarge(f"{what} exceeded its limit of {most:,} rows and was stopped. Narrow it, or allow more.")
+    return TooLarge(
+        f"{what} exceeded its limit of {most:,} rows and was stopped. Narrow it, or allow more rows."
+    )
 
 
 def too_much_memory(what: str, grown: int | None = None) -> TooLarge:
-    took = "more memory than there is for it" if grown is None else f"{grown / 2**20:,.0f} MB of memory"
+    used = "more memory than available" if grown is None else f"{grown / 2**20:,.0f} MB of memory"
     return TooLarge(
-        f"{what} took {took} and was stopped: what is under way may take {MEMORY_SHARE:.0%} of the machine's "
-        f"or half of what a limit leaves. Narrow it, or run it where there is more."
+        f"{what} used {used} and was stopped. All running work may use {MEMORY_SHARE:.0%} of the machine's "
+        f"memory, or half of what a memory limit leaves. Narrow it, or run it on a larger machine."
     )
 
 
@@ -257,13 +259,13 @@ def watchdog() -> _Watchdog:
 
 
 def seconds_left() -> float | None:
-    """How long what this thread does may still take; None without a limit."""
+    """Returns how long the work of this thread may still take; None without a limit."""
     work: Work | None = getattr(_current, "work", None)
     return None if work is None or work.end is None else max(0.0, work.end - time.monotonic())
 
 
 def flagged(flag: Flag) -> Flag:
-    """What this thread does looks at a flag, and calls `give_way` when there is None in it."""
+    """Registers a flag for the work of this thread, which calls `give_way` when it contains None."""
     work: Work | None = getattr(_current, "work", None)
     if work is not None:
         work.flags.append(flag)
@@ -271,7 +273,7 @@ def flagged(flag: Flag) -> Flag:
 
 
 def paced(items: Iterable[T]) -> Iterable[T]:
-    """The same items; between two of them, work that takes long gives way."""
+    """Yields the same items; between two of them, long-running work gives way."""
     return items if getattr(_current, "work", None) is None else _paced(items)
 
 
@@ -284,7 +286,7 @@ def _paced(items: Iterable[T]) -> Iterator[T]:
 
 
 def give_way(flag: Flag) -> None:
-    """Waits until it is this thread's turn among those whose work takes long, and nobody is in a hurry."""
+    """Waits until it is this thread's turn among long-running work, and no urgent work is running."""
     flag.clear()
     work: Work | None = getattr(_current, "work", None)
     if work is None:
@@ -296,7 +298,7 @@ def give_way(flag: Flag) -> None:
 
 @contextmanager
 def urgently() -> Iterator[None]:
-    """Inside, work that takes long waits, for a moment."""
+    """Makes long-running work wait for a moment while the block runs."""
     _watchdog.hurry()
     try:
         yield
@@ -305,7 +307,10 @@ def urgently() -> Iterator[None]:
 
 
 def gathers(rows: Sized) -> None:
-    """What this thread does gathers rows here: who has the most is stopped when memory runs out."""
+    """Registers a collection of rows of this thread's work.
+
+    When memory runs out, the work with the most rows is stopped first.
+    """
     work: Work | None = getattr(_current, "work", None)
     if work is not None:
         work.gathered.append(rows)
@@ -318,10 +323,10 @@ def within(
     began: float | None = None,
     most_rows: int | None = None,
 ) -> T:
-    """What some work gives; Timeout if it takes longer than `seconds`, TooLarge if it takes too much memory.
+    """Runs some work and returns its result.
 
-    It is stopped then; also if it gathers more than `most_rows`. The seconds count from `began` (by
-    `time.monotonic`), or from now.
+    Raises Timeout if it takes longer than `seconds`, and TooLarge if it uses too much memory or collects more
+    than `most_rows`. The seconds count from `began` (by `time.monotonic`), or from now.
     """
     before = getattr(_current, "work", None)
     under_way = _Interrupted(what, seconds, began)
@@ -335,11 +340,11 @@ def within(
         finally:
             under_way.ends()
     except TimeIsUp:
-        under_way.ends()  # it may have come while the work was being ended
+        under_way.ends()  # it may have been raised while the work was ending
         failure = under_way.stopped or under_way.too_late()
     except MemoryError:
         failure = too_much_memory(what)
     finally:
         _current.work = before
         _watchdog.remove(under_way)
-    raise failure  # not inside the handler: what it was raised in would keep all that the work gathered
+    raise failure  # not inside the handler: its traceback would keep everything that the work collected

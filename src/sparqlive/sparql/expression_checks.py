@@ -1,7 +1,7 @@
-"""What can be said of an expression without evaluating it: its variables, its functions, its faults.
+"""Static checks of an expression: its variables, its functions and its errors.
 
-Owns the walk over an expression. Refuses unknown functions (Unsupported) and wrong numbers of arguments
-(SyntaxError). Invariant: no walk descends into the pattern of an EXISTS, and none recurses.
+Unknown functions raise Unsupported, wrong numbers of arguments SyntaxError. Invariant: the walk over an
+expression does not enter the pattern of an EXISTS, and does not recurse.
 """
 
 from __future__ import annotations
@@ -14,30 +14,33 @@ from sparqlive.sparql.functions import FORMS, FUNCTIONS, VOLATILE
 
 
 def variables_of(expression: Expression) -> frozenset[Var]:
-    """The variables an evaluation may read, those of EXISTS patterns left out."""
+    """Returns the variables that an evaluation may read, without those of EXISTS patterns."""
     return frozenset(part for part in _parts(expression) if isinstance(part, Var))
 
 
 def volatile_function(expression: Expression) -> str | None:
-    """The first function in the expression that need not give the same value twice."""
+    """Returns the first function in the expression whose value may change between calls."""
     return next((name for name in function_names(expression) if name in VOLATILE), None)
 
 
 def check_expression(expression: Expression) -> None:
-    """Raise Unsupported for an unknown function, SyntaxError for a wrong number of arguments."""
+    """Raises Unsupported for an unknown function, SyntaxError for a wrong number of arguments."""
     for part in _parts(expression):
         if not isinstance(part, Call):
             continue
         function = FUNCTIONS.get(part.name)
         bounds = FORMS.get(part.name) if function is None else (function.minimum, function.maximum)
         if bounds is None:
-            raise errors.Unsupported(f"The function <{part.name}> is not known here.")
+            raise errors.Unsupported(
+                f"The function <{part.name}> is not supported. Use the functions of SPARQL 1.1, or a cast "
+                f"such as xsd:integer."
+            )
         minimum, maximum = bounds
         count = len(part.arguments)
         if count < minimum or (maximum is not None and count > maximum):
             raise errors.SyntaxError(f"{part.name} takes {_count_in_words(minimum, maximum)}, not {count}.")
         if part.name == "BOUND" and not isinstance(part.arguments[0], Var):
-            raise errors.SyntaxError("BOUND takes a variable.")
+            raise errors.SyntaxError("BOUND takes a variable, such as BOUND(?x).")
 
 
 def _count_in_words(minimum: int, maximum: int | None) -> str:
@@ -49,7 +52,7 @@ def _count_in_words(minimum: int, maximum: int | None) -> str:
 
 
 def _parts(expression: Expression) -> Iterator[Expression]:
-    """The expression and all inside it, from left to right; iterative, as queries may nest deeply."""
+    """Yields the expression and all its parts, from left to right. Iterative, as queries may nest deeply."""
     pending = [expression]
     while pending:
         part = pending.pop()
@@ -61,5 +64,5 @@ def _parts(expression: Expression) -> Iterator[Expression]:
 
 
 def function_names(expression: Expression) -> list[str]:
-    """The names of all operators and functions in the expression, from left to right."""
+    """Returns the names of all operators and functions in the expression, from left to right."""
     return [part.name for part in _parts(expression) if isinstance(part, Call)]

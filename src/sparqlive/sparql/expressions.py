@@ -1,15 +1,15 @@
-"""Expressions compiled to closures: the inner loop of FILTER, BIND, HAVING and ORDER BY.
+"""Compiles expressions to closures: the inner loop of FILTER, BIND, HAVING and ORDER BY.
 
-Owns evaluation: how the connectives, IF, COALESCE, BOUND and IN treat errors (SPARQL 1.1 §17.2), and which
-functions are not the same at each call. Refuses unknown functions (Unsupported), wrong numbers of arguments
-(SyntaxError), and EXISTS and aggregates (TypeError: the plan turns them into joins and groups before).
-Invariants: an evaluation gives a value or raises ExpressionError, nothing else; all dispatch on names and
-on types of constants happens at compile time.
+Defines how the connectives, IF, COALESCE, BOUND and IN treat errors (SPARQL 1.1 §17.2), and which functions
+are volatile. Rejects unknown functions (Unsupported), wrong numbers of arguments (SyntaxError), and EXISTS
+and aggregates (TypeError: the plan replaces them by joins and groups). Invariants: an evaluation returns a
+value or raises ExpressionError, nothing else; all dispatch on names and on types of constants happens at
+compile time.
 
-The state a row's evaluation can see is passed to the compiler: `now`, one moment for the whole query;
-`random`, from which RAND and the UUIDs draw; and `blank_nodes`, the nodes that BNODE("label") made for the
-current row. Who evaluates several expressions for one row passes one dict to all and clears it between rows;
-without one, each evaluation of the compiled expression counts as a row of its own.
+The state that an evaluation can see is passed to the compiler: `now`, one moment for the whole query;
+`random`, the source of RAND and the UUIDs; and `blank_nodes`, the nodes that BNODE("label") created for the
+current row. A caller that evaluates several expressions per row passes one dict to all of them and clears it
+between rows. Without one, each evaluation of the compiled expression counts as a separate row.
 """
 
 from __future__ import annotations
@@ -77,8 +77,11 @@ def compile_expression(
     random: Random | None = None,
     blank_nodes: dict[str, BlankNode] | None = None,
 ) -> Evaluate:
-    """A function from a row to the value of the expression; it raises ExpressionError where SPARQL has an
-    error. A row holds the values of `variables` in their order; None is unbound."""
+    """Returns a function from a row to the value of the expression.
+
+    It raises ExpressionError for SPARQL's errors. A row has the values of `variables` in order; None means
+    unbound.
+    """
     scope = _scope(expression, variables, now, random, blank_nodes)
     evaluate = _value(expression, scope)
     return evaluate if blank_nodes is not None else _with_own_blank_nodes(expression, evaluate, scope)
@@ -92,7 +95,7 @@ def compile_condition(
     random: Random | None = None,
     blank_nodes: dict[str, BlankNode] | None = None,
 ) -> Test:
-    """A function from a row to the effective boolean value of the expression; an error is False."""
+    """Returns a function from a row to the effective boolean value of the expression; an error is False."""
     scope = _scope(expression, variables, now, random, blank_nodes)
     test = _test(expression, scope)
     clear_nodes = blank_nodes is None and "BNODE" in function_names(expression)
@@ -264,7 +267,7 @@ def _bnode(arguments: tuple[Expression, ...], scope: _Scope) -> Evaluate:
 
 
 def _node(arguments: tuple[Expression, ...], scope: _Scope) -> Evaluate:
-    """A blank node of a template: the same for the same arguments, of which some may be unbound.
+    """Returns a blank node of a template: the same for the same arguments, some of which may be unbound.
 
     Arguments: a text for the template and the node in it, the solution, and the number of its occurrence.
     """
@@ -277,7 +280,7 @@ def _node(arguments: tuple[Expression, ...], scope: _Scope) -> Evaluate:
             return ""
 
     def node(row: Row) -> Value:
-        # The canonical form of a term has no line end.
+        # The canonical form of a term contains no line break.
         digest = xxhash.xxh3_128_hexdigest("\n".join([text(part, row) for part in parts]).encode())
         return value_of(BlankNode(f"t{digest}"))
 
@@ -313,7 +316,7 @@ _VALUE_FORMS: dict[str, Callable[[tuple[Expression, ...], _Scope], Evaluate]] = 
 }
 
 
-# Truth values. These closures give a bool, so that a filter makes no value only to look at its truth.
+# Truth values. These closures return a bool, so that a filter creates no value just to test it.
 
 
 def _test(expression: Expression, scope: _Scope) -> Test:
@@ -346,7 +349,7 @@ def _or(arguments: tuple[Expression, ...], scope: _Scope) -> Test:
 
 
 def _connective(name: str, arguments: tuple[Expression, ...], scope: _Scope, *, decisive: bool) -> Test:
-    """The decisive truth value if an operand has it, else an error if an operand has one, else the other."""
+    """Combines truth values: the decisive one wins over an error, and an error over the other one."""
     tests = [_test(operand, scope) for operand in _operands(name, arguments)]
 
     def combine(row: Row) -> bool:
@@ -365,7 +368,7 @@ def _connective(name: str, arguments: tuple[Expression, ...], scope: _Scope, *, 
 
 
 def _operands(name: str, arguments: tuple[Expression, ...]) -> list[Expression]:
-    """Of a chain of one connective, however long: no recursion, at compile time or later."""
+    """Returns the operands of a chain of one connective, without recursion, however long it is."""
     operands: list[Expression] = []
     pending = list(reversed(arguments))
     while pending:
@@ -391,7 +394,7 @@ def _bound(arguments: tuple[Expression, ...], scope: _Scope) -> Test:
 
 
 def _in(arguments: tuple[Expression, ...], scope: _Scope) -> Test:
-    """A disjunction of equalities: an error counts only if nothing equals (§17.4.1.9)."""
+    """A disjunction of equalities: an error counts only if no item is equal (§17.4.1.9)."""
     sought = _value(arguments[0], scope)
     members = [_value(argument, scope) for argument in arguments[1:]]
 
@@ -428,7 +431,7 @@ def _regex(arguments: tuple[Expression, ...], scope: _Scope) -> Test:
 
 
 def _failure(problem: ExpressionError) -> Callable[[Row], NoReturn]:
-    """A faulty constant pattern is an error of every row, not of the query."""
+    """Makes an invalid constant pattern an error of every row, not of the query."""
     sentence = str(problem)
 
     def fail(row: Row) -> NoReturn:
@@ -438,7 +441,7 @@ def _failure(problem: ExpressionError) -> Callable[[Row], NoReturn]:
 
 
 def _constant_matcher(pattern: Expression, flags: tuple[Expression, ...]) -> Matcher | None:
-    """None if the pattern or the flags depend on the row, or are no strings."""
+    """Returns None if the pattern or the flags depend on the row, or are not strings."""
     texts = []
     for part in (pattern, *flags):
         value = value_of(part.term) if isinstance(part, Constant) else None
@@ -466,7 +469,7 @@ _MIRRORED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 def _comparison(call: Call, scope: _Scope) -> Test:
-    """A comparison of a variable with a constant reads the row and the constant's type directly."""
+    """Compiles a comparison; with a variable and a constant, it compares Python values directly."""
     name, (left, right) = call.name, call.arguments
     if isinstance(left, Constant) and isinstance(right, Var):
         name, left, right = _MIRRORED[name], right, left
@@ -478,8 +481,8 @@ def _comparison(call: Call, scope: _Scope) -> Test:
 
 def _comparison_with_constant(name: str, position: int, constant: Value) -> Test:
     compare, relation, content = COMPARISONS[name], RELATIONS[name], constant.value
-    # The kinds whose Python values may be compared with the constant's as they are; the rest, and all
-    # that needs promotion or is an error, goes the general way.
+    # The kinds whose Python values can be compared directly with the constant's; everything that needs
+    # promotion or is an error takes the general path.
     if constant.kind <= DECIMAL:
         return _comparison_with_exact_number(name, position, constant)
     elif constant.kind == DOUBLE:

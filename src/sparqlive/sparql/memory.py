@@ -1,6 +1,6 @@
-"""How much memory there is, and how much this process has taken of it.
+"""Reads how much memory the machine has, and how much this process uses.
 
-Reads what Linux tells under /proc and /sys; elsewhere nothing is known, and nothing is bounded by it.
+Reads /proc and /sys on Linux. Elsewhere these are unknown, and memory is not limited.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _GROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/
 
 
 def taken() -> tuple[int, int]:
-    """Bytes of address space, and bytes that are resident; zeros where that is not told."""
+    """Returns the bytes of address space and of resident memory; zeros if unknown."""
     try:
-        with open(_STATM, "rb") as told:
-            size, resident, *_ = told.read().split()
+        with open(_STATM, "rb") as status:
+            size, resident, *_ = status.read().split()
     except OSError:
         return 0, 0
     return int(size) * _PAGE, int(resident) * _PAGE
@@ -28,12 +28,12 @@ def taken() -> tuple[int, int]:
 
 @lru_cache(maxsize=1)
 def _whole() -> int | None:
-    """The memory of the machine, or of the container where that has less."""
+    """Returns the memory of the machine, or of the container if that has less."""
     found = []
     for path in _GROUP_LIMITS:
         try:
             found.append(int(path.read_text()))
-        except (OSError, ValueError):  # not there, or "max"
+        except (OSError, ValueError):  # missing, or "max"
             continue
     with suppress(OSError, ValueError, IndexError):
         found.append(int(_MEMORY.read_text().split("MemTotal:")[1].split()[0]) * 1024)
@@ -41,9 +41,9 @@ def _whole() -> int | None:
 
 
 def room(share: float) -> int | None:
-    """How many bytes something may take: a share of all memory, and half of what a limit leaves to it.
+    """Returns how many bytes may be used: a share of all memory, and at most half of what a limit leaves.
 
-    None where nothing is known.
+    None if unknown.
     """
     whole = _whole()
     rooms = [] if whole is None else [int(whole * share)]

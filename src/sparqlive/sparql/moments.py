@@ -1,9 +1,9 @@
-"""Dates, times and durations of XML Schema, exact, of years of up to 17 digits.
+"""Exact dates, times and durations of XML Schema, with years of up to 17 digits.
 
-Owns the lexical forms of xsd:dateTime, xsd:date, xsd:time and the durations, both ways, and their orders.
-Refuses (answers None for) lexical forms outside the lexical space, as surrounding white space is, and those
-of more than `MAXIMUM_LENGTH` characters, which are made to be expensive.
-Invariant: seconds are an int or a Fraction, never a float, so that no part of a second is lost.
+Parses and writes xsd:dateTime, xsd:date, xsd:time and the durations, and defines their orders. Parsing
+returns None for invalid lexical forms, including those with surrounding white space, and for texts of more
+than `MAXIMUM_LENGTH` characters, which would be expensive. Invariant: seconds are an int or a Fraction, never
+a float, so they are exact.
 """
 
 from __future__ import annotations
@@ -35,15 +35,18 @@ _DURATION_FORM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point on the local timeline: seconds since 1970-01-01T00:00:00 on a clock that is `offset` minutes
-    ahead of UTC, or on an unknown clock when `offset` is None."""
+    """A point on the local timeline.
+
+    Seconds since 1970-01-01T00:00:00 on a clock that is `offset` minutes ahead of UTC; None if there is no
+    timezone.
+    """
 
     local: Seconds
     offset: int | None
 
     @property
     def instant(self) -> Seconds:
-        """Seconds on the UTC timeline; of an unknown clock, as if it showed UTC."""
+        """Seconds on the UTC timeline. A missing timezone counts as UTC."""
         return self.local if self.offset is None else self.local - self.offset * 60
 
     def date(self) -> tuple[int, int, int]:
@@ -56,15 +59,15 @@ class Moment:
 
 
 class Duration(NamedTuple):
-    """Months and seconds: the two parts that XML Schema keeps apart. Both have the same sign."""
+    """Months and seconds, which XML Schema keeps separate. Both have the same sign."""
 
     months: int
     seconds: Seconds
 
 
 def days(year: int, month: int, day: int) -> int:
-    """Days from 1970-01-01 in the proleptic Gregorian calendar; any year, also 0 and before."""
-    shifted = year - (month <= 2)  # a year that begins in March has its leap day at the end
+    """Returns the days since 1970-01-01 in the proleptic Gregorian calendar, for any year."""
+    shifted = year - (month <= 2)  # a year that starts in March has its leap day at the end
     cycle, year_of_cycle = divmod(shifted, 400)
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
     day_of_cycle = year_of_cycle * 365 + year_of_cycle // 4 - year_of_cycle // 100 + day_of_year
@@ -90,7 +93,7 @@ def days_in_month(year: int, month: int) -> int:
     return 30 if month in (4, 6, 9, 11) else 31
 
 
-# XSD compares times as if they were of this day.
+# XSD compares times as if they were on this day.
 TIME_REFERENCE: Final = days(1972, 12, 31) * DAY
 
 
@@ -124,7 +127,7 @@ def parse_time(text: str) -> Moment | None:
 
 def _day_seconds(year_text: str, month_text: str, day_text: str) -> int | None:
     if len(year_text) > 18:
-        return None  # a bound: beyond any calendar, and big enough to hurt
+        return None  # beyond any calendar, and large enough to be expensive
     year, month, day = int(year_text), int(month_text), int(day_text)
     if not 1 <= month <= 12 or not 1 <= day <= days_in_month(year, month):
         return None
@@ -133,7 +136,7 @@ def _day_seconds(year_text: str, month_text: str, day_text: str) -> int | None:
 
 def _clock_seconds(hour_text: str, minute_text: str, second_text: str) -> Seconds | None:
     hour, minute, second = int(hour_text), int(minute_text), _seconds(second_text)
-    if hour == 24:  # the end of the day, written as such
+    if hour == 24:  # the end of the day
         return DAY if minute == 0 and second == 0 else None
     if hour > 24 or minute > 59 or second >= 60:
         return None
@@ -184,7 +187,7 @@ def parse_year_month_duration(text: str) -> Duration | None:
 
 
 def compare_moments(left: Moment, right: Moment) -> int | None:
-    """-1, 0 or 1; None where a missing timezone leaves the order open (XML Schema part 2, §3.2.7.4)."""
+    """Returns -1, 0 or 1; None if a missing timezone leaves the order open (XML Schema part 2, §3.2.7.4)."""
     difference = left.instant - right.instant
     if (left.offset is None) == (right.offset is None):
         return (difference > 0) - (difference < 0)
@@ -199,7 +202,7 @@ _DURATION_REFERENCES: Final = tuple(
 
 
 def compare_durations(left: Duration, right: Duration) -> int | None:
-    """-1, 0 or 1; None where the length of a month decides (XML Schema part 2, §3.2.6.2)."""
+    """Returns -1, 0 or 1; None if the length of a month decides (XML Schema part 2, §3.2.6.2)."""
     if left == right:
         return 0
     orders = set()
@@ -210,7 +213,7 @@ def compare_durations(left: Duration, right: Duration) -> int | None:
 
 
 def add_duration(start: Moment, duration: Duration) -> Moment:
-    """Months first, the day cut to the length of the month, then seconds (XML Schema part 2, appendix E)."""
+    """Adds months first, clips the day to the month, then adds seconds (XML Schema part 2, appendix E)."""
     local = start.local
     if duration.months:
         year, month, day = start.date()
@@ -232,7 +235,7 @@ def time_of_day(moment: Moment) -> Moment:
 
 
 def plain(number: Decimal) -> str:
-    """Without an exponent and without trailing zeros."""
+    """Writes a number without an exponent and without trailing zeros."""
     text = format(number, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
@@ -240,7 +243,7 @@ def plain(number: Decimal) -> str:
 
 
 def to_decimal(seconds: Seconds) -> Decimal:
-    """Exact: the denominator of parsed seconds divides a power of ten."""
+    """Converts exactly: the denominator of parsed seconds divides a power of ten."""
     if isinstance(seconds, int):
         return Decimal(seconds)
     places = seconds.denominator.bit_length()

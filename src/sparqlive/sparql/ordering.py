@@ -1,14 +1,13 @@
 """The order of ORDER BY, MIN and MAX (SPARQL 1.1 §15.1), completed to a total order.
 
-Owns one order of terms: unbound, then blank nodes, then IRIs, then literals; literals by family (numbers,
-strings, tagged strings, booleans, dates and times, durations, the rest), in a family by value. Refuses
-nothing: terms that SPARQL leaves unordered get a place. A *rank* is what ORDER BY sees: terms of one value
-(1 and 1.0) have one rank, so that its next key decides between them. A *key* is the rank and then whatever
-tells terms of one rank apart.
-Both exist as tuples, by definition, and as byte strings, which compare fast and take little room. Invariants:
-distinct terms have distinct keys, and keys are always comparable; bytes compare as the tuples do, and no
-byte string is the beginning of another one, so that a sequence of them compares column by column, also with
-the bytes of some of them inverted (descending).
+Unbound comes first, then blank nodes, IRIs and literals. Literals are ordered by family (numbers, strings,
+tagged strings, booleans, dates and times, durations, others), and within a family by value. Terms that SPARQL
+leaves unordered get a position too. A *rank* is what ORDER BY compares: terms with equal values (1 and 1.0)
+have the same rank, so the next sort key decides between them. A *key* is the rank and a tie-breaker among
+terms of the same rank. Both exist as tuples, which define them, and as byte strings, which are fast and
+small. Invariants: distinct terms have distinct keys, and keys are always comparable. Bytes compare like the
+tuples, and no byte string is a prefix of another, so a sequence of them compares column by column, even if
+some are inverted (descending).
 """
 
 from __future__ import annotations
@@ -43,16 +42,16 @@ _MEAN_MONTH_SECONDS: Final = 2_629_746  # of 400 Gregorian years
 
 
 def order_key(value: Value | None) -> OrderKey:
-    """A key for `sorted`: equal for equal terms only, and consistent with `<` where `<` has an answer."""
+    """Returns a key for `sorted`: equal only for equal terms, and consistent with `<` where it is defined."""
     rank = rank_key(value)
     if value is None or value.kind >= IRI:
         return rank
-    # The kind as well as the datatype: a float comes before a double of the same value.
+    # Includes the kind: a float comes before a double of the same value.
     return (*rank, int(value.kind), *_literal_key(value))
 
 
 def rank_key(value: Value | None) -> OrderKey:
-    """The same for terms that are equal by value, and for no others."""
+    """Returns a rank: the same for terms that are equal by value, and only for these."""
     if value is None:
         return _UNBOUND
     kind, content = value.kind, value.value
@@ -61,7 +60,7 @@ def rank_key(value: Value | None) -> OrderKey:
     if kind == IRI:
         return (2, content)
     if kind <= DOUBLE:
-        # Python compares int, Decimal and float exactly. NaN has no place among them: it comes first.
+        # Python compares int, Decimal and float exactly. NaN is not comparable: it comes first.
         return (3, 0, 1, content) if content == content else (3, 0, 0, 0)
     if kind == LANGSTRING:
         return (3, int(kind), content, value.language)
@@ -86,7 +85,7 @@ def _length(value: Value) -> int | Fraction:
     return seconds
 
 
-# Bytes: a byte for the family, then the value. Text ends in 00 01, and a 00 inside it is 00 FF.
+# Bytes: one byte for the family, then the value. Text ends with 00 01, and a 00 inside it becomes 00 FF.
 
 _IRI_FAMILY: Final = b"\x03"
 _BLANK_FAMILY: Final = b"\x02"
@@ -97,13 +96,13 @@ _NEGATIVE: Final = b"\x06"
 _ZERO: Final = b"\x07"
 _POSITIVE: Final = b"\x08"
 _INFINITY: Final = b"\x09"
-_FAMILIES: Final = 0x0A  # strings and what follows them, in the order of kinds
+_FAMILIES: Final = 0x0A  # strings and later kinds, in the order of kinds
 _INVERTED: Final = bytes(range(255, -1, -1))
 _NOTHING: Final = b""
 
 
 def order_bytes(value: Value | None) -> tuple[bytes, bytes]:
-    """The rank, and what follows it in the key."""
+    """Returns the rank, and the rest of the key."""
     if value is None:
         return _UNBOUND_BYTES, _NOTHING
     kind, content = value.kind, value.value
@@ -138,17 +137,17 @@ def blank_bytes(label: str) -> bytes:
 
 
 def string_bytes(content: str) -> bytes:
-    """Of a simple literal."""
+    """Returns the rank of a simple literal."""
     return b"\x0a" + _text(content)
 
 
 def descending(rank: bytes) -> bytes:
-    """The rank for an order that goes down."""
+    """Inverts a rank for descending order."""
     return rank.translate(_INVERTED)
 
 
 def _among_equals(value: Value) -> bytes:
-    """All datatypes with values to compare are of XML Schema: the local name tells them apart."""
+    """All datatypes with comparable values are from XML Schema: the local name distinguishes them."""
     datatype, lexical, _, _ = _literal_key(value)
     return bytes((value.kind + 1,)) + _text(datatype.removeprefix(XSD)) + _text(lexical)
 
@@ -158,7 +157,7 @@ def _text(content: str) -> bytes:
 
 
 def _number(number: int | Decimal | float | Fraction) -> bytes:
-    """Sign, decimal exponent, and the digits in pairs: exact, whatever the type."""
+    """Encodes sign, decimal exponent and pairs of digits: exact for every type."""
     if isinstance(number, float):
         if number != number:
             return _NOT_A_NUMBER
@@ -175,13 +174,11 @@ def _number(number: int | Decimal | float | Fraction) -> bytes:
 
 
 def _decimal(number: int | Decimal | float | Fraction) -> tuple[str, int]:
-    """The digits without zeros at the end, and the exponent of the first one."""
+    """Returns the digits without trailing zeros, and the exponent of the first digit."""
     if isinstance(number, int):
         text = str(abs(number))
         return text.rstrip("0"), len(text) - 1
-    if isinstance(
-        number, Fraction
-    ):  # of seconds, written in decimals: the denominator divides a power of ten
+    if isinstance(number, Fraction):  # seconds: the denominator divides a power of ten
         places = 1
         while 10**places % number.denominator:
             places += 1
@@ -193,7 +190,7 @@ def _decimal(number: int | Decimal | float | Fraction) -> tuple[str, int]:
 
 
 def _exponent(exponent: int) -> bytes:
-    """One byte for all but the rarest."""
+    """Encodes an exponent: one byte for all but the rarest."""
     if -126 <= exponent <= 126:
         return bytes((exponent + 128,))
     mark = b"\xff" if exponent > 0 else b"\x01"

@@ -1,7 +1,8 @@
-"""Results as text: solutions and answers as JSON, XML, CSV and TSV, graphs as RDF, deltas as JSON lines.
+"""Writes results as text: as JSON, XML, CSV, TSV and RDF.
 
-Owns the formats of the W3C recommendations. CSV writes plain values and cannot tell an IRI from a string; the
-others keep terms whole. Refuses text that XML 1.0 has no way to write.
+Implements the formats of the W3C recommendations for solutions, ASK results and graphs; deltas are JSON
+lines. CSV has plain values and does not distinguish an IRI from a string; the other formats keep terms
+complete. Characters that XML 1.0 cannot represent are an error.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Solutions = Iterable[Mapping[str, Term]]
 
 
 def write_results(syntax: str, variables: Sequence[str], solutions: Solutions) -> Iterator[str]:
-    """The pieces of text of a result in one of FORMATS."""
+    """Yields the text of a result in one of FORMATS."""
     match syntax:
         case "json":
             return _json(variables, solutions)
@@ -46,11 +47,13 @@ def write_results(syntax: str, variables: Sequence[str], solutions: Solutions) -
         case "tsv":
             return _tsv(variables, solutions)
         case _:
-            raise Error(f"Solutions are written as {', '.join(FORMATS)}, not as {syntax!r}.")
+            raise Error(
+                f"Solutions cannot be written as {syntax!r}. Available formats: {', '.join(FORMATS)}."
+            )
 
 
 def write_answer(syntax: str, answer: bool) -> str:
-    """The answer of an ASK; the recommendations for CSV and TSV leave it out, others write the bare word."""
+    """Writes an ASK result. CSV and TSV, for which the recommendations define none, have the bare word."""
     word = "true" if answer else "false"
     match syntax:
         case "json":
@@ -62,20 +65,24 @@ def write_answer(syntax: str, answer: bool) -> str:
         case "tsv":
             return f"{word}\n"
         case _:
-            raise Error(f"An answer is written as {', '.join(FORMATS)}, not as {syntax!r}.")
+            raise Error(
+                f"An ASK result cannot be written as {syntax!r}. Available formats: {', '.join(FORMATS)}."
+            )
 
 
 def write_graph(syntax: str, quads: Iterable[Quad]) -> str:
-    """A graph in one of GRAPH_FORMATS."""
+    """Writes a graph in one of GRAPH_FORMATS."""
     if syntax not in GRAPH_FORMATS:
-        raise Error(f"A graph is written as {', '.join(GRAPH_FORMATS)}, not as {syntax!r}.")
-    written = serialize(quads, format=GRAPH_FORMATS[syntax])
-    assert written is not None
-    return written.decode()
+        raise Error(
+            f"A graph cannot be written as {syntax!r}. Available formats: {', '.join(GRAPH_FORMATS)}."
+        )
+    content = serialize(quads, format=GRAPH_FORMATS[syntax])
+    assert content is not None
+    return content.decode()
 
 
 def json_term(term: Term) -> dict[str, str]:
-    """A term as the JSON results format writes it (SPARQL 1.1 Query Results JSON Format §3.2.2)."""
+    """Returns a term as in the JSON results format (SPARQL 1.1 Query Results JSON Format §3.2.2)."""
     match term:
         case NamedNode():
             return {"type": "uri", "value": term.value}
@@ -95,7 +102,7 @@ def json_term(term: Term) -> dict[str, str]:
 def json_delta(
     epoch: int, reset: bool, variables: Sequence[str], weights: Mapping[tuple[Term | None, ...], int]
 ) -> str:
-    """A delta as one line of JSON: `reset` says that it is the whole content."""
+    """Writes a delta as one line of JSON. `reset` means that it is the whole content."""
     rows = [
         {"weight": weight, "row": _json_row(dict(zip(variables, row, strict=True)))}
         for row, weight in weights.items()
@@ -107,9 +114,9 @@ def json_delta(
 def json_weighted(
     form: str, variables: Sequence[str], epoch: int, weights: Mapping[tuple[Term | None, ...], int]
 ) -> str:
-    """A content or a change of it as one line: the JSON results format with the members epoch and weights.
+    """Writes a content or a delta as one line: the JSON results format with the members epoch and weights.
 
-    There is a weight for each binding, in the same order. Of an ASK, `boolean` is the answer as of the epoch.
+    There is one weight per binding, in the same order. For an ASK, `boolean` is the answer as of the epoch.
     """
     ends = f'"epoch":{epoch},"weights":{json.dumps(list(weights.values()), separators=(",", ":"))}}}'
     if form == "ASK":
@@ -122,7 +129,7 @@ def json_weighted(
 
 
 def tsv_term(term: Term | None) -> str:
-    """A term in Turtle syntax; an unbound variable is empty (TSV format §4)."""
+    """Writes a term in Turtle syntax; an unbound variable is empty (TSV format §4)."""
     return "" if term is None else str(term).replace("\t", "\\t")
 
 
@@ -158,7 +165,7 @@ def _xml(variables: Sequence[str], solutions: Solutions) -> Iterator[str]:
 
 
 def _xml_term(term: Term) -> str:
-    """SPARQL Query Results XML Format §2.3.1."""
+    """Writes a term by SPARQL Query Results XML Format §2.3.1."""
     match term:
         case NamedNode():
             return f"<uri>{_xml_text(term.value)}</uri>"
@@ -177,8 +184,7 @@ def _xml_text(text: str) -> str:
     found = _NO_XML.search(text)
     if found is not None:
         raise Error(
-            f"XML has no way to write the character U+{ord(found[0]):04X}, which is in {text!r}: "
-            f"write the result as json or tsv."
+            f"XML cannot represent the character U+{ord(found[0]):04X} in {text!r}. Use json or tsv instead."
         )
     return escape(text, {"\r": "&#13;"})
 

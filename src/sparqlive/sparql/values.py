@@ -1,13 +1,12 @@
-"""RDF terms with their meaning: what a filter computes with.
+"""RDF terms with their values: what expressions compute with.
 
-Owns the mapping between the lexical forms of literals and Python values, in both directions, and the kinds
-of values that SPARQL's operators tell apart (§17.1). Refuses nothing: a literal of an unknown datatype is
-OTHER, one whose lexical form is outside its datatype is ILL_TYPED; operators decide what they make of it.
-Invariants: a value made from a term keeps that very term, lexical form and all; a value that was computed
-has the canonical form of its number; a computed number has at most `MAXIMUM_DIGITS` digits and a computed
-string at most `MAXIMUM_CHARACTERS` characters, as more is an error: without a bound, a short query that
-doubles a value again and again fills any memory. Strings of data may be longer; numbers of data that are
-longer count as ILL_TYPED.
+Maps the lexical forms of literals to Python values and back, and defines the kinds of values that SPARQL's
+operators distinguish (§17.1). A literal of an unknown datatype is OTHER; a literal with an invalid lexical
+form is ILL_TYPED. The operators decide what to do with these. Invariants: a value created from a term keeps
+that term, including its lexical form; a computed value has the canonical form. A computed number has at most
+`MAXIMUM_DIGITS` digits and a computed string at most `MAXIMUM_CHARACTERS` characters; longer ones are errors,
+because a short query that doubles a value repeatedly would fill any memory. Strings in the data may be
+longer; longer numbers in the data count as ILL_TYPED.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.moments import Duration, Moment
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
-MAXIMUM_DIGITS: Final = 4000  # Python does not read or write integers of more than 4300
+MAXIMUM_DIGITS: Final = 4000  # Python does not parse or format integers of more than 4300
 MAXIMUM_CHARACTERS: Final = 2**20  # a thousand rows of such strings fill a gigabyte
 _INTEGER_BOUND: Final = 10**MAXIMUM_DIGITS
 
@@ -43,7 +42,7 @@ class ExpressionError(Exception):
 
 
 class Kind(IntEnum):
-    """Ordered so that one comparison tells a family: exact numbers, numbers, literals."""
+    """Ordered so that one comparison recognises a family: exact numbers, numbers, literals."""
 
     INTEGER = 0
     DECIMAL = 1
@@ -84,11 +83,11 @@ BLANK: Final = Kind.BLANK
 
 
 class Value:
-    """A term and its meaning. `value` is an int, Decimal, float, bool, str (of strings, IRIs, blank node
-    labels and literals without a known value), Moment or Duration, as `kind` says.
+    """A term and its value.
 
-    The term of a computed value is made when first asked for: most are only compared. Equality is that of
-    terms, not of meanings.
+    `value` is an int, Decimal, float, bool, str (for strings, IRIs, blank node labels and literals without a
+    known value), Moment or Duration, depending on `kind`. The term of a computed value is created on first
+    use, because most values are only compared. Equality is that of terms, not of values.
     """
 
     __slots__ = ("_term", "kind", "value")
@@ -108,17 +107,17 @@ class Value:
 
     @property
     def is_computed(self) -> bool:
-        """Whether no term has been made of the value yet: it will have the canonical form."""
+        """Whether the value has no term yet; it will have the canonical form."""
         return self._term is None
 
     @property
     def lexical(self) -> str:
-        """What STR answers: the IRI, the lexical form, or a blank node's label."""
+        """What STR returns: the IRI, the lexical form, or a blank node's label."""
         return self.term.value
 
     @property
     def language(self) -> str:
-        """What LANG answers: empty without a tag."""
+        """What LANG returns: empty without a tag."""
         if self.kind is STRING:
             return ""
         term = self.term
@@ -138,10 +137,10 @@ class Value:
 
 
 def value_of(term: Term) -> Value:
-    """The meaning of a term; the value keeps the term."""
+    """Returns the value of a term. The value keeps the term."""
     if isinstance(term, Literal):
         if term.language is not None:
-            # A base direction (RDF 1.2) is beyond what SPARQL 1.1's functions can keep.
+            # SPARQL 1.1's functions cannot keep a base direction (RDF 1.2).
             return Value(LANGSTRING if term.direction is None else OTHER, term.value, term)
         known = _READERS.get(term.datatype.value)
         text = term.value
@@ -179,7 +178,7 @@ def read_decimal(text: str) -> Decimal | None:
 
 
 def _is_bounded(number: Decimal) -> bool:
-    """Whether it has no more than `MAXIMUM_DIGITS` digits, and no more zeros before or behind them."""
+    """Whether it has at most `MAXIMUM_DIGITS` digits, and at most as many zeros before or after them."""
     try:
         _BOUNDED.plus(number)
     except (Inexact, Overflow, Subnormal):
@@ -231,7 +230,7 @@ _INTEGER_RANGES: Final[dict[str, tuple[int | None, int | None]]] = {
 
 
 def integer_bounds() -> dict[str, tuple[int | None, int | None]]:
-    """The least and the greatest value of the types derived from xsd:integer, by their local names."""
+    """Returns the bounds of the types derived from xsd:integer, by their local names."""
     return dict(_INTEGER_RANGES)
 
 
@@ -254,7 +253,7 @@ _READERS: Final[dict[str, tuple[Kind, Callable[[str], Any]]]] = {
 
 
 def declared_kind(value: Value) -> Kind:
-    """The kind that the datatype of a literal promises, whatever its lexical form; OTHER if unknown."""
+    """Returns the kind of a literal's datatype, whatever its lexical form; OTHER if unknown."""
     term = value.term
     known = _READERS.get(term.datatype.value) if isinstance(term, Literal) else None
     return OTHER if known is None else known[0]
@@ -276,7 +275,7 @@ def decimal(number: Decimal) -> Value:
 
 
 def single(number: float) -> Value:
-    """An xsd:float: the number rounded to single precision."""
+    """Returns an xsd:float: the number rounded to single precision."""
     return Value(FLOAT, to_single(number))
 
 
@@ -295,7 +294,7 @@ def text_too_long() -> ExpressionError:
 
 
 def language_string(text: str, language: str) -> Value:
-    """With an empty tag, a simple literal."""
+    """Returns a language-tagged string; with an empty tag, a simple literal."""
     if not language:
         return string(text)
     if len(text) > MAXIMUM_CHARACTERS:
@@ -335,7 +334,7 @@ def boolean(truth: bool) -> Value:
 
 
 def to_single(number: float) -> float:
-    """Rounded to single precision; what is too large becomes infinite (IEEE 754)."""
+    """Rounds to single precision; too large numbers become infinite (IEEE 754)."""
     try:
         rounded: float = struct.unpack("f", struct.pack("f", number))[0]
     except OverflowError:
@@ -344,7 +343,7 @@ def to_single(number: float) -> float:
 
 
 def to_double(number: float | Decimal) -> float:
-    """Of an int, a Decimal or a float, by rounding; what is too large becomes infinite."""
+    """Converts an int, a Decimal or a float by rounding; too large numbers become infinite."""
     try:
         return float(number)
     except OverflowError:
@@ -363,7 +362,7 @@ def _float_form(number: float) -> str:
 
 
 def _shortest_single(number: float) -> str:
-    for digits in range(1, 10):  # nine digits always tell two singles apart
+    for digits in range(1, 10):  # nine digits always distinguish two singles
         text = format(number, f".{digits}g")
         if to_single(float(text)) == number:
             break
@@ -371,8 +370,10 @@ def _shortest_single(number: float) -> str:
 
 
 def cast_form(kind: Kind, number: float) -> str:
-    """The string that a float or double is cast to (F&O §17.1.2): outside of 0.000001 to 1000000 one digit, a
-    fraction and an exponent, as `1.0E6`."""
+    """Returns the string that a float or double is cast to (F&O §17.1.2).
+
+    Outside of 0.000001 to 1000000, it has one digit, a fraction and an exponent, such as `1.0E6`.
+    """
     if not math.isfinite(number) or number == 0 or 1e-6 <= abs(number) < 1e6:
         return lexical_form(kind, number)
     shortest = _shortest_single(number) if kind is FLOAT else repr(number)
@@ -428,5 +429,5 @@ _DATATYPES: Final[dict[Kind, NamedNode]] = {
 
 
 def lexical_form(kind: Kind, value: Any) -> str:
-    """The canonical lexical form; numbers are written without an exponent."""
+    """Returns the canonical lexical form; numbers have no exponent."""
     return _WRITERS[kind](value)

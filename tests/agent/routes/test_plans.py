@@ -62,7 +62,7 @@ def test_parts_of_a_product_are_drawn_apart(client: httpx.Client) -> None:
     root = client.get("/views/v/plan").json()["root"]
     assert root["kind"] == "product"
     assert root["stored"] == []
-    assert [part["stored"][0]["what"] for part in root["inputs"]] == ["a part of the result"] * 2
+    assert [part["stored"][0]["what"] for part in root["inputs"]] == ["part of the result"] * 2
 
 
 def test_a_query_has_a_plan_without_being_registered(client: httpx.Client) -> None:
@@ -70,7 +70,7 @@ def test_a_query_has_a_plan_without_being_registered(client: httpx.Client) -> No
     assert given.status_code == 200
     root = given.json()["root"]
     assert root["stored"] == [
-        {"what": "how often each solution occurs below DISTINCT", "rows": None, "bytes": None}
+        {"what": "the count of each solution before duplicates are removed", "rows": None, "bytes": None}
     ]
     assert client.get("/views").json()["views"] == []
     put(client, "v", JOIN)

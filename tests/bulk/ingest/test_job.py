@@ -145,7 +145,7 @@ def test_quads_of_the_unnamed_graph_go_into_the_given_one(tmp_path: Path) -> Non
 
 def test_a_name_that_is_no_iri_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text(_line(1))
-    with pytest.raises(sparqlive.Error, match="not the name of a graph"):
+    with pytest.raises(sparqlive.Error, match="is not a valid graph name"):
         ingest(HERE, tmp_path / "a.nt", "no iri", tmp_path / "out")
 
 

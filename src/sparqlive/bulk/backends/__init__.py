@@ -1,1 +1,1 @@
-"""What runs the SQL of the bulk executor."""
+"""The backends that run the SQL of the bulk executor."""

@@ -1,4 +1,4 @@
-"""DuckDB as a backend of the bulk executor: Arrow tables and functions under names that SQL can use."""
+"""DuckDB as a backend of the bulk executor: names Arrow tables and functions for use in SQL."""
 
 from __future__ import annotations
 

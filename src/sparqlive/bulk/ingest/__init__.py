@@ -1,1 +1,1 @@
-"""Reads RDF documents straight into a store's files, by columns, on the cores of this machine or on Spark."""
+"""Reads RDF documents directly into the files of a store, by columns, on the local cores or on Spark."""

@@ -1,8 +1,8 @@
-"""The documents that an ingest reads: where they are, how they are cut into pieces, and their bytes.
+"""The documents of an ingest: finding them, splitting them into pieces, and reading their bytes.
 
-Owns names, file systems and decompression. Refuses names that do not tell an RDF syntax, and places with
-nothing to load. Invariants: every line of a document belongs to exactly one of its pieces, whole; a document
-whose lines cannot be found without reading all of it is one piece.
+Handles names, file systems and decompression. Rejects names without a known RDF extension, and paths with
+nothing to load. Invariants: every line of a document belongs to exactly one of its pieces; a document whose
+lines cannot be found without reading all of it is one piece.
 """
 
 from __future__ import annotations

@@ -1,24 +1,24 @@
-"""Ingest: RDF documents in, sorted files of quads and a dictionary out, on all cores that there are.
+"""Ingest: reads RDF documents and writes sorted files of quads and a dictionary, on all available cores.
 
-Owns what is under `target`: `quads/` and `terms/`, sorted Parquet files, and the list of them. Two steps,
-each a list of tasks for `Workers`, with an exchange through files beside the result (on a cluster a path that
-all workers reach):
+Writes `quads/` and `terms/` under `target`, as sorted Parquet files, and the list of them. There are two
+steps, each a list of tasks for `Workers`. They exchange files next to the result (on a cluster, a path that
+all workers can reach):
 
 1. *parse*: a piece of a document becomes ids and terms (`rdf/columns.py`);
-2. *merge*: each file of the result is gathered from all parts, sorted and freed of duplicates (`parts.py`).
+2. *merge*: each file of the result is collected from all parts, sorted and deduplicated (`parts.py`).
 
 On Spark, rows never pass through the JVM: cutting, comparing and sorting whole columns in its Python workers
 is several times faster than splitting lines and shuffling strings there.
 
-Refuses malformed documents (or keeps what it left out in a file of rejects), and a target that holds
-something. Invariants: a quad is there once; an id stands for one term, and the terms are those of the quads;
-after a failure nothing of it is left under `target`.
+Rejects malformed documents (or writes the omitted lines to a file of rejects), and a target that is not
+empty. Invariants: each quad is written once; an id stands for one term, and the terms are those of the quads;
+after a failure nothing is left under `target`.
 
 Layout. A file of `quads/` has the columns s, p, o, g (64-bit integers, never null), sorted by (p, g, s, o). A
-predicate and graph with many rows has files of its own, one for each value of the top `bucket_bits` bits of
-s + 2⁶³: in the order of their buckets they are one array sorted by (s, o), and a key tells its bucket. Small
-ones lie together in a file, whole. A file of `terms/` has id (64-bit integer) and term (canonical N-Triples
-text), sorted by id; the files' ranges of ids do not overlap.
+predicate and graph with many rows has its own files, one per value of the top `bucket_bits` bits of s + 2⁶³:
+in bucket order they form one array sorted by (s, o), and a key determines its bucket. Small ones share a
+file, each of them complete. A file of `terms/` has id (64-bit integer) and term (canonical N-Triples text),
+sorted by id; the id ranges of the files do not overlap.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _graph_text(graph: str) -> str:
     try:
         return str(NamedNode(graph))
     except ValueError as error:
-        raise Error(f"{graph!r} is not the name of a graph: {error}.") from error
+        raise Error(f"{graph!r} is not a valid graph name: {error}.") from error
 
 
 # The folder
@@ -153,7 +153,9 @@ def _folder(target: str) -> Iterator[None]:
     info = files.get_file_info(place)
     was_there = info.type == fs.FileType.Directory
     if info.type == fs.FileType.File or (was_there and files.get_file_info(fs.FileSelector(place))):
-        raise Error(f"{target} is not an empty folder: ingest writes only where nothing is.")
+        raise Error(
+            f"{target} is not an empty folder. Ingest writes only to a folder that is empty or missing."
+        )
     try:
         _clear(target)
         yield

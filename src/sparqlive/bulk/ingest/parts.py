@@ -1,9 +1,9 @@
-"""The exchange between an ingest's two jobs: parts that parsing puts down, files that merging makes of them.
+"""The exchange between the two jobs of an ingest: parts that parsing writes, and files merged from them.
 
-Owns both layouts. A part is two plain files of columns: quads, by predicate, graph and the top bits of the
-subject's id; terms, by the top bits of their id. It comes with the list of its cells, from which a plan tells
-for each file of the result where its rows are. Refuses nothing. Invariants: all rows of one cell come into
-the same file; a file is sorted and holds a row once; of two terms with one id none is lost unseen.
+Defines both layouts. A part is two plain files of columns: quads, by predicate, graph and the top bits of the
+subject's id; and terms, by the top bits of their id. It comes with a list of its cells, from which a plan
+derives where the rows of each result file are. Invariants: all rows of one cell go to the same file; a file
+is sorted and contains each row once; two terms with the same id are never merged silently.
 """
 
 from __future__ import annotations

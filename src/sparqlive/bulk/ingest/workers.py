@@ -1,7 +1,7 @@
-"""Where the tasks of an ingest run: here, in other processes of this machine, or on Spark.
+"""Runs the tasks of an ingest: in this process, in other local processes, or on Spark.
 
-Owns the processes. They are started by a command of their own, because those of `multiprocessing` would run
-the caller's main program again. Invariant: a task that fails in a worker raises the same error here.
+The processes are started by a separate command, because those of `multiprocessing` would run the caller's
+main program again. Invariant: a task that fails in a worker raises the same error here.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class _Process:
             result, error = pickle.load(answers)
         except EOFError:
             code = self._process.wait()
-            raise OSError(f"a process that read documents ended with exit status {code}") from None
+            raise OSError(f"a process that reads documents ended with exit status {code}") from None
         if error is not None:
             raise error
         return result  # type: ignore[no-any-return]

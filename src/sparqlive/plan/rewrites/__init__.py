@@ -1,6 +1,6 @@
-"""The rewrites of a plan, in the order in which they are applied: pure functions, plan in, plan out.
+"""The rewrites of a plan, in order of application. Each is a pure function from plan to plan.
 
-What must be stored is decided last, by `store_unreachable`, on each part of a plan that is kept apart.
+What to store is decided last, by `store_unreachable`, for each separately stored part of a plan.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Joins of joins become one join, with filters, bindings and projections lifted above it.
+"""Flattens joins of joins into one join, and lifts filters, bindings and projections above it.
 
-A ⋈ (B ⋈ C) = A ⋈ B ⋈ C;  A ⋈ σ(B) = σ(A ⋈ B);  A ⋈ π(B) = π(A ⋈ B): one join can be ordered from any of its
-patterns outward. A filter or binding is lifted only if it sees the same values above the join.
+A ⋈ (B ⋈ C) = A ⋈ B ⋈ C;  A ⋈ σ(B) = σ(A ⋈ B);  A ⋈ π(B) = π(A ⋈ B). A flat join can start from any of its
+patterns. A filter or binding is lifted only if it sees the same values above the join.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _flatten(plan: op.Operator) -> op.Operator:
 
 
 def _sees_the_same(expression: Expression, source: op.Operator, others: list[op.Operator]) -> bool:
-    """No other part binds a variable that the expression may find unbound in its source."""
+    """Whether no other part binds a variable that the expression may find unbound in its source."""
     return not any(
         variable in other.variables
         for variable in mentioned(expression)
@@ -61,12 +61,12 @@ def _only_drops(source: op.Operator, columns: tuple[Var, ...], others: list[op.O
 
 
 def _ordered(plan: op.Operator, original: op.Operator) -> op.Operator:
-    """Keeps the order of columns that others rely on."""
+    """Restores the order of columns, which other operators rely on."""
     return plan if plan.variables == original.variables else _projected(plan, original.variables)
 
 
 def _projected(plan: op.Operator, columns: tuple[Var, ...]) -> op.Operator:
-    """One projection in place of two: stacks of them would be lifted again by each join around."""
+    """Merges two projections into one. Otherwise every outer join would lift the whole stack again."""
     if isinstance(plan, op.Project) and set(columns) <= set(plan.columns):
         plan = plan.source
     return op.Project(plan, columns)

@@ -1,7 +1,7 @@
-"""A condition of OPTIONAL that reads its right side alone becomes a filter of the right side.
+"""Turns a condition of OPTIONAL that reads only the right side into a filter of the right side.
 
-L ⟕_F R = L ⟕ σ_F(R) if F sees the same values in R as in the joined solution: then the keys of the left join
-are the shared variables, not whole left solutions.
+L ⟕_F R = L ⟕ σ_F(R) if F sees the same values in R as in the joined solution. Then the keys of the left join
+are the shared variables instead of whole left solutions.
 """
 
 from __future__ import annotations

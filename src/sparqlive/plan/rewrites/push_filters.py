@@ -1,6 +1,7 @@
-"""Filters move towards the data: below OPTIONAL, MINUS, UNION, bindings and projections.
+"""Moves filters towards the data: below OPTIONAL, MINUS, UNION, bindings and projections.
 
-σ(A ⟕ B) = σ(A) ⟕ B, σ(A ⊖ B) = σ(A) ⊖ B if σ reads only what A decides; σ(A + B) = σ(A) + σ(B) (Theorem 3.1).
+σ(A ⟕ B) = σ(A) ⟕ B and σ(A ⊖ B) = σ(A) ⊖ B, if σ reads only variables that A decides; σ(A + B) = σ(A) + σ(B)
+(Theorem 3.1).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is probed by keys that cannot be pushed into it is stored, so that a probe stays a lookup.
+"""Stores operators that are probed by keys which cannot be pushed into them, so that a probe is a lookup.
 
-An operator is reached by keys if at least one variable that its partners bind can be pushed down to its
-data. Where none can (a maybe-unbound or computed key, or no shared variable at all), each probe would
+An operator is reachable by keys if at least one variable that its partners bind can be pushed down to its
+data. If none can (the key is computed or may be unbound, or there is no shared variable), each probe would
 evaluate the operator from scratch.
 """
 
@@ -48,7 +48,7 @@ def _reachable(plan: op.Operator, keys: tuple[Var, ...]) -> op.Operator:
 
 
 def _small(plan: op.Operator) -> bool:
-    """Inline tables and switches under linear operators cost less to evaluate than to store."""
+    """Whether a plan costs less to evaluate than to store: linear operators over tables and switches."""
     match plan:
         case op.Table() | op.Names(op.OneGraph()):
             return True

@@ -1,8 +1,8 @@
-"""Variables that nobody reads are projected away, and their solutions summed, where deltas are gathered.
+"""Projects unused variables away and sums their solutions, where deltas are collected.
 
-π_X(A ⟕ B) = π_X(A ⟕ π(B)) and so on, with π keeping what is read above and what is shared. Inside a join the
-executors sum variables away themselves, in the order in which they run it; this rule serves the places
-where a delta is collected: the right sides of OPTIONAL, and what DISTINCT counts.
+π_X(A ⟕ B) = π_X(A ⟕ π(B)) and so on, where π keeps the variables that are read above and those that are
+shared. Inside a join, executors sum variables away themselves, in join order. This rule covers the other
+places where a delta is collected: the right sides of OPTIONAL, and the input of DISTINCT.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def sum_early(plan: op.Operator) -> op.Operator:
 
 
 def _narrow(plan: op.Operator, read: frozenset[Var]) -> op.Operator:
-    """The plan with its right sides reduced to `read`; its own columns stay as they are."""
+    """Reduces the right sides in a plan to `read`. Its own columns stay the same."""
     match plan:
         case op.Project(source, columns):
             return replace(plan, source=_narrow(source, read & frozenset(columns)))
@@ -30,9 +30,9 @@ def _narrow(plan: op.Operator, read: frozenset[Var]) -> op.Operator:
         case op.Extend(source, _, expression):
             return replace(plan, source=_narrow(source, read | mentioned(expression)))
         case op.LeftJoin(left, right, condition):
-            wanted = read | (mentioned(condition) if condition is not None else frozenset())
-            of_left = wanted | frozenset(right.variables)
-            kept = tuple(v for v in right.variables if v in wanted or v in left.variables)
+            needed = read | (mentioned(condition) if condition is not None else frozenset())
+            of_left = needed | frozenset(right.variables)
+            kept = tuple(v for v in right.variables if v in needed or v in left.variables)
             right = _narrow(right, frozenset(kept))
             if kept != right.variables:
                 right = op.Project(right, kept)
@@ -65,5 +65,5 @@ def _others(parts: tuple[op.Operator, ...], number: int) -> frozenset[Var]:
 
 
 def _restored(narrowed: op.Operator, original: op.Operator) -> op.Operator:
-    """Columns that were dropped come back, never bound: nobody reads them, but the order of columns stays."""
+    """Adds the dropped columns back, unbound. No operator reads them, but the columns must stay in order."""
     return op.Project(narrowed, original.variables)

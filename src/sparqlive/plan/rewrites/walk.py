@@ -1,4 +1,4 @@
-"""Walking through a plan, and rebuilding it with other children."""
+"""Walks through a plan, and rebuilds it with other children."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparqlive.plan import operators as op
 
 
 def with_children(plan: op.Operator, children: Sequence[op.Operator]) -> op.Operator:
-    """The same operator over other children; itself if they are the same."""
+    """Returns the operator with other children; itself if they are the same."""
     if all(new is old for new, old in zip(children, plan.children, strict=True)):
         return plan
     match plan:
@@ -23,22 +23,22 @@ def with_children(plan: op.Operator, children: Sequence[op.Operator]) -> op.Oper
 
 
 def bottom_up(rule: Callable[[op.Operator], op.Operator], plan: op.Operator) -> op.Operator:
-    """Applies a rule to each operator, children first; to what is shared, once."""
+    """Applies a rule to each operator, children first; to shared operators, once."""
     done: dict[op.Shared, op.Operator] = {}
 
     def walk(plan: op.Operator) -> op.Operator:
         if isinstance(plan, op.Shared) and plan in done:
             return done[plan]
-        made = rule(with_children(plan, [walk(child) for child in plan.children]))
+        new = rule(with_children(plan, [walk(child) for child in plan.children]))
         if isinstance(plan, op.Shared):
-            done[plan] = made
-        return made
+            done[plan] = new
+        return new
 
     return walk(plan)
 
 
 def operators_of(plan: op.Operator) -> Iterator[op.Operator]:
-    """All operators of a plan; what is below a shared one once."""
+    """Yields all operators of a plan; those below a shared one, once."""
     shared: set[op.Operator] = set()
     to_visit = [plan]
     while to_visit:

@@ -1,10 +1,10 @@
-"""The functions of SPARQL 1.1 §17, by the name a `Call` has.
+"""The functions of SPARQL 1.1 §17, by their name in a `Call`.
 
-Owns the table: name, number of arguments, definition. A definition takes values and gives a value, or a
-truth value where `is_test` says so; it raises ExpressionError for SPARQL's errors. What depends on more than
-the values of its arguments (the logical connectives, IF, COALESCE, BOUND, IN, and the functions that are
-new at each call) is compiled in `expressions`, and has only its number of arguments here.
-Invariant: every name that can be compiled is in FUNCTIONS or in FORMS, and in one of them only.
+The table has name, number of arguments and definition. A definition takes values and returns a value, or a
+truth value if `is_test` is set; it raises ExpressionError for SPARQL's errors. What depends on more than the
+values of its arguments (the logical connectives, IF, COALESCE, BOUND, IN, and volatile functions) is compiled
+in `expressions`, and has only its number of arguments here. Invariant: every name that can be compiled is
+either in FUNCTIONS or in FORMS.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparqlive.sparql.functions import casts, dates, hashes, logic, numeric, pat
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`maximum` None: any number of arguments from `minimum` on."""
+    """A function. `maximum` None: any number of arguments from `minimum` on."""
 
     call: Callable[..., Any]
     minimum: int
@@ -85,7 +85,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     **{name: _value(cast, 1) for name, cast in casts.CASTS.items()},
 }
 
-# Least and greatest number of arguments of what `expressions` compiles itself.
+# The least and greatest number of arguments of what `expressions` compiles itself.
 FORMS: Final[dict[str, tuple[int, int | None]]] = {
     "&&": (2, 2),
     "||": (2, 2),
@@ -103,8 +103,8 @@ FORMS: Final[dict[str, tuple[int, int | None]]] = {
     ".NODE": (1, None),
 }
 
-# What a query writes: the names of functions, and how many arguments each takes there. The base that IRI is
-# resolved against is added by the parser.
+# The function names in query text, and the number of arguments there. The parser adds the base against which
+# IRI resolves.
 WORDS: Final[dict[str, tuple[int, int | None]]] = {
     **{name: (f.minimum, f.maximum) for name, f in FUNCTIONS.items() if name.isidentifier()},
     **{name: bounds for name, bounds in FORMS.items() if name.isidentifier()},

@@ -1,8 +1,8 @@
 """Casts: the XSD constructor functions (SPARQL 1.1 §17.5, XPath F&O §17).
 
-Owns which kinds can be cast to which. Refuses, by an error, the pairs the table marks N, and strings outside
-the target's lexical space once surrounding white space is removed (F&O §17.1.1).
-Invariant: the result has the canonical lexical form of its type.
+Defines which kinds can be cast to which. The pairs that the table marks N are errors, and so are strings
+outside the target's lexical space after trimming white space (F&O §17.1.1). Invariant: the result has the
+canonical lexical form of its type.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def to_integer(value: Value) -> Value:
 
 
 def to_decimal(value: Value) -> Value:
-    """Of a float or double, the decimal with the fewest digits that is nearest to it and to nothing else."""
+    """A float or double becomes the shortest decimal that rounds to it."""
     if value.kind <= DECIMAL or value.kind == BOOLEAN:
         return decimal(Decimal(value.value))
     if value.kind <= DOUBLE:
@@ -99,9 +99,10 @@ def to_float_value(value: Value) -> Value:
 
 
 def to_string(value: Value) -> Value:
-    """Numbers, booleans, dates and durations in the form of F&O §17.1.2; all else as STR.
+    """Writes numbers, booleans, dates and durations in the form of F&O §17.1.2, and other values as STR does.
 
-    That form is of the value: a dateTime keeps its timezone, and loses zeros at the end of its seconds.
+    The form depends only on the value: a dateTime keeps its timezone, but loses trailing zeros of its
+    seconds.
     """
     kind = value.kind
     if kind is BLANK:

@@ -1,8 +1,8 @@
-"""Sets of characters, as regular expressions need them: categories, blocks, case variants, their algebra.
+"""Character sets for regular expressions: categories, blocks, case variants, and set operations.
 
-Owns what \\p{…}, \\w, \\i and the flag `i` stand for. Refuses, by an error, categories and blocks that
-Unicode does not have. Invariants: a set is a tuple of ranges of code points, ascending and apart; no set has
-a surrogate, which no text has either.
+Defines what \\p{…}, \\w, \\i and the flag `i` mean. Unknown categories and blocks are errors. Invariants: a
+set is a tuple of ascending, separate ranges of code points; no set contains a surrogate, which no text
+contains either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Characters: TypeAlias = tuple[tuple[int, int], ...]
 ALL: Final[Characters] = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 NEWLINE: Final[Characters] = ((10, 10),)
 WHITE_SPACE: Final[Characters] = ((9, 10), (13, 13), (32, 32))
-_CASED_BELOW: Final = 0x20000  # characters beyond are ideographs, marks and private use
+_CASED_BELOW: Final = 0x20000  # characters above are ideographs, marks and private use
 _SPECIAL: Final = frozenset("\\.+*?()|[]{}^$-&~#")
 
 
@@ -62,21 +62,21 @@ def characters(text: str) -> Characters:
     return union(((ord(character), ord(character)),) for character in text)
 
 
-def spelled(content: Characters) -> str:
-    """A pattern, for both engines, that matches one character of the set; without any, it matches nothing."""
+def as_pattern(content: Characters) -> str:
+    """Returns a pattern for both engines that matches one character of the set; none for an empty set."""
     if not content:
         return f"[^{_range(0, 0x10FFFF)}]"
     if len(content) == 1 and content[0][0] == content[0][1]:
-        return spelled_character(chr(content[0][0]))
+        return character_pattern(chr(content[0][0]))
     return f"[{''.join(_range(first, last) for first, last in content)}]"
 
 
 def _range(first: int, last: int) -> str:
-    low, high = spelled_character(chr(first)), spelled_character(chr(last))
+    low, high = character_pattern(chr(first)), character_pattern(chr(last))
     return low if first == last else low + high if last == first + 1 else f"{low}-{high}"
 
 
-def spelled_character(character: str) -> str:
+def character_pattern(character: str) -> str:
     return "\\" + character if character in _SPECIAL else character
 
 
@@ -85,7 +85,7 @@ def spelled_character(character: str) -> str:
 
 @cache
 def _by_category() -> dict[str, Characters]:
-    """The sets of the general categories: `Lu`, `Nd`, …"""
+    """Returns the sets of the general categories: `Lu`, `Nd`, …"""
     found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     first = 0
     for category, members in groupby(map(unicodedata.category, map(chr, range(0x110000)))):
@@ -98,7 +98,7 @@ def _by_category() -> dict[str, Characters]:
 
 @lru_cache(maxsize=128)
 def category(name: str) -> Characters:
-    """A general category, or several by their first letter: `L` is all of `Lu`, `Ll`, …"""
+    """Returns a general category, or several by their first letter: `L` is all of `Lu`, `Ll`, …"""
     found = [ranges for known, ranges in _by_category().items() if known.startswith(name)]
     if not found:
         raise ExpressionError(f"Unicode has no category of characters {name}")
@@ -107,7 +107,7 @@ def category(name: str) -> Characters:
 
 @lru_cache(maxsize=64)
 def block(name: str) -> Characters:
-    """A named block such as `BasicLatin`; Python has no table of them, the package `regex` has."""
+    """Returns a named block such as `BasicLatin`. Python has no table of blocks; the package `regex` has."""
     import regex
 
     try:
@@ -125,7 +125,7 @@ def digits() -> Characters:
 
 @cache
 def word_characters() -> Characters:
-    """All but punctuation, separators and others: letters, marks, numbers, symbols (XML Schema)."""
+    """Everything except punctuation, separators and others: letters, marks, numbers, symbols (XML Schema)."""
     return complement(union(category(name) for name in "PZC"))
 
 
@@ -147,7 +147,7 @@ NAME: Final = union([NAME_START, _read_ranges("2D-2E 30-39 B7 300-36F 203F-2040"
 
 @cache
 def _variants() -> dict[int, tuple[int, ...]]:
-    """Of each character with case variants these: the same in upper or in lower case (F&O §7.6.1.1)."""
+    """Returns the case variants of each character that has some (F&O §7.6.1.1)."""
     groups: defaultdict[str, set[int]] = defaultdict(set)
     for code in range(_CASED_BELOW):
         character = chr(code)

@@ -1,9 +1,8 @@
 """Parts of dates and times (SPARQL 1.1 §17.4.5), and arithmetic with durations.
 
-Owns YEAR to TZ, for xsd:dateTime and for those parts that xsd:date and xsd:time have. The arithmetic is an
-extension (§17.3.1) with the meaning of XPath's operators. Refuses other values by an error.
-Invariants: the difference of two moments is taken only when both have a timezone or neither has one; a result
-that is too long to be read again is an error.
+YEAR to TZ accept xsd:dateTime, and xsd:date and xsd:time for the parts that these have; other values are
+errors. The arithmetic is an extension (§17.3.1) that follows XPath's operators. Invariants: two moments are
+subtracted only if both or neither have a timezone; a result that is too long to be parsed again is an error.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ def _sum(left: Value, other_kind: Kind, other: Duration) -> Value:
 
 
 def _readable(value: Value, *parts: Seconds) -> Value:
-    """The value, whose months or seconds are given; an error if its written form is beyond the bounds."""
+    """Returns the value with the given months or seconds; raises an error if its written form is too long."""
     if all(isinstance(part, int) and -_SMALL < part < _SMALL for part in parts):
         return value
     if value_of(value.term).kind is not value.kind:

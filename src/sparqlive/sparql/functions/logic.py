@@ -1,8 +1,8 @@
 """Truth, equality and order of values: the comparison operators of SPARQL 1.1 §17.3.
 
-Owns the effective boolean value and what `=` and `<` make of any two values. Refuses, by an error, what the
-operator table has no row for: literals whose value is unknown, and order between different families.
-Invariant: `!=` is the negation of `=`, and both are an error for the same arguments.
+Defines the effective boolean value, and `=` and `<` for any two values. What the operator table does not
+cover is an error: literals with an unknown value, and order between different families. Invariant: `!=` is
+the negation of `=`, and both are an error for the same arguments.
 
 Beyond the table (allowed by §17.3.1): literals of two known, different families are unequal instead of an
 error; language-tagged strings of the same tag are ordered; dates, times and durations are compared.
@@ -38,7 +38,10 @@ from sparqlive.sparql.values import (
 
 
 def effective_boolean(value: Value) -> bool:
-    """§17.2.2. An ill-formed boolean or number is false there, not an error; NaN is false."""
+    """Returns the effective boolean value (§17.2.2).
+
+    An ill-formed boolean or number is false, not an error; NaN is false.
+    """
     kind = value.kind
     if kind == BOOLEAN:
         truth: bool = value.value
@@ -47,30 +50,30 @@ def effective_boolean(value: Value) -> bool:
         content = value.value
         return bool(content) and content == content
     if kind == ILL_TYPED:
-        promised = declared_kind(value)
-        if promised <= DOUBLE or promised == BOOLEAN:
+        declared = declared_kind(value)
+        if declared <= DOUBLE or declared == BOOLEAN:
             return False
     raise ExpressionError("A value without a truth value")
 
 
 def promote(left: Value, right: Value) -> tuple[Any, Any]:
-    """Two numbers, of which one is a float or a double, in their common type (XPath 2.0, appendix B.1)."""
+    """Converts two numbers, one of them floating point, to their common type (XPath 2.0, appendix B.1)."""
     if left.kind <= FLOAT and right.kind <= FLOAT:
         return to_single(to_double(left.value)), to_single(to_double(right.value))
     return to_double(left.value), to_double(right.value)
 
 
 def equals(left: Value, right: Value) -> bool:
-    """`=`: by value where values are known, else RDFterm-equal (§17.4.1.7)."""
+    """`=`: by value if the values are known, else RDFterm-equal (§17.4.1.7)."""
     first, second = left.kind, right.kind
     if first <= DOUBLE and second <= DOUBLE:
         if first <= DECIMAL and second <= DECIMAL:
             return bool(left.value == right.value)
         one, other = promote(left, right)
         return bool(one == other)
-    if first > ILL_TYPED or second > ILL_TYPED:  # an IRI or a blank node equals nothing but itself
+    if first > ILL_TYPED or second > ILL_TYPED:  # an IRI or a blank node equals only itself
         return first == second and bool(left.value == right.value)
-    if first == LANGSTRING or second == LANGSTRING:  # which no other datatype has among its values
+    if first == LANGSTRING or second == LANGSTRING:  # no other datatype has such values
         return first == second and bool(left.value == right.value) and left.language == right.language
     if first >= OTHER or second >= OTHER:
         if left.term == right.term:
@@ -94,7 +97,7 @@ def _determined(order: int | None) -> int:
 
 
 def _ordering(relation: Callable[[Any, Any], bool]) -> Callable[[Value, Value], bool]:
-    """One of `< > <= >=`. Each applies Python's relation to the values, so NaN answers False to all."""
+    """Returns one of `< > <= >=`. Each uses Python's relation on the values, so all are False for NaN."""
 
     def compare(left: Value, right: Value) -> bool:
         first, second = left.kind, right.kind

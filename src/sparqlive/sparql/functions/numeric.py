@@ -1,9 +1,9 @@
 """Arithmetic and the functions on numbers (SPARQL 1.1 §17.3, §17.4.4).
 
-Owns the promotion integer → decimal → float → double and what each type makes of overflow and zero. Refuses,
-by an error, operands that are neither numbers nor (in `functions.dates`) dates and durations.
-Invariants: integers and decimals are exact, save that a quotient keeps `QUOTIENT_PLACES` decimal places,
-the rest cut off; a result of type xsd:float is rounded to single precision.
+Defines the promotion integer → decimal → float → double, and how each type handles overflow and zero.
+Operands other than numbers, dates and durations (in `functions.dates`) are errors. Invariants: integers and
+decimals are exact, except that a quotient is truncated to `QUOTIENT_PLACES` decimal places; an xsd:float
+result is rounded to single precision.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ multiply: Final = _arithmetic(operator.mul, EXACT.multiply, _no_numbers)
 
 
 def divide(left: Value, right: Value) -> Value:
-    """Of two integers a decimal. By zero: an error, but infinite or NaN for floating point."""
+    """Divides; two integers give a decimal.
+
+    Division by zero is an error, but infinite or NaN for floating point.
+    """
     first, second = left.kind, right.kind
     if first > DOUBLE or second > DOUBLE:
         raise ExpressionError("Not a number")
@@ -105,7 +108,7 @@ def plus(value: Value) -> Value:
 
 
 def _like(value: Value, number: Any) -> Value:
-    """The number in the type of the value; types derived from xsd:integer become xsd:integer."""
+    """Returns the number in the type of the value; types derived from xsd:integer become xsd:integer."""
     return Value(value.kind, number)
 
 

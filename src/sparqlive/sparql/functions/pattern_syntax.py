@@ -1,10 +1,10 @@
-"""Regular expressions of XPath (F&O §7.6) as those of the two engines that match them.
+"""Translates XPath regular expressions (F&O §7.6) for the two engines that match them.
 
-Owns the syntax of patterns and flags. Refuses, by an error, what XPath's grammar does not have: look-around,
-possessive quantifiers, inline flags. Accepts beyond XPath `\\b`, `\\B` and a needless backslash before
-punctuation, which queries in the wild use. Invariants: no character of the pattern reaches an engine unless
-the translator knows what it means to it; all sets of characters, and the variants that the flag `i` lets in,
-are written out, so that both engines match alike.
+Defines the syntax of patterns and flags. What XPath's grammar does not have is an error: look-around,
+possessive quantifiers, inline flags. Beyond XPath, it accepts `\\b`, `\\B` and a needless backslash before
+punctuation, because queries in the wild use them. Invariants: every character that reaches an engine has a
+known meaning there; all character sets, and the variants that the flag `i` adds, are written out, so that
+both engines match alike.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _SHORTHANDS: Final[dict[str, Callable[[], Characters]]] = {
 
 
 class NotLinearError(Exception):
-    """The pattern has what the linear engine cannot express."""
+    """The pattern uses something that the linear engine cannot express."""
 
 
 class Translator:
-    """One pass over the pattern, from left to right; each method reads what it is named for.
+    """Translates a pattern in one pass from left to right. Each method reads the construct in its name.
 
     With `linear` the result is for RE2, and NotLinearError is raised for back-references, and for `\\b` and
-    `\\B`, which know only the letters of ASCII there; else it is for the package `regex`.
+    `\\B`, which know only ASCII letters there; else it is for the package `regex`.
     """
 
     def __init__(self, pattern: str, flags: str, *, linear: bool) -> None:
@@ -51,7 +51,7 @@ class Translator:
         self.dot = chars.ALL if "s" in flags else chars.complement(chars.NEWLINE)
         self.literal = "q" in flags
         self.groups = 0
-        self.open_groups: list[int] = []  # 0 for one that captures nothing
+        self.open_groups: list[int] = []  # 0 for a group that does not capture
 
     def translate(self) -> str:
         parts: list[str] = []
@@ -85,7 +85,7 @@ class Translator:
             case "\\":
                 return self._escape()
             case "[":
-                return chars.spelled(self._character_class())
+                return chars.as_pattern(self._character_class())
             case "(":
                 return self._group()
             case ")":
@@ -95,7 +95,7 @@ class Translator:
             case "$":
                 return self._end()
             case ".":
-                return chars.spelled(self.dot)
+                return chars.as_pattern(self.dot)
             case "|":
                 return "|"
             case "*" | "+" | "?":
@@ -108,13 +108,14 @@ class Translator:
 
     def _character(self, character: str) -> str:
         if not self.any_case:
-            return chars.spelled_character(character)
-        return chars.spelled(chars.with_case_variants(((ord(character), ord(character)),)))
+            return chars.character_pattern(character)
+        return chars.as_pattern(chars.with_case_variants(((ord(character), ord(character)),)))
 
     def _start(self) -> str:
         if not self.multiline:
             return r"\A"
-        # XPath's ^ does not hold after a newline that ends the text. RE2 cannot say so: see `Matcher`.
+        # XPath's ^ does not match after a newline at the end of the text. RE2 cannot express this: see
+        # `Matcher`.
         return "(?m:^)" if self.linear else r"(?:\A|(?<=\n)(?!\Z))"
 
     def _end(self) -> str:
@@ -164,10 +165,10 @@ class Translator:
                 raise NotLinearError
             return "\\" + character
         content = self._shorthand(character)
-        return chars.spelled(content) if content is not None else self._character(self._escaped(character))
+        return chars.as_pattern(content) if content is not None else self._character(self._escaped(character))
 
     def _back_reference(self, digits: str) -> str:
-        # The longest number that names a group so far; what follows are digits to match.
+        # The longest number of an existing group; further digits are matched as text.
         while self.position < len(self.pattern) and self.pattern[self.position] in _DIGITS:
             if int(digits + self.pattern[self.position]) > self.groups:
                 break
@@ -186,7 +187,7 @@ class Translator:
         raise self._fail()
 
     def _shorthand(self, character: str) -> Characters | None:
-        """The set that \\s, \\d, \\w, \\i, \\c, \\p{…} or one of their complements stands for."""
+        """Returns the set for \\s, \\d, \\w, \\i, \\c, \\p{…} or one of their complements."""
         if character in "pP":
             content = self._property()
         elif character.lower() in _SHORTHANDS and character.isascii():
@@ -206,7 +207,7 @@ class Translator:
         return chars.block(name[2:]) if name.startswith("Is") else chars.category(name)
 
     def _character_class(self) -> Characters:
-        """`[…]`, after its first bracket; also with a subtraction, `[a-z-[aeiou]]`."""
+        """Reads `[…]` after its opening bracket, also with a subtraction, `[a-z-[aeiou]]`."""
         negated = self._rest_starts("^")
         self.position += negated
         parts: list[Characters] = []
@@ -224,14 +225,14 @@ class Translator:
         return chars.difference(chars.complement(content) if negated else content, removed)
 
     def _class_item(self, *, is_first: bool) -> Characters:
-        """A shorthand, a character, or a range of characters."""
+        """Reads a shorthand, a character, or a range of characters."""
         first = self._class_character(is_first=is_first)
         if not isinstance(first, str):
             if self._range_follows():
-                raise self._fail()  # a range from a shorthand has no meaning
+                raise self._fail()  # a range cannot start with a shorthand
             return first
         if first == "-" and not is_first and not self._rest_starts("]"):
-            raise self._fail()  # a hyphen that stands for itself is the first or the last
+            raise self._fail()  # a literal hyphen must be first or last
         last = first
         if self._range_follows():
             self.position += 1

@@ -1,12 +1,11 @@
 """REGEX and REPLACE (SPARQL 1.1 §17.4.3.14 and .15), by two engines that match alike.
 
-Owns which engine matches, and for how long. RE2 takes a time that grows with the length of the text and no
-faster, and matches all that it can express. The package `regex` takes as long as it likes, but can be
-stopped: it matches back-references, `\\b`, and what is too large for RE2. Python's own `re` can do neither,
-and is never given a pattern from outside.
-Invariants: which engine matches depends on pattern and text alone; a call ends within `MAXIMUM_SECONDS`, and
-one that does not is an error of the whole query or view (Timeout), never of the expression: its value would
-depend on the machine.
+Decides which engine matches, and for how long. RE2 takes time linear in the length of the text, and matches
+everything it can express. The package `regex` has no such bound, but can be stopped: it matches
+back-references, `\\b`, and patterns too large for RE2. Python's own `re` offers neither, and never gets a
+pattern from a query. Invariants: the choice of engine depends only on pattern and text. A call ends within
+`MAXIMUM_SECONDS`; exceeding this is an error of the whole query or view (Timeout), not of the expression,
+whose value would otherwise depend on the machine.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from sparqlive.sparql.functions.strings import like, simple_text_of, text_of
 from sparqlive.sparql.values import MAXIMUM_CHARACTERS, ExpressionError, Value, text_too_long
 
 MAXIMUM_SECONDS = 1.0  # of one call
-_SECONDS_PER_MATCH: Final = 1e-5  # more in a REPLACE: a long text may have many
-# At its slowest, RE2 takes a step for each instruction of the pattern and character: 150 million a second.
+_SECONDS_PER_MATCH: Final = 1e-5  # added per match in a REPLACE: a long text may have many
+# At its slowest, RE2 takes one step per instruction of the pattern and character: 150 million per second.
 _MAXIMUM_STEPS: Final = 100_000_000
-_MEMORY_OF_PATTERN: Final = 4 * 2**20  # bytes; RE2 and this module remember 128 patterns each
+_MEMORY_OF_PATTERN: Final = 4 * 2**20  # bytes; RE2 and this module cache 128 patterns each
 _REMEMBERED_PATTERNS: Final = 128
 
 
 class Matcher:
-    """A compiled pattern with what REPLACE has to know of it."""
+    """A compiled pattern, with what REPLACE needs to know about it."""
 
     __slots__ = (
         "_flags", "_has_line_start", "_linear", "_longest_linear", "_pattern", "_stoppable", "groups",
@@ -59,9 +58,10 @@ class Matcher:
         )
 
     def replace(self, text: str, pieces: tuple[str | int, ...]) -> str:
-        """The text with each match replaced by the pieces: texts, and numbers of groups."""
+        """Replaces each match in the text by the pieces: texts, and numbers of groups."""
         if self._is_linear(text):
-            # RE2 counts in bytes; that its matches are counted in characters would take longer than they do.
+            # RE2 counts in bytes; converting the positions of its matches to characters would take longer
+            # than matching.
             encoded = tuple(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
             matches = _in_time(self._linear.finditer(text.encode()))
             return _replaced(text.encode(), matches, encoded, 4 * MAXIMUM_CHARACTERS).decode()
@@ -71,7 +71,7 @@ class Matcher:
     def _is_linear(self, text: str) -> bool:
         if len(text) > self._longest_linear:
             return False
-        # After a newline that ends the text, `^` holds for RE2 and not for XPath.
+        # After a newline at the end of the text, `^` matches for RE2 and not for XPath.
         return not (self._has_line_start and text.endswith("\n"))
 
     def _other(self) -> Any:
@@ -88,8 +88,8 @@ class Matcher:
 
 
 def _linear(pattern: str, flags: str) -> Any:
-    """The pattern compiled by RE2; None if RE2 cannot express it, or finds it too large."""
-    import re2  # not before it is needed
+    """Compiles the pattern with RE2; returns None if RE2 cannot express it, or it is too large."""
+    import re2  # imported on first use
 
     options = re2.Options()
     options.max_mem, options.log_errors = _MEMORY_OF_PATTERN, False
@@ -100,7 +100,7 @@ def _linear(pattern: str, flags: str) -> Any:
 
 
 def _stoppable(pattern: str, flags: str) -> Any:
-    import regex  # not before it is needed
+    import regex  # imported on first use
 
     translated = Translator(pattern, flags, linear=False).translate()
     try:
@@ -110,7 +110,7 @@ def _stoppable(pattern: str, flags: str) -> Any:
 
 
 def _in_time(matches: Iterator[Any]) -> Iterator[Any]:
-    """RE2 finds each match in linear time, but all of them in quadratic time."""
+    """Limits the time of all matches: RE2 finds each in linear time, but all of them in quadratic time."""
     end = time.thread_time() + MAXIMUM_SECONDS
     for match in matches:
         yield match
@@ -120,7 +120,7 @@ def _in_time(matches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _seconds() -> float:
-    """How long a call may take: what is left to the query, and no more than the limit of a call."""
+    """Returns how long a call may take: the remaining time of the query, at most the limit of a call."""
     left = seconds_left()
     return MAXIMUM_SECONDS if left is None else max(min(left, MAXIMUM_SECONDS), 0.001)
 
@@ -172,7 +172,7 @@ def substitute(found: Matcher, text: str, replacement: str) -> str:
 
 
 def _replaced(text: AnyStr, matches: Iterator[Any], pieces: tuple[Any, ...], most: int) -> AnyStr:
-    """The text with its matches replaced; an error if it would have more than `most` characters or bytes."""
+    """Replaces the matches in a text; raises an error if the result exceeds `most` characters or bytes."""
     parts: list[Any] = []
     position = length = 0
     for match in matches:
@@ -190,7 +190,7 @@ def _replaced(text: AnyStr, matches: Iterator[Any], pieces: tuple[Any, ...], mos
 
 @lru_cache(maxsize=_REMEMBERED_PATTERNS)
 def _template(replacement: str, groups: int) -> tuple[str | int, ...]:
-    """`$N` is the longest number of a group, `\\$` and `\\\\` are escapes; all else is text (F&O §7.6.3)."""
+    """Splits a replacement: `$N` is the longest group number, `\\$` and `\\\\` are escapes (F&O §7.6.3)."""
     pieces: list[str | int] = []
     run: list[str] = []
     position = 0

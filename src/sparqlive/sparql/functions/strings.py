@@ -1,8 +1,8 @@
-"""Functions on strings (SPARQL 1.1 §17.4.3), save regular expressions.
+"""Functions on strings (SPARQL 1.1 §17.4.3), except regular expressions.
 
-Owns the rules of string arguments: which are string literals, which pairs are compatible (§17.4.3.1.2), and
-which language tag a result has. Refuses everything else by an error; numbers are not turned into strings.
-Invariant: positions and lengths count characters, not bytes or code units.
+Defines which arguments are string literals, which pairs are compatible (§17.4.3.1.2), and which language tag
+a result has. Everything else is an error; numbers are not converted to strings. Invariant: positions and
+lengths count characters, not bytes or code units.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sparqlive.sparql.values import (
 
 
 def text_of(value: Value) -> str:
-    """Of a string literal: a simple literal or one with a language tag."""
+    """Returns the text of a string literal: a simple literal or one with a language tag."""
     kind = value.kind
     if kind is STRING or kind is LANGSTRING:
         text: str = value.value
@@ -35,7 +35,7 @@ def text_of(value: Value) -> str:
 
 
 def simple_text_of(value: Value) -> str:
-    """Of a string without a language tag."""
+    """Returns the text of a string without a language tag."""
     if value.kind != STRING:
         raise ExpressionError("Not a string without a language tag")
     text: str = value.value
@@ -43,12 +43,12 @@ def simple_text_of(value: Value) -> str:
 
 
 def like(value: Value, text: str) -> Value:
-    """A text with the language tag of the value, if it has one."""
+    """Returns a string with the language tag of the value, if it has one."""
     return string(text) if value.kind == STRING else language_string(text, value.language)
 
 
 def _compatible(left: Value, right: Value) -> tuple[str, str]:
-    """Both texts: the second has no language tag, or that of the first (§17.4.3.1.2)."""
+    """Returns both texts. The second must have no language tag, or that of the first (§17.4.3.1.2)."""
     texts = text_of(left), text_of(right)
     if right.kind is LANGSTRING and (left.kind is not LANGSTRING or left.language != right.language):
         raise ExpressionError("Strings of incompatible languages")
@@ -60,7 +60,7 @@ def length(value: Value) -> Value:
 
 
 def substring(value: Value, start: Value, count: Value | None = None) -> Value:
-    """The characters at the positions p, counted from 1, with start <= p < start + count."""
+    """Returns the characters at the positions p, counted from 1, with start <= p < start + count."""
     text = text_of(value)
     if start.kind != INTEGER or (count is not None and count.kind != INTEGER):
         raise ExpressionError("A position or a length that is not an integer")
@@ -90,14 +90,14 @@ contains: Final = _test(str.__contains__)
 
 
 def before(value: Value, separator: Value) -> Value:
-    """A simple, empty literal when there is no match: this result has no language tag."""
+    """Without a match, returns the empty simple literal, without a language tag."""
     text, sought = _compatible(value, separator)
     position = text.find(sought)
     return string("") if position < 0 else like(value, text[:position])
 
 
 def after(value: Value, separator: Value) -> Value:
-    """A simple, empty literal when there is no match: this result has no language tag."""
+    """Without a match, returns the empty simple literal, without a language tag."""
     text, sought = _compatible(value, separator)
     position = text.find(sought)
     return string("") if position < 0 else like(value, text[position + len(sought) :])
@@ -111,9 +111,9 @@ def encode_for_uri(value: Value) -> Value:
 
 
 def concatenate(*values: Value) -> Value:
-    """With a language tag only if all arguments have that one."""
+    """The result has a language tag only if all arguments have it."""
     texts = [text_of(value) for value in values]
-    if sum(map(len, texts)) > MAXIMUM_CHARACTERS:  # before they are put together: there may be many
+    if sum(map(len, texts)) > MAXIMUM_CHARACTERS:  # before concatenating: there may be many
         raise text_too_long()
     text = "".join(texts)
     languages = {value.language for value in values}
@@ -122,7 +122,7 @@ def concatenate(*values: Value) -> Value:
 
 def language_matches(tag: Value, language_range: Value) -> bool:
     """Basic filtering of RFC 4647 §3.3.1: a prefix of whole subtags, `*` for any tag."""
-    found, wanted = simple_text_of(tag).lower(), simple_text_of(language_range).lower()
-    if wanted == "*":
-        return found != ""
-    return found == wanted or (wanted != "" and found.startswith(wanted + "-"))
+    tag_text, prefix = simple_text_of(tag).lower(), simple_text_of(language_range).lower()
+    if prefix == "*":
+        return tag_text != ""
+    return tag_text == prefix or (prefix != "" and tag_text.startswith(prefix + "-"))

@@ -1,9 +1,8 @@
-"""Functions that take terms apart and make new ones (SPARQL 1.1 §17.4.2).
+"""Functions that take terms apart and create new ones (SPARQL 1.1 §17.4.2).
 
-Owns STR, LANG, DATATYPE, IRI, STRDT, STRLANG. BNODE, UUID and STRUUID make a new term at each call and are
-compiled in `expressions`, where their state lives. Refuses, by an error, what is not a term: relative IRIs
-without a base, malformed language tags.
-Invariant: IRI resolves a relative reference as the front end resolves those in the text of the query.
+STR, LANG, DATATYPE, IRI, STRDT, STRLANG. BNODE, UUID and STRUUID create a new term per call and are compiled
+in `expressions`, which has their state. Invalid terms are errors: relative IRIs without a base, malformed
+language tags. Invariant: IRI resolves a relative reference as the parser resolves those in the query text.
 """
 
 from __future__ import annotations

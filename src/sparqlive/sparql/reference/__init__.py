@@ -1,7 +1,7 @@
-"""SPARQL by its definitions: what the engine's results are compared with.
+"""The reference evaluation: SPARQL by its definitions, to which the engine's results are compared.
 
-Shares the algebra and the functions with the engine, and nothing of `plan/`: no translation, no rewrite, no
-operator. So a fault there is no fault here.
+It shares the algebra and the functions with the engine, but nothing of `plan/`: no translation, no rewrites,
+no operators. So a bug there is not a bug here.
 """
 
 from sparqlive.sparql.reference.evaluation import Reference as Reference

@@ -1,8 +1,8 @@
 """The aggregates by their definitions (SPARQL 1.1 §18.5.1), over whole lists.
 
-Owns no state and shares nothing with `sparql/aggregates.py` but the values, their order and their written
-forms. Totals are fractions. Where the specification leaves a choice it is the documented one: an error in the
-list is an error of MIN, MAX, SUM, AVG and GROUP_CONCAT; SAMPLE is the first value in the order of terms.
+Keeps no state, and shares only the values, their order and their written forms with `sparql/aggregates.py`.
+Totals are fractions. Where the specification leaves a choice, this follows the documented one: an error in
+the list is an error of MIN, MAX, SUM, AVG and GROUP_CONCAT; SAMPLE is the first value in the order of terms.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PLACES = 18
 def aggregate_of(
     aggregate: Aggregate, columns: tuple[Var, ...], rows: Sequence[tuple[Term | None, ...]]
 ) -> Term | None:
-    """The value of an aggregate over the solutions of a group; None for an error."""
+    """Computes an aggregate over the solutions of a group; None means an error."""
     if aggregate.argument is None:
         return integer(len(set(rows)) if aggregate.distinct else len(rows)).term
     assert isinstance(aggregate.argument, Var)
@@ -72,7 +72,7 @@ def _value(values: list[Value | None], aggregate: Aggregate) -> Value | None:
 
 
 def _total(values: list[Value], divisor: int | None) -> Value | None:
-    """The sum of numbers, or their mean if there is a divisor; in the widest of their types."""
+    """Returns the sum of numbers, or their mean if there is a divisor, in the widest of their types."""
     if any(value.kind > Kind.DOUBLE for value in values):
         return None
     kind = max((value.kind for value in values), default=Kind.INTEGER)
@@ -102,7 +102,7 @@ def _nearest_double(number: Fraction) -> float:
 
 
 def _nearest_single(number: Fraction) -> float:
-    """Of the singles around it the nearest one; of two, the one that ends in a zero bit."""
+    """Rounds to the nearest single; of two equally near ones, to the one whose last bit is zero."""
     if abs(number) >= Fraction(2) ** 128 - Fraction(2) ** 103:
         return math.inf if number > 0 else -math.inf
     size = abs(number)

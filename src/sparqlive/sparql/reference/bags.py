@@ -1,8 +1,8 @@
 """Bags of solution mappings, and the operators of SPARQL's algebra on them (SPARQL 1.1 §18.5).
 
-Owns compatibility of solutions. A bag has variables; a solution is a tuple of terms in their order, None
-where the variable is unbound, with the number of times that it occurs. Invariant: a bag is not changed once
-it is made, so that what was looked up in it can be remembered.
+Defines the compatibility of solutions. A bag has variables; a solution is a tuple of terms in their order
+(None: unbound), with its number of occurrences. Invariant: a bag is never modified, so that lookups in it can
+be cached.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Bag:
         return len(self.rows)
 
     def partners(self, columns: tuple[int, ...], values: Row) -> Iterator[Row]:
-        """The rows that agree with the values wherever both have one.
+        """Returns the rows that agree with the values wherever both are bound.
 
-        The rows are grouped by which of the columns they bind; in each group, those with a value are a key.
+        The rows are grouped by which of the columns they bind; within a group, these columns are the key.
         """
         groups = self._groups.get(columns)
         if groups is None:
@@ -52,7 +52,7 @@ class Bag:
             yield from index.get(tuple(values[n] for n in keys), ())
 
     def projected(self, variables: tuple[Var, ...]) -> Bag:
-        """Other columns, in another order; a variable that the bag does not have is unbound."""
+        """Returns the bag with other columns; a variable that it does not have is unbound."""
         if variables == self.variables:
             return self
         places = [self.variables.index(v) if v in self.variables else None for v in variables]
@@ -80,7 +80,7 @@ class Pairs:
         self.variables = (*left.variables, *(right.variables[n] for n in self._own))
 
     def partners(self, row: Row) -> Iterator[Row]:
-        """The rows of the right bag that are compatible with a row of the left one."""
+        """Yields the rows of the right bag that are compatible with a row of the left one."""
         return self.right.partners(self._right, tuple(row[n] for n in self._left))
 
     def merged(self, row: Row, other: Row) -> Row:
@@ -93,7 +93,7 @@ class Pairs:
         return (*row, *(other[n] for n in self._own))
 
     def meet(self, row: Row, other: Row) -> bool:
-        """Whether the two bind a variable in common."""
+        """Whether both bind a common variable."""
         return any(
             row[mine] is not None and other[theirs] is not None
             for mine, theirs in zip(self._left, self._right, strict=True)
@@ -104,7 +104,7 @@ class Pairs:
 
 
 def join(left: Bag, right: Bag) -> Bag:
-    if len(left) > len(right):  # the index is made of the larger side, which more often is used again
+    if len(left) > len(right):  # index the larger side, which is reused more often
         left, right = right, left
     pairs = Pairs(left, right)
     return Bag(
@@ -118,7 +118,7 @@ def join(left: Bag, right: Bag) -> Bag:
 
 
 def left_join(left: Bag, right: Bag, holds: Callable[[tuple[Var, ...]], Test] | None) -> Bag:
-    """`holds` makes the test of a condition, for solutions of given variables."""
+    """`holds` returns the test of a condition, for solutions with given variables."""
     pairs = Pairs(left, right)
     test = None if holds is None else holds(pairs.variables)
 
@@ -143,11 +143,11 @@ def union(bags: Iterable[Bag]) -> Bag:
 
 
 def minus(left: Bag, right: Bag) -> Bag:
-    """Without the solutions that are compatible with one of the right side that has a variable in common."""
+    """Removes the solutions that are compatible with a right one and bind a common variable."""
     pairs = Pairs(left, right)
     return left.filtered(lambda row: not any(pairs.meet(row, other) for other in pairs.partners(row)))
 
 
 UNIT = Bag((), [((), 1)])
-"""The one solution that binds nothing: the identity of join."""
+"""The one solution without bindings: the identity of join."""
 NOTHING = Bag((), [])

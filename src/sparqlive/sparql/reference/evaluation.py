@@ -1,8 +1,8 @@
-"""The algebra evaluated by its definitions (SPARQL 1.1 §18.4 to §18.6), from scratch, on terms.
+"""Evaluates the algebra by its definitions (SPARQL 1.1 §18.4 to §18.6), from scratch, on terms.
 
-Owns the meaning of a query over a set of quads: datasets, groups, modifiers and query forms; EXISTS is asked
-once for each solution, with its terms written into the pattern. Refuses SERVICE. Invariant: nothing of the
-quads or the queries is changed; what depends on no solution around it is evaluated once.
+Defines the meaning of a query over a set of quads: datasets, groups, modifiers and query forms. EXISTS is
+evaluated once per solution, with its terms substituted into the pattern. SERVICE is rejected. Invariant:
+quads and queries are never modified; parts that do not depend on an outer solution are evaluated once.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from sparqlive.sparql.syntax.patterns import visible
 from sparqlive.sparql.values import Value, value_of
 
 QueryOf: TypeAlias = Callable[[str], al.Query]
-"""The query of a view, by its name."""
+"""Returns the query of a view by its name."""
 
 
 class Reference:
     """A set of quads, and queries over it.
 
-    `union`: the default graph is the union of all graphs. `query_of` is asked for `<view:name>`.
+    `union`: the default graph is the union of all graphs. `query_of` returns the query for `<view:name>`.
     """
 
     def __init__(
@@ -59,7 +59,10 @@ class Reference:
     # Results
 
     def weights(self, query: al.Query) -> dict[Row, int]:
-        """The rows of a result with their multiplicities: of an ASK one without columns, or none."""
+        """Returns the rows of a result with their multiplicities.
+
+        An ASK has one row without columns, or none.
+        """
         evaluation = _Evaluation(self, query)
         match query.form:
             case "SELECT":
@@ -70,13 +73,13 @@ class Reference:
                 return dict.fromkeys(self.triples(query), 1)
 
     def listed(self, query: al.Query) -> list[Row]:
-        """The solutions of a SELECT in their order, each as often as it occurs."""
+        """Returns the solutions of a SELECT in order, each as often as it occurs."""
         evaluation = _Evaluation(self, query)
         items = evaluation.listed(query.pattern, evaluation.default)[1]
         return [row for row, times in items for _ in range(times)]
 
     def triples(self, query: al.Query) -> set[Row]:
-        """The graph of a CONSTRUCT or DESCRIBE."""
+        """Returns the graph of a CONSTRUCT or DESCRIBE."""
         evaluation = _Evaluation(self, query)
         if query.form == "DESCRIBE":
             return _described(query, evaluation.solutions(), evaluation.default)
@@ -85,11 +88,11 @@ class Reference:
     # Graphs
 
     def named(self) -> list[NamedNode]:
-        """The names of the graphs that have a quad."""
+        """Returns the names of the graphs that have a quad."""
         return [name for name in self._triples if not isinstance(name, DefaultGraph)]
 
     def graph(self, name: NamedNode | None) -> Graph:
-        """A graph by its name; the unnamed one without; that of a view is computed."""
+        """Returns a graph by its name; without a name, the unnamed one. The graph of a view is computed."""
         if name not in self._graphs:
             if name is not None and name.value.startswith(VIEW_SCHEME) and self._query_of is not None:
                 query = self._query_of(unquote(name.value.removeprefix(VIEW_SCHEME)))
@@ -99,7 +102,7 @@ class Reference:
         return self._graphs[name]
 
     def merged(self, names: Sequence[NamedNode] | None) -> Graph:
-        """The union of graphs as a set; of all that there are, the unnamed one too, without names."""
+        """Returns the set union of graphs; without names, of all graphs, including the unnamed one."""
         key = None if names is None else tuple(names)
         if ("merged", key) not in self._graphs:
             members = [None, *self.named()] if names is None else names
@@ -117,7 +120,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class _Place:
-    """What was evaluated before: a part of the query as it is written, in a graph."""
+    """The key of a cached evaluation: a part of the query as written, in a graph."""
 
     pattern: int
     graph: int
@@ -132,7 +135,7 @@ class _Evaluation:
         self._known: dict[_Place, Bag] = {}
         self._tests: dict[tuple[int, tuple[Var, ...]], Test] = {}
         parts = list(_parts(query.pattern))
-        self._written = {id(part) for part in parts}
+        self._parts_as_written = {id(part) for part in parts}
         self._names_written = {part.name for part in parts if isinstance(part, al.Graph)}
         dataset = query.dataset
         if dataset is not None:
@@ -144,13 +147,13 @@ class _Evaluation:
         self._any_named = named is None
 
     def solutions(self) -> Bag:
-        """The solutions of a query that is no SELECT, with the variables that a person wrote."""
-        shown = tuple(v for v in visible(self._query.pattern) if not v.hidden)
-        return self.pattern(self._query.pattern, self.default).projected(shown)
+        """Returns the solutions of an ASK, CONSTRUCT or DESCRIBE, with the variables of the query text."""
+        visible_variables = tuple(v for v in visible(self._query.pattern) if not v.hidden)
+        return self.pattern(self._query.pattern, self.default).projected(visible_variables)
 
     def pattern(self, pattern: al.Pattern, graph: Graph) -> Bag:
-        """The solutions of a pattern in a graph."""
-        if id(pattern) not in self._written:
+        """Returns the solutions of a pattern in a graph."""
+        if id(pattern) not in self._parts_as_written:
             return self._evaluate(pattern, graph)
         place = _Place(id(pattern), id(graph))
         if place not in self._known:
@@ -185,12 +188,12 @@ class _Evaluation:
                 variables, items = self.listed(pattern, graph)
                 return Bag(variables, items)
             case al.Service(name):
-                raise Unsupported(f"SERVICE {name} is not evaluated here.")
+                raise Unsupported(f"SERVICE {name} is not supported by the reference evaluation.")
 
     def _graph(self, name: Var | NamedNode, source: al.Pattern) -> Bag:
-        """§18.6: a union over the graphs that there are, each with its name."""
+        """Evaluates GRAPH (§18.6): a union over the existing graphs, each with its name."""
         if not isinstance(name, Var):
-            # A variable does not range over the graphs of views unless the dataset names them.
+            # A variable does not match the graphs of views unless the dataset names them.
             known = name in self._named or (self._any_named and name in self._names_written)
             return self._in_graph(source, name) if known else NOTHING
         return union(join(self._in_graph(source, each), Bag((name,), [((each,), 1)])) for each in self._named)
@@ -202,7 +205,10 @@ class _Evaluation:
     # Expressions
 
     def _condition(self, condition: al.Expression, graph: Graph) -> Callable[[tuple[Var, ...]], Test]:
-        """The test of a condition on solutions of given variables; what has no EXISTS is looked at first."""
+        """Returns the test of a condition on solutions with given variables.
+
+        Parts without EXISTS are tested first.
+        """
 
         def tests(variables: tuple[Var, ...]) -> Test:
             parts = sorted(_conjuncts(condition), key=_has_exists)
@@ -212,7 +218,7 @@ class _Evaluation:
         return tests
 
     def _test(self, condition: al.Expression, variables: tuple[Var, ...], graph: Graph) -> Test:
-        if id(condition) not in self._written or _has_exists(condition):
+        if id(condition) not in self._parts_as_written or _has_exists(condition):
             return self._compiled(condition, variables, graph, compile_condition)
         known = self._tests.get((id(condition), variables))
         if known is None:
@@ -237,7 +243,7 @@ class _Evaluation:
     def _compiled(
         self, expression: al.Expression, variables: tuple[Var, ...], graph: Graph, compiler: Any
     ) -> Callable[[Row], Any]:
-        """An expression as a function of a row, each EXISTS in it a boolean that is added to the row."""
+        """Returns an expression as a function of a row. Each EXISTS becomes a boolean added to the row."""
         marks: list[tuple[Var, Test]] = []
 
         def mark(part: al.Expression) -> al.Expression:
@@ -262,7 +268,7 @@ class _Evaluation:
         return on_row
 
     def _exists(self, body: al.Pattern, variables: tuple[Var, ...], graph: Graph) -> Test:
-        """§18.6: whether the pattern has a solution once the terms of a row are written into it."""
+        """Whether the pattern has a solution after substituting the terms of a row (§18.6)."""
         places = [n for n, v in enumerate(variables) if v in mentioned(body)]
         known: dict[Row, bool] = {}
 
@@ -280,9 +286,9 @@ class _Evaluation:
     # Groups
 
     def _grouped(self, group: al.Group, graph: Graph) -> Bag:
-        """§18.5.1. Without keys there is one group, also of nothing."""
+        """Groups solutions (§18.5.1). Without keys there is one group, even if it is empty."""
         source = self.pattern(group.pattern, graph)
-        written = tuple(v for v in source.variables if not v.hidden)
+        named = tuple(v for v in source.variables if not v.hidden)
         for variable, key in group.keys:
             if variable != key:
                 source = self._extended(source, variable, key, graph)
@@ -294,14 +300,14 @@ class _Evaluation:
                 aggregate = replace(aggregate, argument=argument)
             aggregates.append((variable, aggregate))
         keys = tuple(variable for variable, _ in group.keys)
-        columns = tuple(dict.fromkeys((*keys, *written, *(v for v in source.variables if v not in keys))))
+        columns = tuple(dict.fromkeys((*keys, *named, *(v for v in source.variables if v not in keys))))
         groups: dict[Row, list[Row]] = {} if keys else {(): []}
         for row, times in source.projected(columns).rows.items():
             groups.setdefault(row[: len(keys)], []).extend([row] * times)
         return Bag(
             (*keys, *(variable for variable, _ in aggregates)),
             (
-                ((*key, *(_aggregated(aggregate, columns, rows, written) for _, aggregate in aggregates)), 1)
+                ((*key, *(_aggregated(aggregate, columns, rows, named) for _, aggregate in aggregates)), 1)
                 for key, rows in groups.items()
             ),
         )
@@ -309,10 +315,10 @@ class _Evaluation:
     # Modifiers
 
     def listed(self, pattern: al.Pattern, graph: Graph) -> tuple[tuple[Var, ...], list[tuple[Row, int]]]:
-        """OrderBy, Project, Distinct and Slice (§18.5): solutions in their order.
+        """Applies OrderBy, Project, Distinct and Slice (§18.5); returns solutions in order.
 
-        Our choice where the specification has none: ties are broken by all columns, in the order of terms. A
-        solution of DISTINCT has the place of the first of its duplicates.
+        Where the specification leaves a choice, ties are broken by all columns, in the order of terms. A
+        solution of DISTINCT takes the position of the first of its duplicates.
         """
         select = _Select.of(pattern)
         source = self.pattern(select.source, graph)
@@ -321,9 +327,9 @@ class _Evaluation:
             variables = tuple(v for v in visible(select.source) if not v.hidden)
         ranks = [self._compiled(key, source.variables, graph, _rank) for key, _ in select.keys]
         places: Counter[tuple[Row, tuple[OrderKey, ...]]] = Counter()
-        shown = [source.variables.index(v) if v in source.variables else None for v in variables]
+        positions = [source.variables.index(v) if v in source.variables else None for v in variables]
         for row, times in source.rows.items():
-            columns = tuple(None if n is None else row[n] for n in shown)
+            columns = tuple(None if n is None else row[n] for n in positions)
             places[columns, tuple(rank(row) for rank in ranks)] += times
         items = list(places.items())
         if select.keys or select.slice is not None:
@@ -340,7 +346,7 @@ class _Evaluation:
 
 @dataclass(frozen=True)
 class _Select:
-    """What stands around the source of a SELECT, from the outside in."""
+    """The layers around the source of a SELECT, from the outside in."""
 
     slice: al.Slice | None
     distinct: bool
@@ -386,10 +392,10 @@ def _cut(items: Iterable[tuple[Row, int]], cut: al.Slice) -> Iterator[tuple[Row,
 
 
 def _aggregated(
-    aggregate: al.Aggregate, columns: tuple[Var, ...], rows: list[Row], written: tuple[Var, ...]
+    aggregate: al.Aggregate, columns: tuple[Var, ...], rows: list[Row], named: tuple[Var, ...]
 ) -> Term | None:
-    if aggregate.argument is None:  # `*` is the solution: without keys that were computed
-        places = [columns.index(v) for v in written]
+    if aggregate.argument is None:  # `*` is the solution, without computed keys
+        places = [columns.index(v) for v in named]
         rows = [tuple(row[n] for n in places) for row in rows]
     return aggregate_of(aggregate, columns, rows)
 
@@ -410,7 +416,7 @@ def _has_exists(expression: al.Expression) -> bool:
 
 
 def _parts(item: Any) -> Iterator[Any]:
-    """All parts of a query as it is written."""
+    """Yields all parts of a query as written."""
     if isinstance(item, tuple):
         for part in item:
             yield from _parts(part)
@@ -424,9 +430,9 @@ def _parts(item: Any) -> Iterator[Any]:
 
 
 def _constructed(query: al.Query, solutions: Bag) -> Iterator[Row]:
-    """§16.2: the triples of the template for each solution, those left out that are no RDF.
+    """Instantiates the template for each solution, leaving out triples that are not valid RDF (§16.2).
 
-    Our choice of blank nodes: hashed from the query, the label, the solution and which occurrence it is.
+    Blank nodes are a hash of the query, the label, the solution and the number of the occurrence.
     """
     terms = {t for triple in query.template for t in (triple.subject, triple.object)}
     labels = [term for term in terms if isinstance(term, BlankNode)]
@@ -455,7 +461,7 @@ def _node(parts: list[Term | None]) -> BlankNode:
 
 
 def _described(query: al.Query, solutions: Bag, graph: Graph) -> set[Row]:
-    """Our definition: the triples of what is named, and of the blank nodes that they lead to."""
+    """Returns the triples of the described resources, and of the blank nodes that these lead to."""
     found: set[Row] = set()
     waiting: list[Any] = []
     for row in solutions.rows:

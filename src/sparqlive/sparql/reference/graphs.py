@@ -1,7 +1,7 @@
 """Graphs, and the matching of basic graph patterns and property paths in them (SPARQL 1.1 §18.3, §18.4).
 
-Owns what a graph's triples are looked up by. Sequences and inverses are patterns of their own (§18.2.2.3); of
-other paths it is asked what they lead to from a term. Invariant: a graph is not changed once it is made.
+Indexes the triples of a graph. Sequences and inverses become patterns of their own (§18.2.2.3); other paths
+are followed from a term. Invariant: a graph is never modified.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Graph:
         return self._nodes
 
     def matching(self, subject: Any, predicate: Any, object_: Any) -> Collection[Triple]:
-        """The triples with the given terms; None is any term."""
-        wanted = (subject, predicate, object_)
-        places = tuple(n for n in range(3) if wanted[n] is not None)
+        """Returns the triples with the given terms; None matches any term."""
+        terms = (subject, predicate, object_)
+        places = tuple(n for n in range(3) if terms[n] is not None)
         if not places:
             return self.triples
         index = self._by.get(places)
@@ -47,12 +47,12 @@ class Graph:
             index = self._by[places] = {}
             for triple in self.triples:
                 index.setdefault(tuple(triple[n] for n in places), []).append(triple)
-        return index.get(tuple(wanted[n] for n in places), ())
+        return index.get(tuple(terms[n] for n in places), ())
 
     # Paths
 
     def reached(self, path: al.Path, start: Term, forward: bool) -> Mapping[Term, int]:
-        """Where a path leads to from a term, or backwards, and by how many ways as far as these count."""
+        """Returns where a path leads from a term, or backwards, and in how many ways where that counts."""
         known = self._reached.setdefault((path, forward), {})
         if start not in known:
             known[start] = self._lead(path, start, forward)
@@ -83,7 +83,7 @@ class Graph:
                 return dict.fromkeys(self._closure(inner, [start], forward), 1)
             case al.OneOrMore(inner):
                 ends = self.reached(inner, start, forward)
-                # Our choice: what may be of no steps leads from every term to itself if it is repeated.
+                # Our choice: a repeated path that may have no steps leads from every term to itself.
                 starts = (start, *ends) if _may_be_of_no_steps(inner) else ends
                 return dict.fromkeys(self._closure(inner, starts, forward), 1)
 
@@ -96,7 +96,7 @@ class Graph:
         return (triple[2] if forward else triple[0] for triple in found if triple[1] not in excluded)
 
     def _sequence(self, steps: tuple[al.Path, al.Path], start: Term, forward: bool) -> Counter[Term]:
-        """A join at a variable (§18.4), which has nodes of the graph only."""
+        """Joins at a variable (§18.4), which binds only nodes of the graph."""
         ends: Counter[Term] = Counter()
         for middle, times in self.reached(steps[0], start, forward).items():
             if middle in self.nodes:
@@ -105,7 +105,7 @@ class Graph:
         return ends
 
     def _closure(self, step: al.Path, starts: Iterable[Term], forward: bool) -> dict[Term, None]:
-        """ALP of §18.4, without its recursion."""
+        """ALP of §18.4, without recursion."""
         visited: dict[Term, None] = {}
         waiting = list(starts)
         while waiting:
@@ -118,7 +118,7 @@ class Graph:
     # Basic graph patterns
 
     def match(self, patterns: Iterable[Part]) -> Bag:
-        """The solutions of a basic graph pattern: one pattern after the other, the most restricted next."""
+        """Returns the solutions of a basic graph pattern: one pattern at a time, the most restricted next."""
         waiting = list(_simple(patterns, count()))
         variables: tuple[Var, ...] = ()
         rows: dict[Row, int] = {(): 1}
@@ -134,52 +134,52 @@ class Graph:
                     new = (*row, *(values[n] for n in added))
                     found[new] = found.get(new, 0) + times * more
             variables, rows = wider, found
-        shown = tuple(v for v in variables if not v.name.startswith(".step"))
-        return Bag(variables, rows.items()).projected(shown)
+        visible = tuple(v for v in variables if not v.name.startswith(".step"))
+        return Bag(variables, rows.items()).projected(visible)
 
     def _freedom(self, part: Part, bound: tuple[Var, ...]) -> tuple[bool, int, int]:
-        """What is looked at first: patterns that meet what is there, have few open ends, and few triples."""
+        """Orders patterns: first those that share variables, then those with few open ends or few triples."""
         names = _variables(part)
         apart = bool(bound) and bool(names) and not any(v in bound for v in names)
         free = sum(isinstance(term, Var) and term not in bound for term in (part.subject, part.object))
         if not isinstance(part, al.Triple):
             return apart, free, len(self.triples) + 1
-        written = (part.subject, part.predicate, part.object)
-        terms = [None if isinstance(term, Var) else term for term in written]
+        positions = (part.subject, part.predicate, part.object)
+        terms = [None if isinstance(term, Var) else term for term in positions]
         return apart, free, len(self.matching(*terms))
 
     def _extensions(self, part: Part, known: Mapping[Var, Term | None]) -> Iterator[tuple[Row, int]]:
-        """The values that the variables of a pattern have, beside those that are known."""
-        wanted: tuple[VarOrTerm, ...]
+        """Yields the values of the variables of a pattern that agree with the known ones."""
+        positions: tuple[VarOrTerm, ...]
         if isinstance(part, al.Triple):
-            wanted = (part.subject, part.predicate, part.object)
-            terms = [known.get(term) if isinstance(term, Var) else term for term in wanted]
+            positions = (part.subject, part.predicate, part.object)
+            terms = [known.get(term) if isinstance(term, Var) else term for term in positions]
             found: Iterable[tuple[Row, int]] = ((triple, 1) for triple in self.matching(*terms))
         else:
-            wanted = (part.subject, part.object)
+            positions = (part.subject, part.object)
             found = self._ends(part, known)
         names = _variables(part)
         for values, times in found:
             bound: dict[Var, Term | None] = {}
             if all(
                 bound.setdefault(term, value) == value
-                for term, value in zip(wanted, values, strict=True)
+                for term, value in zip(positions, values, strict=True)
                 if isinstance(term, Var)
             ):
                 yield tuple(bound[v] for v in names), times
 
     def _ends(self, part: al.PathPattern, known: Mapping[Var, Term | None]) -> Iterator[tuple[Row, int]]:
-        """The two ends of a path. A term that is written may be any; variables have nodes of the graph."""
+        """Yields both ends of a path. A constant may be any term; variables bind only nodes of the graph."""
         start, end = part.subject, part.object
         if not isinstance(start, Var):
-            wanted = known.get(end) if isinstance(end, Var) else end
+            target = known.get(end) if isinstance(end, Var) else end
             for found, times in self.reached(part.path, start, True).items():
-                if wanted is None or found == wanted:
+                if target is None or found == target:
                     yield (start, found), times
         elif not isinstance(end, Var):
-            wanted = known.get(start)
+            target = known.get(start)
             for found, times in self.reached(part.path, end, False).items():
-                if wanted is None or found == wanted:
+                if target is None or found == target:
                     yield (found, end), times
         else:
             yield from self._between(part.path, known.get(start), known.get(end))
@@ -197,7 +197,7 @@ class Graph:
 
 
 def _simple(patterns: Iterable[Part], numbers: Iterator[int]) -> Iterator[Part]:
-    """§18.2.2.3: a sequence is two patterns that meet in a new variable, an inverse one that is turned."""
+    """Splits a sequence into two patterns with a new variable, and reverses an inverse path (§18.2.2.3)."""
     for part in patterns:
         if isinstance(part, al.Triple):
             yield part

@@ -1,10 +1,10 @@
 """Substitution (SPARQL 1.1 §18.6): a pattern with the terms of a solution in place of its variables.
 
-Owns what EXISTS means, in particular where the specification does not say it: a variable that the pattern
-itself gives a value (BIND, AS, VALUES) must have the value that it has around, or none; a sub-SELECT has the
-variables that it does not project for itself; BOUND of a variable that has a value is true. What stands for a
-variable is a constant: the two sides of a MINUS do not have it in common.
-Invariant: what does not mention a variable of the solution is given back as the same object.
+Defines what EXISTS means, in particular where the specification does not. A variable that the pattern itself
+binds (BIND, AS, VALUES) must have its outer value, or none. The variables that a sub-SELECT does not project
+are local to it. BOUND of a substituted variable is true. A substituted variable is a constant, so it is not
+common to the two sides of a MINUS. Invariant: a part without variables of the solution is returned as the
+same object.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_SOLUTION = al.Values((), ())
 
 @lru_cache(maxsize=4096)
 def mentioned(item: al.Expression | al.Pattern) -> frozenset[Var]:
-    """The variables that are replaced in an expression or pattern where a solution around it has them."""
+    """Returns the variables of an expression or pattern that an outer solution can replace."""
     return frozenset(_mentioned(item))
 
 
@@ -46,7 +46,7 @@ def _mentioned(item: Any) -> Iterator[Var]:
 
 
 def substituted(pattern: al.Pattern, solution: Solution) -> al.Pattern:
-    """The pattern for one solution around it."""
+    """Returns the pattern for one outer solution."""
     if not any(v in solution for v in mentioned(pattern)):
         return pattern
 
@@ -70,7 +70,7 @@ def substituted(pattern: al.Pattern, solution: Solution) -> al.Pattern:
             return _values(pattern, solution)
         case al.Graph(name, inner) | al.Service(name, inner, _):
             graph = _term(name, solution)
-            # A name that is no IRI is that of no graph.
+            # A name that is not an IRI matches no graph.
             return replace(pattern, name=graph, pattern=new(inner)) if _is_name(graph) else _NO_SOLUTION
         case al.Group():
             return _group(pattern, solution)
@@ -84,7 +84,7 @@ def substituted(pattern: al.Pattern, solution: Solution) -> al.Pattern:
 
 
 def expression(item: al.Expression, solution: Solution) -> al.Expression:
-    """The expression for one solution around it."""
+    """Returns the expression for one outer solution."""
     if not any(v in solution for v in mentioned(item)):
         return item
     match item:
@@ -143,7 +143,7 @@ def _values(pattern: al.Values, solution: Solution) -> al.Values:
 
 
 def _group(group: al.Group, solution: Solution) -> al.Group:
-    """A key with a value around is a constant; there is no group over nothing because of it."""
+    """A key with an outer value becomes a constant; it does not create a group over nothing."""
     inner = substituted(group.pattern, solution)
     keys = []
     for variable, key in group.keys:

@@ -1,8 +1,8 @@
-"""From parse trees to expressions of the algebra.
+"""Turns parse trees into expressions of the algebra.
 
-Owns operators, calls, and the taking-out of aggregates: an aggregate becomes a hidden variable which the
-Group binds. Refuses aggregates where none may stand and calls with a wrong number of arguments.
-Invariant: a Place knows every variable that was read outside an aggregate, so that grouping can be checked.
+Handles operators, calls and aggregates: an aggregate is replaced by a hidden variable, which the Group binds.
+Rejects aggregates where they are not allowed, and calls with a wrong number of arguments.
+Invariant: a Place lists every variable that was read outside an aggregate, so that grouping can be checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SAME_FUNCTION = {"ISURI": "ISIRI", "URI": "IRI"}
 
 
 class Fresh:
-    """Hidden variables that no other part of the query has."""
+    """Creates hidden variables that are unique in the query."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -36,24 +36,24 @@ class Fresh:
 
 @dataclass(slots=True)
 class Place:
-    """Where an expression stands: whether aggregates may, and what it reads.
+    """The context of an expression: whether aggregates are allowed, and which variables it reads.
 
-    `refusal` says why no aggregate may stand here; None where one may.
+    `refusal` is the error message for an aggregate; None where aggregates are allowed.
     """
 
-    refusal: str | None = "an aggregate can only stand in SELECT, HAVING and ORDER BY"
+    refusal: str | None = "aggregates are only allowed in SELECT, HAVING and ORDER BY"
     aggregates: dict[Aggregate, Var] = field(default_factory=dict)
     reads: list[Token] = field(default_factory=list)
 
     def take_reads(self) -> list[Token]:
-        """The variables read since the last call."""
-        taken, self.reads = self.reads, []
-        return taken
+        """Returns the variables read since the last call."""
+        reads, self.reads = self.reads, []
+        return reads
 
 
 @dataclass(slots=True)
 class ExpressionReader:
-    """Reads expressions; `group` reads the pattern of an EXISTS."""
+    """Reads expressions. `group` reads the pattern of an EXISTS."""
 
     names: Names
     fresh: Fresh
@@ -89,7 +89,7 @@ class ExpressionReader:
                 return Exists(self.group(children[0]))
             case "not_exists":
                 return Call("!", (Exists(self.group(children[0])),))
-        raise AssertionError(f"the grammar has an expression {part.rule} that is not read")
+        raise AssertionError(f"unknown expression in the grammar: {part.rule}")
 
     def _leaf(self, token: Token, place: Place) -> Expression:
         if token.type == "VAR":
@@ -107,7 +107,7 @@ class ExpressionReader:
         return combined(lambda left, right: Call(operator, (left, right)), read)
 
     def _signed_sum(self, left: Node | Token, right: Node | Token, place: Place) -> Expression:
-        """`?a -1*2` is lexed as ?a and a negative number, and means ?a - (1*2)."""
+        """Reads `?a -1*2`, which is lexed as ?a and a negative number, as ?a - (1*2)."""
         first = right
         while isinstance(first, Node):
             first = first.children[0]
@@ -124,11 +124,11 @@ class ExpressionReader:
         name = token.upper()
         least, most = WORDS[name]
         if len(arguments) < least or (most is not None and len(arguments) > most):
-            wanted = str(least) if least == most else f"{least} to {most}"
-            noun = "argument" if wanted == "1" else "arguments"
-            raise TextError(f"{name} takes {wanted} {noun}, here are {len(arguments)}", token)
+            number = str(least) if least == most else f"{least} to {most}"
+            noun = "argument" if number == "1" else "arguments"
+            raise TextError(f"{name} takes {number} {noun}, not {len(arguments)}", token)
         if name == "BOUND" and (isinstance(arguments[0], Node) or arguments[0].type != "VAR"):
-            raise TextError("BOUND takes a variable", token)
+            raise TextError("BOUND takes a variable, such as BOUND(?x)", token)
         name = _SAME_FUNCTION.get(name, name)
         call = self._call(name, arguments, place)
         if name == "IRI" and self.names.base is not None:
@@ -138,7 +138,8 @@ class ExpressionReader:
     def _function_call(self, name: Token, arguments: list[Node | Token], place: Place) -> Expression:
         if arguments and not isinstance(arguments[0], Node) and arguments[0].type == "DISTINCT":
             raise Unsupported(
-                f"DISTINCT in a call of {name}: there are no aggregates besides those of SPARQL 1.1"
+                f"DISTINCT in a call of {name} is not supported: the only aggregates are those of SPARQL "
+                f"1.1, such as COUNT and SUM. Remove DISTINCT, or use one of these."
             )
         return self._call(self.names.iri(name).value, arguments, place)
 
@@ -149,10 +150,12 @@ class ExpressionReader:
             raise TextError(place.refusal, token)
         star = not isinstance(argument, Node) and argument.type == "STAR"
         if star and name != "COUNT":
-            raise TextError(f"`*` can only stand in COUNT, not in {name}", argument)
+            raise TextError(f"only COUNT accepts `*`; give {name} an expression", argument)
         if separator is not None and name != "GROUP_CONCAT":
-            raise TextError(f"only GROUP_CONCAT has a separator, {name} has none", separator)
-        inner = Place(refusal="an aggregate cannot stand inside another aggregate")
+            raise TextError(f"only GROUP_CONCAT accepts a separator; {name} does not", separator)
+        inner = Place(
+            refusal="an aggregate cannot contain another one; compute the inner one in a sub-SELECT"
+        )
         aggregate = Aggregate(
             name,
             None if star else self.read(argument, inner),

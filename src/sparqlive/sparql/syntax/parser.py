@@ -1,9 +1,9 @@
-"""From SPARQL text to a parse tree: the lexer and the LALR parser made from grammar.lark.
+"""Parses SPARQL text into a parse tree: the lexer, and the LALR parser generated from grammar.lark.
 
-Owns words, numbers, strings, names and the order in which they are tried. Accepts words that are written
-together where SPARQL's lexer would. Refuses text outside the grammar
-with what was found and what could stand there. Invariant: no exception of the parser library leaves this
-module; the parser is built once, on first use, and holds no state between texts.
+The lexer decides what is a word, a number, a string or a name. Like SPARQL's own lexer, it accepts keywords
+without a space between them. Text outside the grammar is rejected with what was found and what was expected.
+Invariants: no exception of the parser library leaves this module; the parser is built once, on first use, and
+keeps no state between texts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sparqlive.sparql.deadline import flagged, give_way
 from sparqlive.sparql.functions import WORDS
 from sparqlive.sparql.syntax.tree import AGGREGATES, Node, TextError
 
-# What a reader of an error message calls the terminals.
+# The names of terminals in error messages.
 _IN_WORDS = {
     "VAR": "a variable",
     "IRIREF": "an IRI",
@@ -39,7 +39,7 @@ _IN_WORDS = {
     "AGGREGATE": "an aggregate",
     "$END": "the end of the text",
 }
-# Terminals that usually come together, and the one word for all of them.
+# Groups of terminals that are usually expected together, and one name for each group.
 _TOGETHER = {
     "a term": "VAR IRIREF PNAME STRING INTEGER DECIMAL DOUBLE SIGNED_NUMBER TRUE FALSE",
     "an IRI": "IRIREF PNAME",
@@ -49,13 +49,13 @@ _TOGETHER = {
     "an operator": "= != < > <= >= || && + - * / IN NOT SIGNED_NUMBER",
     "a modifier such as ORDER BY or LIMIT": "ORDER LIMIT OFFSET VALUES",
 }
-_SHOWN_AT_MOST = 10
-_NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")  # some of those that a prefix may have
-_LONGEST_TOGETHER = 60  # characters of words that are written together
+_MOST_EXPECTED = 10
+_NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")  # some of the characters that a prefix may contain
+_LONGEST_TOGETHER = 60  # characters of keywords without a space between them
 
 
 class _SparqlLexer(Lexer):
-    """One regular expression for all terminals; a word is a keyword, a function or an error."""
+    """Matches all terminals with one regular expression. A word is a keyword, a function or an error."""
 
     def __init__(self, conf: LexerConf) -> None:
         strings = {t.pattern.value: t.name for t in conf.terminals if isinstance(t.pattern, PatternStr)}
@@ -93,7 +93,7 @@ class _SparqlLexer(Lexer):
                 yield Token(types[value], value, start)
             elif kind == "WORD":
                 if start >= nameless_until:
-                    # No prefixed name begins here, and so none in these: `true-true-…` is read once.
+                    # No prefixed name starts within these characters either: `true-true-…` is scanned once.
                     nameless_until = _NAME_CHARACTERS.match(text, start).end()  # type: ignore[union-attr]
                 word = self._word(value, start)
                 position = start + len(word)
@@ -102,13 +102,14 @@ class _SparqlLexer(Lexer):
                 yield Token(kind, value, start)
 
     def _word(self, text: str, start: int) -> Token:
-        """A keyword; words may be written together, as in `LIMIT10` or `FILTERsameTerm`."""
+        """Returns the first keyword of a text. `LIMIT10` and `FILTERsameTerm` need no spaces."""
         length = len(text) if self._type(text) else _first_word(text.upper(), self._words)
         word = text[:length]
         known = self._type(word)
         if known is None:
-            hint = "; a prefixed name needs a colon, a variable a `?`"
-            raise TextError(f"`{_shortened(text)}` is no SPARQL keyword or function{hint}", start)
+            name = _shortened(text)
+            hint = f"a prefixed name needs a colon (`:{name}`), a variable a question mark (`?{name}`)"
+            raise TextError(f"`{name}` is not a SPARQL keyword or function; {hint}", start)
         return Token(known, word, start)
 
     def _type(self, word: str) -> str | None:
@@ -125,18 +126,18 @@ def _priority(terminal: TerminalDef) -> int:
 
 
 def _scanner(alternatives: list[str]) -> re.Pattern[str]:
-    # The blanks are an atomic group: a failure after a comment must not be retried inside the comment.
+    # The white space is an atomic group: a failure after a comment must not be retried inside the comment.
     return re.compile(r"(?>(?:[ \t\r\n]+|#[^\r\n]*)*)(?:" + "|".join(alternatives) + ")")
 
 
 def _first_word(text: str, words: frozenset[str]) -> int:
-    """The length of the first of the words and numbers that make up a text; 0 if it is not made of them.
+    """Returns the length of the first word of a text without spaces; 0 if it is not all words and numbers.
 
-    The longest one that leaves a rest of words: `NOTIN` is not `NOT` and `IN…`.
+    Of several possible first words, the longest is taken: `NOTIN` is not `NOT` and `IN…`.
     """
     if len(text) > _LONGEST_TOGETHER:
         return 0
-    begins = {len(text)}  # where the rest is made of words
+    begins = {len(text)}  # positions from which the text is all words and numbers
     first = 0
     for start in range(len(text) - 1, -1, -1):
         fitting = [
@@ -151,20 +152,18 @@ def _first_word(text: str, words: frozenset[str]) -> int:
 
 
 def _unreadable(text: str, position: int) -> TextError:
-    """Why no terminal matches after the blanks at a position."""
-    blanks = re.compile(r"(?>(?:[ \t\r\n]+|#[^\r\n]*)*)").match(text, position)
-    start = blanks.end() if blanks else position
+    """Explains why no terminal matches after the white space at a position."""
+    space = re.compile(r"(?>(?:[ \t\r\n]+|#[^\r\n]*)*)").match(text, position)
+    start = space.end() if space else position
     rest = text[start:]
     if rest[0] in "'\"":
         closed = re.match(r"""(['"])(?:\\.|(?!\1)[^\\\n])*\1""", rest)
         if closed:
-            return TextError(
-                "this string holds a backslash that escapes nothing; write `\\\\` for one", start
-            )
-        return TextError("this string is not closed", start)
+            return TextError("invalid escape in this string; write `\\\\` for a backslash", start)
+        return TextError("this string is not closed; a string of several lines needs triple quotes", start)
     if rest.startswith("_:"):
-        return TextError("a blank node needs a name after `_:`", start)
-    return TextError(f"found `{rest[0]}`, which begins nothing in SPARQL", start)
+        return TextError("a blank node needs a label after `_:`, such as `_:b1`", start)
+    return TextError(f"unexpected character `{rest[0]}`", start)
 
 
 @cache
@@ -181,7 +180,7 @@ def _parser() -> Lark:
 
 
 def parse(text: str, start: str) -> Node:
-    """The tree of a text whose codepoint escapes are decoded. Raises TextError."""
+    """Parses a text whose codepoint escapes are already decoded. Raises TextError."""
     try:
         tree: Any = _parser().parse(text, start=start)
     except UnexpectedToken as error:
@@ -196,16 +195,16 @@ def _unexpected(text: str, error: UnexpectedToken) -> TextError:
     accepted = _accepted(error)
     expected = _in_words(accepted)
     if token.type == "$END":
-        return TextError(f"the text ends too early; expected {expected}", len(text.rstrip()))
+        return TextError(f"unexpected end of the text; expected {expected}", len(text.rstrip()))
     if text.startswith("<<", start) or text.startswith("{|", start - 1):
-        return TextError("triple terms and annotations belong to SPARQL 1.2; this is SPARQL 1.1", start)
+        return TextError("triple terms and annotations are SPARQL 1.2; only SPARQL 1.1 is supported", start)
     if token == "<" and "IRIREF" in accepted:
-        return TextError("this IRI is not closed, or holds a character that no IRI may hold", start)
+        return TextError("this IRI is not closed, or contains a character that IRIs do not allow", start)
     return TextError(f"found `{_shortened(token)}`, expected {expected}", start)
 
 
 def _accepted(error: UnexpectedToken) -> set[str]:
-    """The terminals that can follow; more exact than the table's row, which holds ends of other rules too."""
+    """Returns the terminals that can follow here. The row of the parse table has ends of other rules too."""
     accepts: Callable[[], set[str]] = error.interactive_parser.accepts
     return accepts()
 
@@ -215,17 +214,17 @@ def _shortened(token: str) -> str:
 
 
 def _in_words(expected: set[str]) -> str:
-    """`a variable, an IRI or "}"`: the terminals as a person would list them."""
-    spelled = {t.name: t.pattern.value for t in _parser().terminals if isinstance(t.pattern, PatternStr)}
-    left = {spelled.get(terminal, terminal) for terminal in expected}
+    """Lists terminals as a person would: `a variable, an IRI or "}"`."""
+    texts = {t.name: t.pattern.value for t in _parser().terminals if isinstance(t.pattern, PatternStr)}
+    left = {texts.get(terminal, terminal) for terminal in expected}
     names: list[str] = []
     for name, together in _TOGETHER.items():
         if left.issuperset(together.split()):
             names.append(name)
             left.difference_update(together.split())
     rest = {_IN_WORDS.get(terminal) or f"`{terminal}`" for terminal in left}
-    # Marks before keywords: the missing thing is most often a bracket or a full stop.
+    # Punctuation before keywords: most often a bracket or a full stop is missing.
     names += sorted(rest, key=lambda name: (name.startswith("`"), name[1:2].isalpha(), name))
-    if len(names) > _SHOWN_AT_MOST:
-        names = [*names[: _SHOWN_AT_MOST - 1], "something else"]
+    if len(names) > _MOST_EXPECTED:
+        names = [*names[: _MOST_EXPECTED - 1], "something else"]
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))

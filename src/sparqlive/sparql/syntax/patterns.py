@@ -1,8 +1,8 @@
-"""From parse trees to graph patterns of the algebra (§18.2.2), and which variables a pattern shows (§18.2.1).
+"""Turns parse trees into graph patterns (§18.2.2), and computes which variables are in scope (§18.2.1).
 
-Owns groups, triples, collections, paths and blank nodes. Refuses a blank node label in two basic patterns,
-a BIND to a variable in use, and VALUES rows of a wrong length. Invariant: a blank node of a pattern is a
-hidden variable; one of a template is a blank node, made anew for each solution.
+Handles groups, triples, collections, paths and blank nodes. Rejects a blank node label in two basic patterns,
+a BIND to a variable in use, and VALUES rows of the wrong length. Invariant: a blank node in a pattern becomes
+a hidden variable; a blank node in a template stays one, and is created again for each solution.
 """
 
 from __future__ import annotations
@@ -63,19 +63,19 @@ _REPEATED: dict[str, Callable[[Path], Path]] = {
 
 
 def join(left: Pattern, right: Pattern) -> Pattern:
-    """Join without its identity, the empty basic pattern (§18.2.2.8)."""
+    """Joins two patterns. The empty basic pattern is the identity (§18.2.2.8)."""
     if left == EMPTY:
         return right
     return left if right == EMPTY else Join(left, right)
 
 
 def conjunction(conditions: list[Expression]) -> Expression:
-    """The conditions of all FILTERs of a group as one."""
+    """Combines the conditions of all FILTERs of a group into one."""
     return combined(lambda left, right: Call("&&", (left, right)), conditions)
 
 
 def visible(pattern: Pattern) -> dict[Var, None]:
-    """The variables in scope (§18.2.1), hidden ones too, in order of appearance."""
+    """Returns the variables in scope (§18.2.1), including hidden ones, in order of appearance."""
     return dict.fromkeys(_visible(pattern))
 
 
@@ -110,7 +110,7 @@ def _visible(pattern: Pattern) -> Iterator[Var]:
 
 @dataclass(slots=True)
 class PatternReader:
-    """Reads the patterns of one query; `sub_select` reads the queries in them."""
+    """Reads the patterns of one query. `sub_select` reads the sub-queries in them."""
 
     names: Names
     sub_select: Callable[[Node], Pattern]
@@ -127,9 +127,9 @@ class PatternReader:
         return Filter(conjunction(conditions), pattern) if conditions else pattern
 
     def _group_parts(self, node: Node) -> tuple[Pattern, list[Expression]]:
-        """A group without its filters, and these: they hold for the whole group (§18.2.2.2).
+        """Returns a group without its filters, and the filters, which apply to the whole group (§18.2.2.2).
 
-        Triples on both sides of a FILTER are one basic pattern; anything else between them ends it.
+        Triples on both sides of a FILTER form one basic pattern. Anything else between them ends it.
         """
         body = node.children[0]
         if body.rule == "sub_select":
@@ -152,11 +152,11 @@ class PatternReader:
         return join(pattern, BasicPattern(tuple(triples))), conditions
 
     def _with_element(self, pattern: Pattern, element: Node, seen: set[Var]) -> Pattern:
-        """The pattern and an element after it; `seen` has the variables that the group shows so far."""
+        """Adds an element to a pattern. `seen` has the variables in scope in the group so far."""
         children = element.children
         match element.rule:
             case "optional":
-                # Only filters of the optional group itself become the condition, not those of a group in it.
+                # Only filters of the optional group itself become the condition, not those of a nested group.
                 inner, conditions = self._group_parts(children[0])
                 seen.update(_visible(inner))
                 return LeftJoin(pattern, inner, conjunction(conditions) if conditions else None)
@@ -169,7 +169,7 @@ class PatternReader:
         return join(pattern, part)
 
     def _part(self, rule: str, children: list[Any]) -> Pattern:
-        """An element that is joined."""
+        """Reads an element that is joined to the pattern."""
         match rule:
             case "union":
                 return combined(Union, [self.group(child) for child in children])
@@ -180,12 +180,12 @@ class PatternReader:
                 return Service(self.var_or_iri(name), self.group(group), silent is not None)
             case "inline_values":
                 return self.values(children[0])
-        raise AssertionError(f"the grammar has a pattern {rule} that is not read")
+        raise AssertionError(f"unknown pattern in the grammar: {rule}")
 
     def _bind(self, pattern: Pattern, expression: Node | Token, token: Token, seen: set[Var]) -> Extend:
         variable = Var(token[1:])
         if variable in seen:
-            raise TextError(f"BIND cannot set {variable}: the group has used it before", token)
+            raise TextError(f"{variable} is already in use in this group; BIND needs a new variable", token)
         seen.add(variable)
         return Extend(pattern, variable, self.expressions.read(expression, Place()))
 
@@ -194,12 +194,14 @@ class PatternReader:
             return Values((Var(block.children[0][1:]),), tuple((self._datum(v),) for v in block.children[1:]))
         variables = tuple(Var(token[1:]) for token in block.children[0].children)
         if len(set(variables)) != len(variables):
-            raise TextError("VALUES names a variable twice", block)
+            raise TextError("VALUES lists the same variable twice", block)
         rows = []
         for row in block.children[1:]:
             if len(row.children) != len(variables):
                 raise TextError(
-                    f"VALUES has {len(variables)} variables, but a row of {len(row.children)}", row
+                    f"the number of values ({len(row.children)}) differs from the number of variables "
+                    f"({len(variables)}); write UNDEF for a missing value",
+                    row,
                 )
             rows.append(tuple(self._datum(value) for value in row.children))
         return Values(variables, tuple(rows))
@@ -219,15 +221,17 @@ class PatternReader:
         TriplesReader(self.names, lambda token: self._blank_variable(token, basic_number), into).read(block)
 
     def _blank_variable(self, label: Token | None, basic_number: int) -> Var:
-        """The hidden variable of a blank node; a label belongs to one basic pattern (§5.1.1)."""
+        """Returns the hidden variable of a blank node. A label belongs to one basic pattern (§5.1.1)."""
         if label is None:
             return self.fresh.variable("blank")
         if self._basic_of_label.setdefault(label, basic_number) != basic_number:
-            raise TextError(f"the blank node `{label}` is used in two graph patterns; use a variable", label)
+            raise TextError(
+                f"the blank node `{label}` is used in two graph patterns; use a variable instead", label
+            )
         return Var("._" + label[2:])
 
     def template(self, blocks: list[Node], blank: Callable[[Token | None], VarOrTerm]) -> tuple[Triple, ...]:
-        """The triples of a template or of data; `blank` makes its blank nodes."""
+        """Reads the triples of a template or of data. `blank` creates its blank nodes."""
         triples: list[Triple | PathPattern] = []
         for block in blocks:
             TriplesReader(self.names, blank, triples, paths=False).read(block)
@@ -235,7 +239,7 @@ class PatternReader:
 
 
 class TemplateBlanks:
-    """The blank nodes of one template: a label is one node, each without a label another."""
+    """The blank nodes of one template: one per label, and a new one for each without a label."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -252,7 +256,7 @@ class TemplateBlanks:
 
 @dataclass(slots=True)
 class TriplesReader:
-    """Reads a block of triples; `blank` makes the term of a blank node from its label, or of one without."""
+    """Reads a block of triples. `blank` returns the term for a blank node label, or for None."""
 
     names: Names
     blank: Callable[[Token | None], VarOrTerm]
@@ -272,7 +276,7 @@ class TriplesReader:
                 self._object(subject, path, target)
 
     def _object(self, subject: VarOrTerm, path: Var | Path, target: Node | Token) -> None:
-        """A triple, then those of its object: variables appear in the order in which they are written."""
+        """Adds a triple before those of its object, so that variables appear in the order of the text."""
         at = len(self.into)
         value = self._node(target)
         triple = (
@@ -317,7 +321,7 @@ class TriplesReader:
     def _verb(self, part: Node | Token) -> Var | Path:
         if isinstance(part, Node):
             if not self.paths:
-                raise TextError("a template cannot hold a property path", part)
+                raise TextError("a template cannot contain a property path; use a single predicate", part)
             return self._path(part)
         return Var(part[1:]) if part.type == "VAR" else self.names.iri(part)
 

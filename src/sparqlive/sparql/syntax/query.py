@@ -1,10 +1,10 @@
-"""From the parse tree of a query to algebra.Query: query forms and solution modifiers (§18.2.4, §18.2.5).
+"""Turns the parse tree of a query into algebra.Query: query forms and solution modifiers (§18.2.4, §18.2.5).
 
-Owns SELECT, grouping, ordering, slicing and the other query forms. Refuses what the notes of the grammar
-forbid: projecting what is not grouped, an AS variable that is in use, `SELECT *` over groups. Accepts beyond
-the standard HAVING on what SELECT names. Invariant: a SELECT reads
-Slice(Distinct(Project(OrderBy(Extend(Join(Filter(Group(where)), values)))))), each where the query has it;
-what HAVING reads of SELECT is extended before the Filter.
+Handles SELECT, grouping, ordering, slicing and the other query forms. Rejects what the notes of the grammar
+forbid: selecting variables that are not grouped, an AS variable that is in use, `SELECT *` over groups. As an
+extension, HAVING may use variables that SELECT defines. Invariant: a SELECT becomes
+Slice(Distinct(Project(OrderBy(Extend(Join(Filter(Group(where)), values)))))), without the layers that the
+query does not have. The SELECT expressions that HAVING reads are extended before the Filter.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from sparqlive.sparql.syntax.patterns import EMPTY, PatternReader, TemplateBlank
 from sparqlive.sparql.syntax.terms import Names
 from sparqlive.sparql.syntax.tree import Node, TextError, Token
 
-_MOST_DIGITS = 18  # of LIMIT and OFFSET: no result is longer, and Python refuses to read very long numbers
+_MOST_DIGITS = 18  # of LIMIT and OFFSET: no result is longer, and Python does not parse very long numbers
 
 
 def read_query(unit: Node, base: str | None) -> Query:
-    """The algebra of a `query_unit`."""
+    """Returns the algebra of a `query_unit`."""
     prologue, form, values = unit.children
     names = Names(base)
     names.declare(prologue)
@@ -61,7 +61,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _Modifiers:
-    """What stands around the WHERE clause, read but not yet put together."""
+    """The parts around the WHERE clause, read but not yet combined."""
 
     keys: list[tuple[Var, Expression]]
     items: list[_Item]
@@ -70,11 +70,11 @@ class _Modifiers:
     place: Place
     grouped: bool
     early_items: int
-    """How many of the items HAVING needs."""
+    """The number of items that HAVING needs."""
 
 
 class QueryReader:
-    """Reads one query; sub-queries share its names and its blank node labels."""
+    """Reads one query. Sub-queries share its prefixes and blank node labels."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -103,7 +103,7 @@ class QueryReader:
                 return Query("CONSTRUCT", pattern, (), self._dataset(dataset), template=triples)
             case "describe_query":
                 return self._describe(form, values)
-        raise AssertionError(f"the grammar has a query form {form.rule} that is not read")
+        raise AssertionError(f"unknown query form in the grammar: {form.rule}")
 
     def _describe(self, form: Node, values: Node) -> Query:
         described, dataset, *where, modifiers = form.children
@@ -137,7 +137,7 @@ class QueryReader:
         star = None if isinstance(items[0], Node) else items[0]
         read = self._read_modifiers(pattern, modifiers, [] if star is not None else items)
         if star is not None and read.grouped:
-            raise TextError("`SELECT *` cannot stand with GROUP BY or aggregates: name the variables", star)
+            raise TextError("`SELECT *` is not allowed with GROUP BY or aggregates; list the variables", star)
         pattern = self._ordered(pattern, read, values)
         if star is not None:
             variables = tuple(v for v in visible(pattern) if not v.hidden)
@@ -149,7 +149,7 @@ class QueryReader:
         return self._sliced(pattern, modifiers), variables
 
     def _solutions(self, pattern: Pattern, modifiers: Node, values: Node) -> Pattern:
-        """The modifiers of a query that is no SELECT."""
+        """Applies the modifiers of an ASK, CONSTRUCT or DESCRIBE query."""
         read = self._read_modifiers(pattern, modifiers, [])
         return self._sliced(self._ordered(pattern, read, values), modifiers)
 
@@ -168,7 +168,7 @@ class QueryReader:
         order_reads = place.take_reads()
         grouped = group is not None or bool(place.aggregates)
         known = {variable for variable, _ in keys}
-        # Grouping hides every variable but its keys, so AS may name them anew (§18.2.4.4).
+        # Grouping hides every variable except its keys, so AS may use their names again (§18.2.4.4).
         _check_items(read_items, known if grouped else set(taken), grouped)
         read = _Modifiers(
             keys, read_items, conditions, order_keys, place, grouped, _last_read(read_items, having_reads)
@@ -178,7 +178,7 @@ class QueryReader:
         return read
 
     def _sample(self, read: _Modifiers, known: set[Var], reads: list[Token]) -> None:
-        """HAVING and ORDER BY read any value of what is neither grouped nor aggregated (§18.2.4.1)."""
+        """Lets HAVING and ORDER BY read a sample of variables that are not grouped (§18.2.4.1)."""
         known = known | {item.variable for item in read.items}
         samples: dict[Var, Expression] = {}
         for variable in dict.fromkeys(Var(token[1:]) for token in reads):
@@ -195,7 +195,7 @@ class QueryReader:
         return self.patterns.expressions.read(part, place)
 
     def _keys(self, group: Node, taken: dict[Var, None]) -> list[tuple[Var, Expression]]:
-        place = Place(refusal="an aggregate cannot stand in GROUP BY")
+        place = Place(refusal="aggregates are not allowed in GROUP BY")
         keys: dict[tuple[Var, Expression], None] = {}
         names: set[Var] = set()
         for key in group.children:
@@ -204,7 +204,9 @@ class QueryReader:
             if token is not None:
                 variable = Var(token[1:])
                 if variable in taken or variable in names:
-                    raise TextError(f"GROUP BY cannot name a key {variable}: it is in use", token)
+                    raise TextError(
+                        f"{variable} is already in use; choose another name for the GROUP BY key", token
+                    )
             else:
                 variable = expression if isinstance(expression, Var) else self.patterns.fresh.variable("key")
             keys[variable, expression] = None
@@ -217,7 +219,7 @@ class QueryReader:
         return _Item(Var(token[1:]), token, expression, place.take_reads())
 
     def _ordered(self, pattern: Pattern, read: _Modifiers, values: Node) -> Pattern:
-        """Group, HAVING, trailing VALUES, SELECT expressions, ORDER BY, in the order of §18.2.4."""
+        """Applies grouping, HAVING, VALUES, SELECT expressions and ORDER BY, in the order of §18.2.4."""
         if read.grouped:
             aggregates = tuple((variable, aggregate) for aggregate, variable in read.place.aggregates.items())
             pattern = Group(pattern, tuple(read.keys), aggregates)
@@ -226,7 +228,7 @@ class QueryReader:
             pattern = Filter(conjunction(read.having), pattern)
         if values.children:
             data = self.patterns.values(values.children[0])
-            _refuse_named(read.items[: read.early_items], visible(data))
+            _check_new_names(read.items[: read.early_items], visible(data))
             pattern = join(pattern, data)
         pattern = _extended(pattern, read.items[read.early_items :])
         return OrderBy(pattern, tuple(read.order)) if read.order else pattern
@@ -240,7 +242,7 @@ class QueryReader:
 
 
 def _last_read(items: list[_Item], reads: list[Token]) -> int:
-    """The number of items up to the last one with an expression whose variable is read."""
+    """Returns the number of items up to the last one with an expression whose variable is read."""
     names = {Var(token[1:]) for token in reads}
     return max(
         (
@@ -253,22 +255,22 @@ def _last_read(items: list[_Item], reads: list[Token]) -> int:
 
 
 def _extended(pattern: Pattern, items: list[_Item]) -> Pattern:
-    """With the expressions of SELECT; that each names another variable is checked before."""
-    _refuse_named(items, visible(pattern))
+    """Adds the expressions of SELECT, each of which must bind a new variable."""
+    _check_new_names(items, visible(pattern))
     for item in items:
         if item.expression is not None:
             pattern = Extend(pattern, item.variable, item.expression)
     return pattern
 
 
-def _refuse_named(items: list[_Item], taken: Container[Var]) -> None:
+def _check_new_names(items: list[_Item], taken: Container[Var]) -> None:
     for item in items:
         if item.expression is not None and item.variable in taken:
-            raise TextError(f"AS cannot name {item.variable}: the query has it already", item.token)
+            raise TextError(f"{item.variable} is already in use; choose another name after AS", item.token)
 
 
 def _replaced(expression: Expression, values: dict[Var, Expression]) -> Expression:
-    """The expression with values in place of variables; patterns of EXISTS stay as they are."""
+    """Replaces variables by values, except in the patterns of EXISTS."""
     if isinstance(expression, Var):
         return values.get(expression, expression)
     if isinstance(expression, Call):
@@ -277,20 +279,22 @@ def _replaced(expression: Expression, values: dict[Var, Expression]) -> Expressi
 
 
 def _check_items(items: list[_Item], taken: set[Var], grouped: bool) -> None:
-    """AS names new variables; over groups, only their keys (then all of `taken`) and aggregates are read."""
+    """Checks that AS names new variables, and that a grouped SELECT reads only `taken` and aggregates."""
     known = set(taken)
     for item in items:
-        _refuse_named([item], known)
+        _check_new_names([item], known)
         if grouped:
             for token in [item.token] if item.expression is None else item.reads:
                 if Var(token[1:]) not in known:
                     raise TextError(
-                        f"SELECT reads {token}, which is neither in GROUP BY nor inside an aggregate", token
+                        f"SELECT uses {token}, which is neither in GROUP BY nor inside an aggregate; add it "
+                        f"to GROUP BY, or take any value with SAMPLE({token})",
+                        token,
                     )
         known.add(item.variable)
 
 
 def _whole_number(token: Token) -> int:
     if len(token) > _MOST_DIGITS:
-        raise TextError("this number is too large", token)
+        raise TextError(f"this number is too large; it may have at most {_MOST_DIGITS} digits", token)
     return int(token)

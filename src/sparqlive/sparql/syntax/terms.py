@@ -1,7 +1,7 @@
-"""From tokens to RDF terms: IRIs, prefixed names, literals, and the escapes in them.
+"""Turns tokens into RDF terms: IRIs, prefixed names, literals, and the escapes in them.
 
-Owns the prologue (BASE and PREFIX) and the resolution of IRIs (RFC 3986 §5.2). Refuses undeclared prefixes,
-relative IRIs without a base, and what no RDF term can hold. Invariant: numbers keep their lexical form.
+Handles the prologue (BASE and PREFIX) and resolves IRIs (RFC 3986 §5.2). Rejects undeclared prefixes,
+relative IRIs without a base, and invalid terms. Invariant: numbers keep their lexical form.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _IRI_PARTS = re.compile(
 
 
 def decode_codepoints(text: str) -> str:
-    r"""`\u00E9` and `\U0001F600` anywhere in a text (§19.2), except behind an escaped backslash."""
+    r"""Decodes `\u00E9` and `\U0001F600` anywhere in a text (§19.2), except after an escaped backslash."""
     lone = None if text.isascii() else _SURROGATE.search(text)
     if lone is not None:
-        raise TextError("the text holds half of a character, which no encoding can write", lone.start())
+        raise TextError("the text contains half of a character (a lone surrogate)", lone.start())
     if "\\u" not in text and "\\U" not in text:
         return text
 
@@ -47,7 +47,7 @@ def decode_codepoints(text: str) -> str:
             return match[0]
         number = int(digits, 16)
         if 0xD800 <= number <= 0xDFFF or number > 0x10FFFF:
-            raise TextError(f"`{match[0]}` is no Unicode character", match.start())
+            raise TextError(f"`{match[0]}` is not a Unicode character", match.start())
         return chr(number)
 
     return _CODEPOINT.sub(decoded, text)
@@ -55,7 +55,7 @@ def decode_codepoints(text: str) -> str:
 
 @dataclass(slots=True)
 class Names:
-    """The base and the prefixes in force; makes terms of tokens."""
+    """The current base and prefixes. Creates terms from tokens."""
 
     base: str | None = None
     prefixes: dict[str, str] = field(default_factory=dict)
@@ -65,21 +65,22 @@ class Names:
             try:
                 NamedNode(self.base)
             except ValueError as error:
-                raise TextError(f"the base `{self.base}` is no absolute IRI: {error}", 0) from None
+                raise TextError(f"the base `{self.base}` is not an absolute IRI: {error}", 0) from None
 
     def declare(self, prologue: Node) -> None:
-        """Take BASE and PREFIX in their order: a BASE holds for what follows it."""
+        """Applies BASE and PREFIX in order: a BASE affects only what follows it."""
         for declaration in prologue.children:
             if declaration.rule == "base_declaration":
                 self.base = self._absolute(declaration.children[0]).value
                 continue
             name, iri = declaration.children
             if not name.endswith(":") or name.count(":") != 1:
-                raise TextError(f"a declared prefix ends in a colon, `{name}` does not", name)
+                prefix = name.partition(":")[0]
+                raise TextError(f"a declared prefix ends with its colon; write `PREFIX {prefix}:`", name)
             self.prefixes[name[:-1]] = self._absolute(iri).value
 
     def iri(self, token: Token) -> NamedNode:
-        """The IRI of an IRIREF, a prefixed name or the keyword `a`."""
+        """Returns the IRI of an IRIREF, a prefixed name or the keyword `a`."""
         if token.type == "IRIREF":
             return self._absolute(token)
         if token.type == "A":
@@ -87,11 +88,13 @@ class Names:
         prefix, _, local = token.partition(":")
         namespace = self.prefixes.get(prefix)
         if namespace is None:
-            raise TextError(f"the prefix `{prefix}:` is not declared", token)
+            raise TextError(
+                f"the prefix `{prefix}:` is not declared; add `PREFIX {prefix}: <…>` at the beginning", token
+            )
         return _named_node(namespace + re.sub(r"\\(.)", r"\1", local), token)
 
     def literal(self, part: Node | Token) -> Literal:
-        """A literal of a `rdf_literal`, a number or a boolean."""
+        """Returns the literal of a `rdf_literal`, a number or a boolean."""
         if not isinstance(part, Node):
             return _plain_literal(part)
         text, annotation = part.children
@@ -103,28 +106,26 @@ class Names:
         try:
             return Literal(value, language=annotation[1:])
         except ValueError as error:
-            raise TextError(f"`{annotation}` is no language tag: {error}", annotation) from None
+            raise TextError(f"`{annotation}` is not a language tag: {error}", annotation) from None
 
     def _absolute(self, token: Token) -> NamedNode:
         reference = token[1:-1]
         if self.base is not None:
             return _named_node(resolve(reference, self.base), token)
         if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", reference):
-            raise TextError(
-                f"the IRI `{token}` is relative and there is no BASE to resolve it against", token
-            )
+            raise TextError(f"the IRI `{token}` is relative; write it in full, or declare a BASE", token)
         return _named_node(reference, token)
 
 
 def string_value(token: Token) -> str:
-    """The text between the quotes, its escapes decoded."""
+    """Returns the text between the quotes, with escapes decoded."""
     quotes = 3 if token.startswith(("'''", '"""')) else 1
     value = str(token[quotes:-quotes])
     return _STRING_ESCAPE.sub(lambda m: _STRING_ESCAPES[m[1]], value) if "\\" in value else value
 
 
 def number(text: str) -> Literal:
-    """A number in its own lexical form, typed by its shape (§4.1.2)."""
+    """Returns a number in its own lexical form, with the datatype that its form implies (§4.1.2)."""
     if "e" in text or "E" in text:
         return Literal(text, datatype=_DOUBLE)
     return Literal(text, datatype=_DECIMAL if "." in text else _INTEGER)
@@ -140,15 +141,15 @@ def _named_node(iri: str, token: Token) -> NamedNode:
     try:
         return NamedNode(iri)
     except ValueError as error:
-        raise TextError(f"`{iri}` is no IRI: {error}", token) from None
+        raise TextError(f"`{iri}` is not an IRI: {error}", token) from None
 
 
 def resolve(reference: str, base: str) -> str:
-    """The target of an IRI reference (RFC 3986 §5.2.2)."""
+    """Resolves an IRI reference against a base (RFC 3986 §5.2.2)."""
     scheme, authority, path, query, fragment = _parts(reference)
     base_scheme, base_authority, base_path, base_query, _ = _parts(base)
     if scheme is not None:
-        # An absolute IRI stays as it is written: terms are compared character by character.
+        # An absolute IRI stays as written: terms are compared character by character.
         return reference
     if authority is None:
         authority = base_authority
@@ -184,7 +185,7 @@ def _merged(path: str, base_path: str, base_authority: str | None) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """RFC 3986 §5.2.4: `.` and `..` are steps, not names."""
+    """Removes `.` and `..` from a path (RFC 3986 §5.2.4)."""
     kept: list[str] = []
     steps = path.split("/")
     for step in steps:

@@ -1,8 +1,8 @@
-"""The parse tree between the grammar and the algebra, the words in it, and the error that knows its place.
+"""The parse tree between the grammar and the algebra, its tokens, and the error that knows its position.
 
-Owns the shape of the tree and nothing of the parser, so that reading a tree does not import one. Refuses
-nothing itself. Invariant: leaves are tokens (strings with a `type` and a `start_pos` in the text that was
-parsed) or None where an optional part is absent; everything else is a Node.
+This module does not import the parser, so reading a tree does not load it. Invariant: leaves are tokens
+(strings with a `type` and a `start_pos` in the parsed text), or None where an optional part is absent;
+everything else is a Node.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ AGGREGATES = frozenset(("AVG", "COUNT", "GROUP_CONCAT", "MAX", "MIN", "SAMPLE", 
 
 @dataclass(slots=True)
 class Node:
-    """One applied rule of the grammar. Children are Node, Token or None, as the rule says."""
+    """One application of a grammar rule. Its children are Node, Token or None, as the rule defines."""
 
     rule: str
     children: list[Any]
 
 
 class TextError(Exception):
-    """A sentence about the text and the position it is about; becomes a SyntaxError with line and caret."""
+    """An error at a position of the text. Users see it as a SyntaxError with the line and a caret."""
 
     def __init__(self, sentence: str, where: Node | Token | int) -> None:
         super().__init__(sentence)
@@ -39,12 +39,12 @@ class TextError(Exception):
 
 
 def position(where: Node | Token) -> int:
-    """The offset of the first token in a part of the tree; 0 where the part has none."""
+    """Returns the offset of the first token in a part of the tree; 0 if it has no token."""
     return next((token.start_pos or 0 for token in tokens(where)), 0)
 
 
 def tokens(where: Any) -> Iterator[Token]:
-    """The tokens of a part of the tree, in the order of the text."""
+    """Yields the tokens of a part of the tree, in text order."""
     if isinstance(where, Node):
         for child in where.children:
             yield from tokens(child)

@@ -1,8 +1,8 @@
-"""From the parse tree of an update request to the update operations of the algebra.
+"""Turns the parse tree of an update request into the update operations of the algebra.
 
-Owns the operations and the quads in them. Refuses variables and literal subjects in data, blank nodes in what
-is deleted, and a blank node label in two INSERT DATA of one request (the notes of §19.8). Invariant: a quad
-of a template names its graph, or stands in the default graph.
+Reads the operations and their quads. Rejects variables and literal subjects in data, blank nodes in
+deletions, and a blank node label in two INSERT DATA of one request (the notes of §19.8). Invariant: a quad of
+a template names its graph, or belongs to the default graph.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sparqlive.sparql.syntax.tree import Node, TextError, Token, tokens
 
 
 def read_update(unit: Node, base: str | None) -> tuple[UpdateOperation, ...]:
-    """The operations of an `update_unit`; a prologue holds for all that follows it."""
+    """Returns the operations of an `update_unit`. A prologue applies to everything after it."""
     names = Names(base)
     operations: list[UpdateOperation] = []
     labels: set[str] = set()
@@ -53,12 +53,12 @@ def _refuse_repeated_labels(operation: Node, labels: set[str]) -> None:
     own = [token for token in tokens(operation) if token.type == "BLANK_LABEL"]
     for label in own:
         if label in labels:
-            raise TextError(f"the blank node `{label}` is used in two INSERT DATA of one request", label)
+            raise TextError(f"the blank node `{label}` is used in two INSERT DATA; use another label", label)
     labels.update(own)
 
 
 class _OperationReader:
-    """Reads one operation: blank node labels do not reach beyond it."""
+    """Reads one operation. Blank node labels are local to it."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -91,7 +91,7 @@ class _OperationReader:
                 return Transfer("MOVE", *self._ends(children), children[0] is not None)
             case "copy":
                 return Transfer("COPY", *self._ends(children), children[0] is not None)
-        raise AssertionError(f"the grammar has an operation {node.rule} that is not read")
+        raise AssertionError(f"unknown operation in the grammar: {node.rule}")
 
     def _optional_iri(self, found: list[Any]) -> NamedNode | None:
         return self.names.iri(found[0]) if found and found[0] is not None else None
@@ -107,13 +107,11 @@ class _OperationReader:
     def _data(self, quads: Node, operation: str) -> tuple[QuadPattern, ...]:
         for token in tokens(quads):
             if token.type == "VAR":
-                raise TextError(f"{operation} holds data, not variables: use INSERT or DELETE … WHERE", token)
+                instead = operation.replace("DATA", "{ … } WHERE { … }")
+                raise TextError(f"{operation} cannot contain variables; use {instead}", token)
         for subject in _subjects(quads):
             if _is_literal(subject):
-                raise TextError(
-                    f"{operation} cannot hold a literal as a subject: it takes an IRI or a blank node",
-                    subject,
-                )
+                raise TextError(f"{operation} cannot contain a literal as a subject; use an IRI", subject)
         return self._quads(quads, None)
 
     def _quads(self, quads: Node, default: NamedNode | None) -> tuple[QuadPattern, ...]:
@@ -181,9 +179,9 @@ def _is_literal(part: Node | Token) -> bool:
 
 
 def _refuse_blanks(node: Node, operation: str) -> None:
-    """A blank node of a template is new and so never in the data: deleting it cannot be meant."""
+    """Rejects blank nodes: those of a template are new, so the data never contains them."""
     for part in _blank_parts(node):
-        raise TextError(f"{operation} cannot hold a blank node: use a variable in WHERE", part)
+        raise TextError(f"{operation} cannot contain a blank node; match it with a variable in WHERE", part)
 
 
 def _blank_parts(node: Node) -> list[Any]:

@@ -1,1 +1,1 @@
-"""Spark as a backend: starting a session, running, and reading large files on its workers."""
+"""Spark as a backend: starting a session, running queries, and reading large files on its workers."""

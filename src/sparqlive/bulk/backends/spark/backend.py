@@ -1,4 +1,4 @@
-"""Spark as a backend of the bulk executor: DataFrames and Arrow functions under names that SQL can use."""
+"""Spark as a backend of the bulk executor: names DataFrames and Arrow functions for use in SQL."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Carries an epoch on Spark: deltas and contents of plans as Python rows.
+"""Computes an epoch on Spark: deltas and contents of plans as Python rows.
 
-Owns what Spark reads of a session: files of quads and terms, and the little that came after them. Refuses
-nothing that live can run. Invariant: `before` is the state before the epoch under way, `after` is that with
-the epoch's changes.
+Defines what Spark reads of a session: files of quads and terms, and the few changes after them. Supports
+everything that live supports. Invariant: `before` is the state before the current epoch, `after` is that
+state with the epoch's changes.
 """
 
 from __future__ import annotations

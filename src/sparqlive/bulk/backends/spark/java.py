@@ -1,7 +1,7 @@
-"""Finds the Java that Spark runs on: JAVA_HOME's, the path's, the virtual environment's own, the system's.
+"""Finds the Java that Spark runs on: in JAVA_HOME, on the path, in the virtual environment, or on the system.
 
-Installs nothing: setup/java.py does, for those who work in the project's folder. Invariant: what is found was
-run and said that it is new enough.
+Does not install Java; setup/java.py does, for work in the project's folder. Invariant: the Java found was run
+and reported a version that is new enough.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ OLDEST = 17
 OWN = Path(sys.prefix) / "java"
 """Where a virtual environment has a Java of its own, if it has."""
 MISSING = (
-    f"Spark needs Java {OLDEST} or newer, and none was found at JAVA_HOME or on the path: install it (on "
-    f"Debian and Ubuntu the package openjdk-17-jre-headless), or name its folder in JAVA_HOME."
+    f"Spark needs Java {OLDEST} or newer, but none was found in JAVA_HOME or on the PATH. Install it (on "
+    f"Debian and Ubuntu: openjdk-17-jre-headless), or set JAVA_HOME to its folder."
 )
 _SYSTEM = Path("/usr/lib/jvm")
 _SECONDS = 60

@@ -1,6 +1,6 @@
-"""Starts a Spark session with the settings that the executor is made for. Only the composition root does so.
+"""Starts a Spark session with the settings that the executor needs. Only the composition root does this.
 
-Workers run the interpreter that runs the driver. Local sessions plan small jobs without adaptive execution,
+Workers run the same interpreter as the driver. Local sessions run small jobs without adaptive execution,
 whose stages cost more than they save there, and shuffle into as many partitions as there are cores.
 """
 

@@ -1,4 +1,4 @@
-"""Spark's workers, for the tasks of an ingest: Spark places, repeats and counts them."""
+"""Runs the tasks of an ingest on Spark, which places, retries and counts them."""
 
 from __future__ import annotations
 
