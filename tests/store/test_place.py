@@ -146,9 +146,9 @@ def test_what_is_no_place_is_refused_before_anything_is_made(tmp_path: Path) -> 
         sparqlive.open(tmp_path / "store", runs="nowhere://host/runs")
     with pytest.raises(sparqlive.Error, match="followed by an absolute path"):
         sparqlive.open(tmp_path / "store", runs="file://runs")
-    with pytest.raises(sparqlive.Error, match="Only a store has runs"):
+    with pytest.raises(sparqlive.Error, match="runs needs a store"):
         sparqlive.open(runs=tmp_path / "runs")
-    with pytest.raises(sparqlive.Unsupported, match=r"local disk.*as runs="):
+    with pytest.raises(sparqlive.Unsupported, match=r"local disk.*for its runs"):
         sparqlive.open("s3a://bucket/store")
     assert not list(tmp_path.iterdir())
 
