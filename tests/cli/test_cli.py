@@ -161,7 +161,7 @@ def test_explain_shows_the_rules(filled: Shop) -> None:
         (("query", "nowhere.rq"), "sparqlive: nowhere.rq is neither a query nor a file"),
         (("apply", "bad.changes"), "sparqlive: bad.changes, line 1: "),
         (("apply", "nowhere.changes"), "sparqlive: nowhere.changes: cannot be read"),
-        (("watch", "prices", "--since", "99"), "sparqlive: Epoch 99 is yet to come"),
+        (("watch", "prices", "--since", "99"), "sparqlive: Epoch 99 does not exist yet"),
     ],
 )
 def test_errors_are_a_sentence(filled: Shop, arguments: tuple[str, ...], said: str) -> None:
