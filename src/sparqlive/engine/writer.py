@@ -245,7 +245,7 @@ class Epochs:
         if not readers:
             self._save(number, changes, batch, notes, _NOT_CARRIED)
             self.quads.add(changes)
-            return self._made(number, changes, ignored, {}, _NOT_CARRIED)
+            return self._advance(number, changes, ignored, {}, _NOT_CARRIED)
         self.quads.stage(changes)
         try:
             carried = self.strategies.carry(self._keeper, changes, strategy)
@@ -272,7 +272,7 @@ class Epochs:
         self.quads.commit()
         if failed:
             self._mark_failed(failed, number)
-        return self._made(number, changes, ignored, changed, carried)
+        return self._advance(number, changes, ignored, changed, carried)
 
     def _carry_temporary(self, changes: Sequence[Change]) -> Carried:
         """Carries an epoch to the temporary views; ends the slowest if all together take too long."""
@@ -328,7 +328,7 @@ class Epochs:
         elif batch is not None:
             self._batches.add(batch)
 
-    def _made(
+    def _advance(
         self,
         number: int,
         changes: Sequence[Change],
