@@ -63,7 +63,7 @@ def test_what_is_no_number_is_refused(bad: Any) -> None:
     for check in (seconds, whole, lambda name, value: number(name, value, 0.5)):
         with pytest.raises(sparqlive.Error) as caught:
             check("timeout", bad)
-        assert str(caught.value).startswith("timeout is a ")
+        assert str(caught.value).startswith("timeout must be a ")
         assert len(str(caught.value)) < 200
 
 
@@ -153,7 +153,7 @@ def test_the_flag_refresh(text: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit) as ended:
         cli.main(["view", "--store", str(tmp_path / "s"), "v", QUERY, f"--refresh={text}"])
     assert ended.value.code == 1
-    assert capsys.readouterr().err.startswith("sparqlive: --refresh is ")
+    assert capsys.readouterr().err.startswith("sparqlive: --refresh must be ")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -342,7 +342,7 @@ def test_numbers_of_a_pipeline(
         cli.main(["run", str(file), "--once"])
     assert ended.value.code == 1
     err = capsys.readouterr().err
-    assert f": {NAMES[key]} is " in err
+    assert f": {NAMES[key]} must be " in err
     assert str(file) in err
     assert not (tmp_path / "s").exists()
 

@@ -156,7 +156,10 @@ def test_explain_shows_the_rules(filled: Shop) -> None:
     [
         (("load", "nowhere.nt"), "sparqlive: There is nothing to load at nowhere.nt"),
         (("view", "nobody"), "sparqlive: There is no view named 'nobody'"),
-        (("view", "prices", "SELECT * { ?s ?p ?o }"), "sparqlive: A view named 'prices' is there"),
+        (
+            ("view", "prices", "SELECT * { ?s ?p ?o }"),
+            "sparqlive: View 'prices' already exists with a different query",
+        ),
         (("query", "SELECT * {"), "sparqlive: "),
         (("query", "nowhere.rq"), "sparqlive: nowhere.rq is neither a query nor a file"),
         (("apply", "bad.changes"), "sparqlive: bad.changes, line 1: "),
