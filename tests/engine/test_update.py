@@ -160,7 +160,7 @@ def test_reserved_names_are_nobodys_to_write(request_: str, tmp_path: Path) -> N
         session.update(PROLOGUE + "INSERT DATA { :a :p <view:b> }")
     with sparqlive.open(tmp_path / "store") as session:
         with pytest.raises(
-            sparqlive.InvalidChange, match="Cannot write (into the graph|quads with the predicate)"
+            sparqlive.InvalidChange, match=r"Cannot write (into the graph|quads with the predicate)"
         ):
             session.update(PROLOGUE + "INSERT DATA { :a :p 2 } ; " + request_)
         assert (len(session), session.epoch) == (1, 1)
