@@ -437,7 +437,7 @@ class Pairs:
             yield self._node[at], end
 
     def _all(self, old: bool) -> Iterator[Ends]:
-        """Lists nodes that share a bitmap together."""
+        """Reuses the list of reachable nodes while consecutive nodes share a bitmap."""
         known: dict[int, list[int]] = {}
         for component in self._reach:
             for number in self._of(component):

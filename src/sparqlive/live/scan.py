@@ -179,7 +179,7 @@ def count(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[str, 
 def changed_rows(
     compiler: Compiler, f: Function, operator: op.Scan
 ) -> tuple[str, dict[Var, Local], list[str]]:
-    """The header of a loop over changed quads with matching constants, the variables it binds, and its tests."""
+    """The header of a loop over changed quads that match, the variables it binds, and its tests."""
     names = {position: f.fresh() for position in range(4)}
     bound, tests = _bind(operator, names)
     tests += _excluded(compiler, operator, names[PREDICATE])
