@@ -29,7 +29,7 @@ from sparqlive.engine.limits import Limits
 from sparqlive.engine.once import query_once
 from sparqlive.engine.register import Registration
 from sparqlive.engine.results import Answer
-from sparqlive.engine.updates import check_size, documents_of, on_dataset, wanted_by
+from sparqlive.engine.updates import check_size, documents_of, on_dataset, requested_changes
 from sparqlive.engine.view import Epoch, View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, Unsupported
@@ -171,7 +171,7 @@ class Session:
             self._epochs.attach(store)
             store.follow(partial(self._registration.follow, store))
             return
-        stored = [Source.from_note(self._feeds, note) for note in store.sources_noted()]
+        stored = [Source.from_note(self._feeds, note) for note in store.source_notes()]
         for source in stored:
             self._epochs.assertions.add(source.name, store.rows(source.key))
         self._epochs.assertions.load_local(store.rows("sources/local"))
@@ -290,7 +290,7 @@ class Session:
             epochs.ensure_open()
             translated = self._registration.translated
             held = epochs.assertions.held
-            wanted = wanted_by(
+            wanted = requested_changes(
                 operations, epochs.quads, self.terms, translated, documents, held, timeout_seconds
             )
             return epochs.commit(*wanted, strategy)
@@ -356,7 +356,7 @@ class Session:
         """The sources by name. A read-only session shows them as the writing process last recorded them."""
         store = self._epochs.persistence
         if self.read_only and store is not None:
-            noted = [Source.from_note(self._feeds, note) for note in store.sources_noted()]
+            noted = [Source.from_note(self._feeds, note) for note in store.source_notes()]
             return {source.name: source for source in noted}
         return self._feeds.by_name
 

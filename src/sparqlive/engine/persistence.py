@@ -18,7 +18,7 @@ from uuid import uuid4
 from sparqlive.engine.deferred import Deferred, Refresh, gathered_name
 from sparqlive.engine.ingest import ingest_runs
 from sparqlive.engine.stored_data import StoredData
-from sparqlive.engine.stored_names import all_names, names_of_failed, names_of_nobody_else
+from sparqlive.engine.stored_names import all_names, names_of_failed, unshared_names
 from sparqlive.errors import StoreFailed
 from sparqlive.live.content import PlanContent, Product
 from sparqlive.live.quads import Change, Quads, inserts_of
@@ -121,7 +121,7 @@ class Persistence:
         """Loads the changes after the runs; the runs stay on disk until something reads them."""
         self._compactor.opened(*self._data.load_quads())
 
-    def sources_noted(self) -> list[str]:
+    def source_notes(self) -> list[str]:
         """The stored notes of all sources."""
         return [note for note in self.store.catalog.metas("source/") if note]
 
@@ -205,8 +205,8 @@ class Persistence:
 
         Writes the relations of its content that the store does not have yet, and the notes.
         """
-        forgotten = set() if instead_of is None else names_of_nobody_else(instead_of)
-        with self._contents(content, epoch, names_of_nobody_else(content)) as commit:
+        forgotten = set() if instead_of is None else unshared_names(instead_of)
+        with self._contents(content, epoch, unshared_names(content)) as commit:
             unseen: dict[str, tuple[int, dict[Row, int]]] = {}
             if refresh != "immediate":
                 unseen = {gathered_name(name): (4, {})}
@@ -259,7 +259,7 @@ class Persistence:
 
     def drop(self, name: str, content: PlanContent, epoch: int) -> None:
         """Drops a view, and the relations that no other view uses."""
-        self.store.drop(name, {*names_of_nobody_else(content), gathered_name(name)}, epoch)
+        self.store.drop(name, {*unshared_names(content), gathered_name(name)}, epoch)
 
     # Deferred views
 
@@ -286,7 +286,7 @@ class Persistence:
         )
         self._dictionary.start_journal()
 
-    # Reading beside the writer
+    # Reading while another process writes
 
     @contextmanager
     def pinned(self) -> Iterator[None]:

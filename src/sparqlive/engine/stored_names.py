@@ -18,12 +18,12 @@ def all_names(content: PlanContent) -> set[str]:
     return _names(content).union(*map(all_names, parts))
 
 
-def names_of_nobody_else(content: PlanContent) -> set[str]:
+def unshared_names(content: PlanContent) -> set[str]:
     """The relations that are deleted when one user releases a content."""
     if content.users > 1:
         return set()
     if isinstance(content, Product):
-        return {content.name}.union(*map(names_of_nobody_else, content.parts))
+        return {content.name}.union(*map(unshared_names, content.parts))
     return _names(content)
 
 

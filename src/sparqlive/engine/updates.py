@@ -77,13 +77,13 @@ def documents_of(operations: Iterable[al.UpdateOperation], allow_private: bool) 
     for operation in operations:
         if isinstance(operation, al.Load) and operation.source not in found:
             try:
-                found[operation.source] = _fetched(operation.source.value, allow_private)
+                found[operation.source] = _fetch(operation.source.value, allow_private)
             except Error as error:
                 found[operation.source] = error
     return found
 
 
-def _fetched(address: str, allow_private: bool) -> Sequence[Statement]:
+def _fetch(address: str, allow_private: bool) -> Sequence[Statement]:
     if find_spec("httpx") is None:
         raise Unsupported("LOAD needs an HTTP client. Run: pip install 'sparqlive[sources]'")
     from sparqlive.web.document import fetch_document
@@ -92,7 +92,7 @@ def _fetched(address: str, allow_private: bool) -> Sequence[Statement]:
     return fetch_document(address, Reach(allow_private=allow_private))
 
 
-def wanted_by(
+def requested_changes(
     operations: Iterable[al.UpdateOperation],
     quads: Quads,
     terms: Terms,

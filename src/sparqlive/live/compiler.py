@@ -130,7 +130,7 @@ class Compiler:
                 self.readers.setdefault(self._shared[node.operator].number, []).append(number)
             elif state is not None:
                 self.states[number] = state(node.operator, terms)
-        self._made: dict[tuple[Any, ...], str] = {}
+        self._functions: dict[tuple[Any, ...], str] = {}
         self._estimates: dict[tuple[int, frozenset[Var]], float] = {}
         self.methods: dict[str, str] = {}
         self.bare_rows: dict[int, list[tuple[tuple[int, ...], int]]] = {}
@@ -249,15 +249,15 @@ class Compiler:
         body: Callable[[Function, Env], None],
     ) -> str:  # fmt: skip
         """The name of a function of some variables of an environment, written once per key."""
-        if key not in self._made:
+        if key not in self._functions:
             parameters = [f"a{number}" for number in range(len(variables))]
             function = self.program.function(prefix, parameters, result)
             if result is Result.ROWS:
                 function.line("out = []")
-            self._made[key] = function.name
+            self._functions[key] = function.name
             body(function, {v: Local(a, env[v].bound) for v, a in zip(variables, parameters, strict=True)})
             function.finish()
-        return self._made[key]
+        return self._functions[key]
 
     # Down
 

@@ -16,7 +16,7 @@ from sparqlive.sparql.aggregates import Group, Grouping
 from sparqlive.sparql.deadline import paced
 from sparqlive.zset.relation import Relation, Row
 
-_BYTES_A_GROUP = 500
+_BYTES_PER_GROUP = 500
 
 
 class _Known:
@@ -161,4 +161,4 @@ class Groups:
     @property
     def nbytes(self) -> int:
         """Memory in bytes, estimated for the groups in memory."""
-        return self._rows.nbytes + _BYTES_A_GROUP * len(self._groups)
+        return self._rows.nbytes + _BYTES_PER_GROUP * len(self._groups)

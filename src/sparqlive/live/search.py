@@ -64,9 +64,9 @@ class Search:
         self._parts_left = len(parts)
         self._group_of: dict[int, int] = {}
         self._groups: dict[int, set[int]] = {}
-        self._wanted: dict[int, int] = {}
+        self._needed_count: dict[int, int] = {}
         self._quiet: list[tuple[int, int]] = []
-        self._made = 0
+        self._group_count = 0
         self._cheapest: list[tuple[float, int]] = []
         self._estimates = [0.0] * len(parts)
         self._ready: list[int] = []
@@ -99,7 +99,7 @@ class Search:
         """Takes the first group whose variables are not read later; the last group only if it may be."""
         while self._quiet:
             _, group = self._quiet[0]
-            if self._wanted.get(group, 1):
+            if self._needed_count.get(group, 1):
                 heappop(self._quiet)
                 continue
             elements, width = sorted(self._groups[group]), len(self.parts)
@@ -136,7 +136,7 @@ class Search:
             if near:
                 group = self._group_of[near[0]]  # one group, because the variable was not bound so far
                 touched.setdefault(group, set()).update(near)
-                self._wanted[group] -= v in self._needed and self._to_come[v] > 0
+                self._needed_count[group] -= v in self._needed and self._to_come[v] > 0
             for element in near:
                 if element < len(self.parts):
                     self._rate(element)
@@ -144,7 +144,7 @@ class Search:
             if len(elements) == 1:  # the group stays connected through this element
                 self._note_if_quiet(group)
             else:
-                del self._wanted[group]
+                del self._needed_count[group]
                 self._regroup(self._groups.pop(group))
 
     def _take(self, elements: list[int]) -> None:
@@ -159,11 +159,11 @@ class Search:
                 self._to_come[v] -= 1
                 if not self._to_come[v]:
                     self._settle(v)
-                    self._wanted[group] -= v in self._needed and v not in self._bound
+                    self._needed_count[group] -= v in self._needed and v not in self._bound
             if members:
                 self._note_if_quiet(group)
             else:
-                del self._groups[group], self._wanted[group]
+                del self._groups[group], self._needed_count[group]
 
     def _settle(self, variable: Var) -> None:
         """Marks a variable that nothing that follows can bind; filters and bindings no longer wait for it."""
@@ -200,16 +200,16 @@ class Search:
                         left.difference_update(near)
                         found.update(near)
                         to_visit += near
-            self._made += 1
-            self._groups[self._made] = found
-            self._group_of.update(dict.fromkeys(found, self._made))
-            self._wanted[self._made] = sum(
+            self._group_count += 1
+            self._groups[self._group_count] = found
+            self._group_of.update(dict.fromkeys(found, self._group_count))
+            self._needed_count[self._group_count] = sum(
                 v in self._needed and self._to_come.get(v, 0) > 0 for v in variables
             )
-            self._note_if_quiet(self._made)
+            self._note_if_quiet(self._group_count)
 
     def _note_if_quiet(self, group: int) -> None:
-        if not self._wanted[group]:
+        if not self._needed_count[group]:
             first = min(self._groups[group])
             if first < len(self.parts):
                 heappush(self._quiet, (first, group))

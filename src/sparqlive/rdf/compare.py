@@ -204,7 +204,7 @@ class _Search:
         """
         names: Renaming = {}
         used: set[BlankNode] = set()
-        open_choices = [self._listed(0)]
+        open_choices = [self._choices_at(0)]
         while open_choices:
             depth = len(open_choices) - 1
             node = self._order[depth]
@@ -219,10 +219,10 @@ class _Search:
             used.add(choice)
             if depth + 1 == len(self._order):
                 return names
-            open_choices.append(self._listed(depth + 1))
+            open_choices.append(self._choices_at(depth + 1))
         return None
 
-    def _listed(self, depth: int) -> list[BlankNode]:
+    def _choices_at(self, depth: int) -> list[BlankNode]:
         choices = list(self._choices(self._order[depth]))
         self.steps += len(choices)
         return choices

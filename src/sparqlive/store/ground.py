@@ -72,7 +72,7 @@ def check_ground(directory: Path) -> None:
     """Raises if no store can be created in the directory."""
     if not directory.exists():
         return
-    foreign = sorted(path.name for path in directory.iterdir() if not _belongs(path))
+    foreign = sorted(path.name for path in directory.iterdir() if not _is_allowed(path))
     runs = directory / "runs"
     if runs.is_dir() or runs.is_symlink():
         found = runs.iterdir() if runs.is_dir() else ()
@@ -85,13 +85,13 @@ def check_ground(directory: Path) -> None:
         )
 
 
-def _belongs(path: Path) -> bool:
+def _is_allowed(path: Path) -> bool:
     if _HARMLESS.fullmatch(path.name) is not None:
         return True
-    return _OWN.fullmatch(path.name) is not None and _begins_so(path, _BEGINNINGS.get(path.name))
+    return _OWN.fullmatch(path.name) is not None and _has_beginning(path, _BEGINNINGS.get(path.name))
 
 
-def _begins_so(path: Path, beginning: bytes | None) -> bool:
+def _has_beginning(path: Path, beginning: bytes | None) -> bool:
     """Whether a file starts like the store's own; after a crash it may be truncated or contain zeros."""
     if beginning is None:
         return True

@@ -25,7 +25,7 @@ from sparqlive.zset.run import Column
 
 ROWS_A_FILE = 1_000_000
 # The unit of reading a part of a file.
-ROWS_A_GROUP = 131_072
+ROWS_PER_GROUP = 131_072
 # The end of a file: the length of the footer before it, and the name of the format.
 _END_BYTES = 8
 _DIGEST_BYTES = 8
@@ -69,7 +69,7 @@ def _write(place: Place, name: str, table: pa.Table) -> tuple[int, bytes]:
         place.path(name),
         filesystem=place.files,
         compression="zstd",
-        row_group_size=ROWS_A_GROUP,
+        row_group_size=ROWS_PER_GROUP,
         write_page_checksum=True,
     )
     place.sync(name)

@@ -27,7 +27,7 @@ _STEP = 40503
 _ODD = 0x9E3779B97F4A7C15
 _SIGNED = 0x7FFFFFFFFFFFFFFF
 _ROOT = ""
-_OF_THE_MACHINE = {
+_MACHINE_FAILURES = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_NOMEM,
@@ -346,7 +346,7 @@ class Sealed:
 
     def _failure(self, error: sqlite3.Error, relation: str | None) -> StoreFailed:
         """Distinguishes damage of the catalog from failures of the machine."""
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_THE_MACHINE:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _MACHINE_FAILURES:
             return StoreFailed(
                 f"The catalog {self._path} could not be read: {error}. "
                 f"It is unchanged. Remove the cause and try again."

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 Column = npt.NDArray[np.int64]
 
-_ROWS_A_BUCKET = 4
+_ROWS_PER_BUCKET = 4
 _HALF = 1 << 63
 
 
@@ -30,7 +30,7 @@ class Run:
         self.length = len(columns[0]) if columns else 0
         # Indexing a memoryview returns Python integers several times faster than a NumPy array.
         self.views = tuple(column.data for column in self.columns)
-        bits = max(1, (self.length // _ROWS_A_BUCKET).bit_length())
+        bits = max(1, (self.length // _ROWS_PER_BUCKET).bit_length())
         self._shift = 64 - bits
         buckets = (self.columns[0].view(np.uint64) ^ np.uint64(_HALF)) >> np.uint64(self._shift)
         counts = np.bincount(buckets.view(np.int64), minlength=1 << bits)
