@@ -158,7 +158,7 @@ def test_explain_shows_the_rules(filled: Shop) -> None:
         (("view", "nobody"), "sparqlive: There is no view named 'nobody'"),
         (
             ("view", "prices", "SELECT * { ?s ?p ?o }"),
-            "sparqlive: View 'prices' already exists with a different query",
+            "sparqlive: View 'prices' already exists with a different query or refresh setting. Use",
         ),
         (("query", "SELECT * {"), "sparqlive: "),
         (("query", "nowhere.rq"), "sparqlive: nowhere.rq is neither a query nor a file"),

@@ -222,7 +222,10 @@ class Registration:
             if known is not None and same and known.failure is None:
                 return known
             if known is not None and not same and not replace:
-                raise _exists(name)
+                raise ViewExists(
+                    f"View {name!r} already exists with a different query or refresh setting. Use another "
+                    f"name, drop it first, or pass replace=True to replace it."
+                )
             if known is not None and not same:
                 self._views.check_not_read(name)
             deferred = self._deferred(name, refresh, epochs.epoch)
@@ -410,16 +413,6 @@ class Registration:
                 store.deferred(view.name, deferred)
             for view in views.by_name.values():
                 view.moved()
-
-
-def _exists(name: str) -> ViewExists:
-    """The error for a name that is in use; how to replace the view is said differently on each surface."""
-    error = ViewExists(
-        f"View {name!r} already exists with a different query or refresh setting. Choose another name, drop "
-        f"it first, or replace it."
-    )
-    error.add_note("Pass replace=True to replace it.")
-    return error
 
 
 def _refresh_of(text: str) -> Refresh:
