@@ -227,7 +227,7 @@ def test_a_pipeline_without_sources_needs_no_spark(shop: Shop) -> None:
             "the kind 'xml' is unknown. Known kinds are delta-lake, json-lines, parquet, rdf-patch",
         ),
         ('"json-lines"', '"rdf-patch"', "CONSTRUCT"),
-        ("[views.prices]", '[views.prices]\nrefresh = "never"', "refresh is "),
+        ("[views.prices]", '[views.prices]\nrefresh = "never"', "refresh must be "),
         ("[load]", '[sources.s]\nkind = "ftp"\npath = "x"\n[load]', "the kind 'ftp' is unknown"),
         ("[load]", '[sources.s]\nkind = "web"\n[load]', "[sources.s]: give its path, or its address"),
         ("[load]", '[sources.s]\nkind = "file"\naddress = "x.ttl"\n[load]', "a file is given by path"),
