@@ -55,13 +55,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs an HTTP client is imported when it is used."""
+    """Imports `follow` on first use, because it needs an HTTP client."""
     if name != "follow":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         from sparqlive.web.event_stream import follow
     except ModuleNotFoundError as error:
         raise Error(
-            f"sparqlive.follow needs {error.name}, which is not installed: pip install 'sparqlive[sources]'."
+            f"sparqlive.follow needs {error.name}, which is not installed. "
+            f"Run: pip install 'sparqlive[sources]'"
         ) from error
     return follow

@@ -1,52 +1,52 @@
-"""Every error that sparqlive raises on purpose. Each carries a sentence a person can act on."""
+"""Every error that sparqlive raises on purpose. Each message says what happened and what to do about it."""
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """The base of all errors that sparqlive raises on purpose."""
+    """Base class of all errors that sparqlive raises on purpose."""
 
 
 class SyntaxError(Error):  # noqa: A001 - the public name, always used as sparqlive.SyntaxError
-    """Text that is not what it should be: SPARQL, RDF or a change stream. Says where."""
+    """Malformed SPARQL, RDF or change stream. The message says where."""
 
 
 class Unsupported(Error):
-    """A feature that cannot be kept fresh, or cannot be yet. Says which and why."""
+    """A feature that cannot be kept up to date, or not yet. The message says which and why."""
 
 
 class InvalidChange(Error):
-    """A change that no graph can hold: a term in the wrong position, or no quad at all."""
+    """A change that no graph can hold: a term in the wrong position, or something that is not a quad."""
 
 
 class UnknownView(Error, KeyError):
-    """A view name that the session does not know. Lists the ones it does.
+    """No view has this name. The message lists the registered views.
 
-    `name` is that name, where it is known.
+    `name` is the unknown name, if available.
     """
 
     def __init__(self, sentence: str = "", name: str | None = None) -> None:
         super().__init__(sentence)
         self.name = name
 
-    def __str__(self) -> str:  # KeyError would quote the sentence
+    def __str__(self) -> str:  # KeyError would quote the message
         return str(self.args[0]) if self.args else ""
 
 
 class ViewExists(Error):
-    """A view of that name is registered with another query."""
+    """A view of this name already exists with a different query or different settings."""
 
 
 class ViewFailed(Error):
-    """The view stopped being maintained; says in which epoch and why."""
+    """The view is no longer kept up to date. The message says since which epoch and why."""
 
 
 class SparkFailed(Error):
-    """Spark could not do what it was asked for; nothing was changed."""
+    """Spark failed; nothing was changed."""
 
 
 class StoreFailed(Error):
-    """The store could not be opened, read or written; its last epoch is as it was."""
+    """The store could not be opened, read or written; its last epoch is unchanged."""
 
 
 class StoreLocked(StoreFailed):
@@ -55,13 +55,13 @@ class StoreLocked(StoreFailed):
     def __init__(self, directory: object, holder: str) -> None:
         self.directory, self.holder = directory, holder
         super().__init__(
-            f"The store {directory} is open for writing in {holder}: close it there, or open it here with "
+            f"The store {directory} is open for writing in {holder}. Close it there, or open it here with "
             f"read_only=True."
         )
 
 
 class CheckFailed(Error):
-    """A view differs from its recomputation. Names the view and the rows."""
+    """A view differs from its recomputation. The message names the view and the rows."""
 
 
 class Closed(Error):
@@ -69,12 +69,12 @@ class Closed(Error):
 
 
 class HistoryGone(Error):
-    """The asked-for epoch is beyond what the session retains."""
+    """The requested epoch is in the future, or older than the history that is kept."""
 
 
 class Timeout(Error):
-    """A query took longer than it was allowed to, and was stopped."""
+    """A query exceeded its time limit and was stopped."""
 
 
 class TooLarge(Error):
-    """A query has more rows than it was allowed to."""
+    """A query exceeded a limit on its size or on its number of rows."""

@@ -1,8 +1,8 @@
-"""Numbers from outside: arguments, flags, parameters of requests, keys of files.
+"""Checks numbers from outside: arguments, flags, request parameters, keys of files.
 
-Owns what is accepted as a number: finite, within stated bounds, and no bool. Everything else is refused with
-a sentence that names it as its surface does (`timeout_seconds`, `--port`), before anything happens. The
-bounds keep what is computed with a number within what clocks, sockets and the catalog take.
+Accepts finite numbers within stated bounds, and no bool. Everything else is rejected before anything happens,
+with an error that uses the surface's own name for the number (`timeout_seconds`, `--port`). The bounds keep
+results of arithmetic within the range of clocks, sockets and the catalog.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from sparqlive.errors import Error
 MOST_SECONDS = 1_000_000_000
 """About thirty years; Python's own timeouts end at three hundred."""
 MOST = 10**18 - 1
-"""Of rows, bytes and epochs: eighteen digits, which 64 bits hold with room for sums."""
+"""Largest number of rows, bytes or epochs: eighteen digits, which 64 bits hold with room for sums."""
 MOST_PORT = 65_535
 _SHOWN_CHARACTERS = 40
 
 
 def seconds(name: str, value: object, least: float | None = None, most: float = MOST_SECONDS) -> float:
-    """A number of seconds, above 0 unless `least` says from where."""
+    """Returns a number of seconds: above 0, or at least `least`."""
     in_range = f"above 0 and up to {most:,}" if least is None else f"from {least:,} to {most:,}"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Error(f"{name} is a number of seconds {in_range}, not {shown(value)}.")
+        raise Error(f"{name} must be a number of seconds {in_range}, not {shown(value)}.")
     if not (value > 0 if least is None else value >= least) or not value <= most:
-        raise Error(f"{name} is a number of seconds {in_range}, not {shown(value)}.")
+        raise Error(f"{name} must be a number of seconds {in_range}, not {shown(value)}.")
     return value
 
 
 def whole(name: str, value: object, least: int = 0, most: int = MOST) -> int:
-    """A whole number from `least` to `most`."""
+    """Returns a whole number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise Error(f"{name} is a whole number from {least:,} to {most:,}, not {shown(value)}.")
+        raise Error(f"{name} must be a whole number from {least:,} to {most:,}, not {shown(value)}.")
     return value
 
 
 def number(name: str, value: object, least: float, most: float = MOST) -> float:
-    """A number from `least` to `most`, of something that need not be whole."""
+    """Returns a number from `least` to `most`, whole or not."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise Error(f"{name} is a number from {least:,} to {most:,}, not {shown(value)}.")
+        raise Error(f"{name} must be a number from {least:,} to {most:,}, not {shown(value)}.")
     return value
 
 
 def shown(value: object) -> str:
-    """A value in a sentence, however long it is."""
+    """Formats a value for a message, shortened if it is long."""
     try:
         text = repr(value)
-    except ValueError:  # Python writes no whole numbers of more than some thousand digits
+    except ValueError:  # Python does not print whole numbers of more than a few thousand digits
         return "a number of thousands of digits"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

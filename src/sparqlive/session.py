@@ -1,9 +1,9 @@
-"""The session: RDF data, and views over it. The public Python API.
+"""The session: RDF data and views over it. The public Python API.
 
-Owns what may be asked, and of whom: `engine/writer.py` writes, `engine/register.py` registers views,
+Validates arguments and delegates: `engine/writer.py` writes, `engine/register.py` registers views,
 `engine/once.py` answers queries, `engine/check.py` recomputes, `sources/watching.py` watches sources. A batch
-is read and checked whole before the first of them hears of it.
-Refuses arguments that mean nothing. Invariant: whatever a method reads or writes belongs to one epoch.
+is read and checked completely before any of them sees it. Rejects invalid arguments. Invariant: everything
+that a method reads or writes belongs to one epoch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sparqlive.engine.limits import Limits
 from sparqlive.engine.once import query_once
 from sparqlive.engine.register import Registration
 from sparqlive.engine.results import Answer
-from sparqlive.engine.updates import check_size, documents_of, on_dataset, wanted_by
+from sparqlive.engine.updates import check_size, documents_of, on_dataset, requested_changes
 from sparqlive.engine.view import Epoch, View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, Unsupported
@@ -52,15 +52,15 @@ from sparqlive.sparql.syntax import parse_update
 
 Changes = str | Iterable[Any]
 DefaultGraphs = Literal["strict", "union"]
-# Spark reads files from this size on.
+# Files of at least this size are loaded by several processes, or by Spark.
 INGEST_BYTES = 20_000_000
 COLUMN_BYTES = 200_000
-"""Files and texts of this size are read by columns."""
-# How long deltas are kept, unless it is said otherwise.
+"""Files and texts of at least this size are read by columns."""
+# How long deltas are kept by default.
 HISTORY_EPOCHS = 10_000
 HISTORY_SECONDS = 7 * 86_400.0
 _MOST_SYNC_MILLISECONDS = 3_600_000
-# Percent-encoded, a name is a part of an address by which an agent is asked to remove the source.
+# A DELETE request to an agent carries the source's name, percent-encoded, in its URL.
 _SOURCE_NAME_BYTES = 60_000
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """RDF data, and the views over it."""
+    """RDF data and the views over it."""
 
     def __init__(
         self,
@@ -87,38 +87,38 @@ class Session:
         runs: str | os.PathLike[str] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Opens a session: on the store in a directory, which is made if it is not there; or in memory.
+        """Opens a session on the store in directory `path`, created if missing; or in memory without `path`.
 
-        `spark`: a Spark session or a master's URL; else a local one is started when first needed.
-        `bulk`: what carries large batches and computes large views: "duckdb", "spark", or the cheaper one.
-        `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones;
-        "strict" (the default): the unnamed one alone. A store keeps to what it was made with.
-        `durability="epoch"`: an epoch is on the disk before `apply` returns; "relaxed": within
-        `sync_milliseconds`, so that a failure of the machine can lose the last epochs, whole ones.
-        `retain="relevant"`: of a store's quads, those that views read are held in memory; "all": all.
-        Deltas are kept for the last `history_epochs` epochs, and no longer than `history_seconds`.
+        `spark`: a Spark session or a master URL. By default, a local session starts when first needed.
+        `bulk`: the backend for large batches and large new views: "duckdb", "spark", or "auto" for the cheaper.
+        `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones.
+        "strict" (the default): it is the unnamed graph only. A store keeps the setting it was created with.
+        `durability="epoch"`: an epoch is on disk before `apply` returns. "relaxed": within
+        `sync_milliseconds`; a crash of the machine can lose the last epochs, but only whole ones.
+        `retain="relevant"`: memory holds the stored quads that views read. "all": all stored quads.
+        Deltas are kept for the last `history_epochs` epochs, and for at most `history_seconds`.
         `read_only=True`: follows the epochs of the process that writes the store, and changes nothing.
-        `watch=False`: sources are listed, added and removed, but not looked at.
-        `runs`: a directory or URI (file, hdfs, s3a) for a new store's runs, which the workers of a cluster
-        reach; the catalog stays in the store's directory. A store keeps to what it was made with.
-        `progress`: hears, while a store is opened, how many of how many views are there.
+        `watch=False`: sources can be listed, added and removed, but are not watched.
+        `runs`: a directory or URI (file, hdfs, s3a) for the runs of a new store, where the workers of a
+        cluster reach them. The catalog stays in `path`. A store keeps the location it was created with.
+        `progress`: called with the number of loaded views and of all views while a store opens.
         """
         if default_graph not in (None, "strict", "union"):
-            raise Error(f'default_graph is "strict" or "union", not {default_graph!r}.')
+            raise Error(f'default_graph must be "strict" or "union", not {default_graph!r}.')
         if bulk not in get_args(BulkChoice):
-            raise Error(f'bulk is "auto", "duckdb" or "spark", not {bulk!r}.')
+            raise Error(f'bulk must be "auto", "duckdb" or "spark", not {bulk!r}.')
         if durability not in ("epoch", "relaxed"):
-            raise Error(f'durability is "epoch" or "relaxed", not {durability!r}.')
+            raise Error(f'durability must be "epoch" or "relaxed", not {durability!r}.')
         if retain not in ("relevant", "all"):
-            raise Error(f'retain is "relevant" or "all", not {retain!r}.')
+            raise Error(f'retain must be "relevant" or "all", not {retain!r}.')
         whole("sync_milliseconds", sync_milliseconds, least=1, most=_MOST_SYNC_MILLISECONDS)
         whole("history_epochs", history_epochs)
         if history_seconds is not None:
             seconds("history_seconds", history_seconds, least=0)
         if read_only and path is None:
-            raise Error("Only a store can be opened read-only: a session in memory would stay empty.")
+            raise Error("read_only=True needs a store: a session in memory would stay empty. Pass path.")
         if runs is not None and path is None:
-            raise Error("Only a store has runs: give its directory, too.")
+            raise Error("runs needs a store: pass the store's directory as path.")
         self.default_graph: DefaultGraphs = default_graph or "strict"
         self.read_only = read_only
         self.dictionary = Dictionary()
@@ -128,11 +128,11 @@ class Session:
         self._traversal = Traversal(self._epochs, self._feeds)
         self._links = Links(self._epochs, self._feeds)
         self.lineage = uuid4().hex
-        """The name of the history that epochs count: their numbers mean the same under the same name only."""
+        """Identifies the history of epochs: epoch numbers are comparable only within one lineage."""
         if path is None:
             self._registration = Registration(self._epochs, self.default_graph == "union")
             return
-        # Not imported before it is needed: it takes a while.
+        # Imported late because it is slow to import.
         from sparqlive.engine.persistence import Persistence, Retention
 
         retention = Retention(history_epochs, history_seconds)
@@ -149,7 +149,7 @@ class Session:
         )
         try:
             self._open_store(store, default_graph, retain, progress or (lambda done, of: None))
-            if durability == "epoch":  # else an epoch that was seen may be lost, and its number given again
+            if durability == "epoch":  # otherwise a crash can lose an epoch whose number is then reused
                 self.lineage = store.lineage() or self.lineage
         except BaseException:
             store.close()
@@ -162,7 +162,7 @@ class Session:
         retain: str,
         progress: Callable[[int, int], None],
     ) -> None:
-        """What is there: quads, terms, and views with their rows, which are not computed again."""
+        """Loads quads, terms, and views with their stored rows; nothing is computed again."""
         self.default_graph = store.default_graph(default_graph)
         self._registration = Registration(self._epochs, self.default_graph == "union")
         store.load_quads()
@@ -175,7 +175,7 @@ class Session:
             self._epochs.attach(store)
             store.follow(partial(self._registration.follow, store))
             return
-        stored = [Source.from_note(self._feeds, note) for note in store.sources_noted()]
+        stored = [Source.from_note(self._feeds, note) for note in store.source_notes()]
         for source in stored:
             self._epochs.assertions.add(source.name, store.rows(source.key))
         self._epochs.assertions.load_local(store.rows("sources/local"))
@@ -187,7 +187,7 @@ class Session:
 
     @property
     def epoch(self) -> int:
-        """The number of the current epoch."""
+        """Number of the current epoch."""
         return self._epochs.epoch
 
     # Data
@@ -200,20 +200,22 @@ class Session:
         on_error: Literal["fail", "skip"] = "fail",
         batch: tuple[str, int] | None = None,
     ) -> Epoch:
-        """Adds a file, files, a glob, or given quads, as one epoch.
+        """Adds a file, several files, a glob or quads, as one epoch.
 
-        Triples, and quads of the unnamed graph, go into `graph` if one is named. Large files are read by
-        columns; into an empty store on all cores, or on Spark if it was given. There, `on_error="skip"`
-        leaves malformed lines out and keeps them in a file. `batch` as in `apply`.
+        Triples, and quads of the unnamed graph, go into `graph` if it is set. Large files are read by
+        columns. Into an empty store they are loaded on all cores, or on Spark if the session has one; there,
+        `on_error="skip"` skips malformed lines and writes them to a file. `batch` as in `apply`.
         """
         _check_batch(batch)
         name = NamedNode(graph) if isinstance(graph, str) else graph
         paths = paths_of(source)
-        with self._epochs.lock:  # until the files are in, no source brings quads into the empty store
+        with self._epochs.lock:  # no source may write into the empty store before the files are loaded
             if paths and self._ingests(paths, on_error):
                 return self._epochs.ingest(paths, None if name is None else name.value, on_error, batch)
         if on_error != "fail":
-            raise Unsupported('on_error="skip" needs files, and a store without quads and views.')
+            raise Unsupported(
+                'on_error="skip" works only for files loaded into a store without quads and views.'
+            )
         with collector_paused():
             if batch is not None and self._epochs.knows(batch):
                 return self._epochs.unchanged()
@@ -229,7 +231,7 @@ class Session:
         return epoch
 
     def _ingests(self, paths: Sequence[str], on_error: str) -> bool:
-        """Whether the files go straight into runs: other processes start in a second."""
+        """Whether other processes, which take a second to start, write the files directly as runs."""
         epochs = self._epochs
         if epochs.persistence is None:
             return False
@@ -245,11 +247,11 @@ class Session:
         strategy: Strategy = "auto",
         batch: tuple[str, int] | None = None,
     ) -> Epoch:
-        """Applies one batch: deletes first, then inserts. Quads, triples, or N-Quads text.
+        """Applies one batch of quads, triples or N-Quads text: deletes first, then inserts.
 
-        A batch that changes nothing makes no new epoch. `strategy` forces how it is carried to the views:
-        "live", "duckdb", "spark" or "rebuild". `batch` names a batch of a stream by source and number: one
-        that was committed before changes nothing.
+        A batch that changes nothing makes no new epoch. `strategy` forces how views are updated: "live",
+        "duckdb", "spark" or "rebuild". `batch` identifies a batch of a stream by source and number; a batch
+        that was committed before is skipped.
         """
         self._check_strategy(strategy)
         _check_batch(batch)
@@ -271,13 +273,13 @@ class Session:
         dataset: Dataset | None = None,
         timeout_seconds: float | None = None,
     ) -> Epoch:
-        """Carries out a SPARQL Update request, all its operations as one epoch, or nothing of it.
+        """Executes a SPARQL Update request as one epoch: all of its operations, or none.
 
-        Each operation sees what the ones before it did. `strategy` as in `apply`. LOAD fetches documents on
-        the Web, by the rules of sources; with `allow_private` from addresses that are not public too.
-        `dataset` is what every WHERE clause reads; the request may then have no USING and WITH of its own.
-        Reading the request, and its WHERE clauses, are stopped if they take longer than `timeout_seconds`,
-        and nothing is changed. A request has a limited number of operations and of documents to LOAD.
+        Each operation sees the effects of the operations before it. `strategy` as in `apply`. LOAD fetches
+        documents from the Web, under the same rules as sources; `allow_private` also allows addresses that
+        are not public. `dataset` is the dataset of every WHERE clause; the request must then not contain
+        USING or WITH. If parsing and the WHERE clauses exceed `timeout_seconds`, the update is stopped and
+        changes nothing. The number of operations and of documents to LOAD is limited.
         """
         self._check_strategy(strategy)
         if timeout_seconds is not None:
@@ -292,21 +294,21 @@ class Session:
             epochs.ensure_open()
             translated = self._registration.translated
             held = epochs.assertions.held
-            wanted = wanted_by(
+            wanted = requested_changes(
                 operations, epochs.quads, self.terms, translated, documents, held, timeout_seconds
             )
             return epochs.commit(*wanted, strategy)
 
     def _check_strategy(self, strategy: Strategy) -> None:
         if strategy not in STRATEGIES:
-            raise Error(f"A strategy is one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}.")
+            raise Error(f"strategy must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}.")
         if strategy in ("duckdb", "spark"):
             self._epochs.strategies.ensure_available(strategy)
 
     def replace(self, graph: NamedNode | DefaultGraph, quads: Iterable[Quad]) -> Epoch:
-        """From now on a graph has just these quads, as one epoch.
+        """Replaces the content of a graph, as one epoch.
 
-        Blank nodes of theirs that are in the graph already, up to their labels, stay as they are.
+        Blank nodes that the graph already has, up to their labels, keep their identity.
         """
         given = [Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads]
         epochs = self._epochs
@@ -314,7 +316,7 @@ class Session:
             self.ensure_open()
             old, since = set(self.quads(graph)), epochs.gather()
         try:
-            new = set(matched(old, given))  # without the lock: it may take a while
+            new = set(matched(old, given))  # without the lock, because it can be slow
         except BaseException:
             with epochs.lock:
                 epochs.gathered(since)
@@ -324,12 +326,12 @@ class Session:
             if changes is None or any(change[3] == number for change in changes):
                 old = set(self.quads(graph))
                 new = set(matched(old, given))
-            # What a source asserts as well is local from now on too, and stays when the source goes.
+            # Quads that a source also asserts become local too, and stay when the source is removed.
             insert = new if epochs.assertions else new - old
             return epochs.apply(old - new, insert, "auto", None)
 
     def quads(self, graph: NamedNode | DefaultGraph | None = None) -> Iterator[Quad]:
-        """The quads of the current epoch; with `graph` those of one graph."""
+        """Yields the quads of the current epoch; with `graph`, only those of that graph."""
         with self.reading():
             self.ensure_open()
             quads = self._epochs.quads
@@ -337,7 +339,7 @@ class Session:
         yield from self.dictionary.quads(current)
 
     def graphs(self) -> dict[NamedNode | DefaultGraph, int]:
-        """The graphs of the current epoch, each with its number of quads; the unnamed one is always there."""
+        """Returns the graphs of the current epoch with their sizes; the unnamed graph is always there."""
         with self.reading():
             self.ensure_open()
             sizes = {DEFAULT_GRAPH: 0, **self._epochs.quads.graph_sizes()}
@@ -348,47 +350,47 @@ class Session:
         }
 
     def __len__(self) -> int:
-        """The number of quads."""
+        """Number of quads."""
         return self._epochs.quads.size
 
     # Sources
 
     @property
     def sources(self) -> Mapping[str, Source]:
-        """The sources by name; read only, as the process that writes the store last noted them."""
+        """The sources by name. A read-only session shows them as the writing process last recorded them."""
         store = self._epochs.persistence
         if self.read_only and store is not None:
-            noted = [Source.from_note(self._feeds, note) for note in store.sources_noted()]
+            noted = [Source.from_note(self._feeds, note) for note in store.source_notes()]
             return {source.name: source for source in noted}
         return self._feeds.by_name
 
     def source(self, kind: str, address: str, *, name: str | None = None, **options: Any) -> Source:
-        """Adds something that changes come from, and watches it from now on.
+        """Adds a source of changes and starts watching it.
 
-        Its triples form a graph of their own, named by the source; quads keep their graphs. `name` is the
-        address unless given. The same source again gives the one that is there. A relative path is meant from
-        the current folder, and stays that file wherever the store is opened next.
+        Its triples go into a graph named after the source; quads keep their graphs. `name` defaults to the
+        address. Adding the same source again returns the existing one. A relative path is resolved against
+        the current directory once, so that it means the same file wherever the store is opened next.
         """
         address = address_of(kind, address)
         name, address = name or address, whole_path(kind, address)
         if len(quote(name, safe="", errors="replace")) > _SOURCE_NAME_BYTES:
             raise Error(
-                f"The source cannot be named {shown(name)}: a name has up to {_SOURCE_NAME_BYTES:,} bytes, "
-                f"percent-encoded. Give a shorter one with name, and the address as it is."
+                f"The source name {shown(name)} is too long: a percent-encoded name has at most "
+                f"{_SOURCE_NAME_BYTES:,} bytes. Set a shorter name, and keep the address."
             )
-        made = Source(self._feeds, name, kind, address, options)
-        return self._feeds.add(made, watcher(kind, address, options))
+        source = Source(self._feeds, name, kind, address, options)
+        return self._feeds.add(source, watcher(kind, address, options))
 
     def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> Linked:
-        """From now on each IRI that a variable of a view has is a source, for as long as it has it.
+        """Watches each IRI that `variable` has in the view as a source, for as long as it has it.
 
-        IRIs that cannot be one are in `refused` of what is returned, with the reason; its `remove()` ends it.
-        A store remembers it. The same again gives the one that is there.
+        The result's `refused` lists IRIs that cannot be sources, with the reasons; its `remove()` stops
+        watching. A store remembers it. Calling it again with the same arguments returns the existing one.
         """
         return self._links.add(view, variable, kind, options)
 
     def observe_sources(self, observer: Callable[[Source, Epoch, float], None]) -> None:
-        """From now on an observer hears of each epoch that a source made, and how many seconds it took."""
+        """Calls an observer with each epoch that a source causes, and with the seconds it took."""
         self._feeds.observe(observer)
 
     # Views and queries
@@ -400,7 +402,7 @@ class Session:
 
     @property
     def limits(self) -> Limits:
-        """What views may cost."""
+        """Limits on the cost of views."""
         return self._epochs.limits
 
     @limits.setter
@@ -422,25 +424,25 @@ class Session:
         temporary: bool = False,
         owner: str | None = None,
     ) -> View:
-        """Registers a query and computes it; from now on it is kept.
+        """Registers a query as a view, computes it, and keeps it up to date.
 
-        The same name with the same query gives the view that is there; with another query it is an error,
-        unless `replace` is set. `refresh`: "immediate" follows every epoch; a number of seconds, within which
-        changes are gathered and carried together; "manual", when `view.refresh()` is called. The view says
-        which epoch it stands for (`view.epoch`). `strategy="spark"` computes it on Spark, which is also
-        chosen for large data where Spark is running. `follow` (True, or a `Follow` with bounds) fetches the
-        documents on the Web that describe what the query and its matches mention, and theirs in turn; the
-        view changes as they come, and `view.follow` says how far it is.
+        The same name with the same query returns the existing view. A different query is an error unless
+        `replace` is set. `refresh="immediate"` updates the view in every epoch; a number of seconds gathers
+        changes and processes them together within that time; "manual" waits for `view.refresh()`.
+        `view.epoch` is the epoch of the view's content. `strategy="spark"` computes the view on Spark, which
+        is also chosen for large data if Spark is running. `follow` (True, or a `Follow` with bounds) fetches
+        the Web documents that describe what the query and its matches mention, and what those mention in
+        turn. The view changes as they arrive; `view.follow` reports the progress.
 
-        It is computed beside the epochs, which nobody holds up, and brought to the present when it is there.
-        What takes longer than `timeout_seconds` is stopped, and no view then. A view that is `temporary` is
+        The computation does not block writers; the view catches up with their epochs when it ends. If it
+        takes longer than `timeout_seconds`, it is stopped and no view is registered. A `temporary` view is
         not stored, shares nothing with others, and is ended if it makes epochs slow (`Limits`). `owner` names
-        who registers it (`view.owner`); a store remembers that.
+        the person or program that registers it (`view.owner`); a store remembers it.
         """
         self._registration.check_name(name, temporary)
         settings = Follow.of(follow)
         if temporary and (refresh != "immediate" or strategy != "auto" or settings is not None):
-            raise Error("A temporary view follows every epoch: it takes no refresh, strategy or follow.")
+            raise Error("A temporary view follows every epoch: leave out refresh, strategy and follow.")
         if timeout_seconds is not None:
             seconds("timeout_seconds", timeout_seconds)
         limit = self._epochs.limits.view_seconds if timeout_seconds is None else timeout_seconds
@@ -457,8 +459,8 @@ class Session:
             return view
 
     def drop(self, name: str) -> None:
-        """Forgets a view."""
-        with self._epochs.lock:  # nobody registers a view of that name before its documents are gone
+        """Drops a view."""
+        with self._epochs.lock:  # the name stays taken until the view's documents are gone
             self._registration.drop(name)
             self._traversal.end(name)
             self._links.heard()
@@ -476,9 +478,9 @@ class Session:
     ) -> Answer:
         """Evaluates a query once, on the current epoch.
 
-        A query that takes longer than `timeout_seconds`, or has more rows than `row_limit`, is an error, and
-        stopped. `dataset` stands in place of FROM and FROM NAMED. `from_views`: a query that is a view in
-        another spelling is read from it.
+        A query that takes longer than `timeout_seconds`, or has more rows than `row_limit`, is stopped with
+        an error. `dataset` replaces FROM and FROM NAMED. `from_views`: reads the result from a view whose
+        query is equivalent, if there is one.
         """
         return query_once(
             self._epochs, self._registration, query, base, timeout_seconds, row_limit, dataset, from_views
@@ -488,10 +490,9 @@ class Session:
     def explained(
         self, query: str, *, base: str | None = None, timeout_seconds: float | None = None
     ) -> Explained:
-        """The plan by which a query would be kept as a view, and its delta rules, as a tree to draw.
+        """Returns the plan that a view of the query would have, with its delta rules, as a tree to draw.
 
-        A query that cannot be kept is refused as `view` refuses it; what takes longer than `timeout_seconds`
-        is stopped.
+        A query that `view` rejects is rejected here too. Planning stops after `timeout_seconds`.
         """
         if timeout_seconds is not None:
             seconds("timeout_seconds", timeout_seconds)
@@ -500,10 +501,10 @@ class Session:
         )
 
     def check(self) -> None:
-        """Recomputes every view from scratch, by other code than keeps it, and compares.
+        """Recomputes every view from scratch, with independent code, and compares.
 
-        Raises CheckFailed with the view and the rows that differ. Of a store, all files, terms and history
-        are looked at first: StoreFailed says what is not as it was written.
+        Raises CheckFailed with the view and the rows that differ. With a store, all files, terms and history
+        are verified first; StoreFailed names what is damaged.
         """
         with self.reading():
             self.ensure_open()
@@ -513,40 +514,40 @@ class Session:
             check(self.views, self.epoch, self._epochs.quads, self.dictionary, union)
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
-        """From now on an observer hears of each epoch that was committed, and of each view refreshed later.
+        """Calls an observer with each committed epoch, and with each deferred refresh of a view.
 
-        It is called by the thread that writes, before anybody else writes: it hands on, and returns at once.
+        The writing thread calls it before the next write: the observer must hand over and return at once.
         """
         self._epochs.observe(observer)
 
     def observe_views(self, observer: Callable[[View], None]) -> None:
-        """From now on an observer hears of each view that is dropped, replaced or failed, as by `observe`."""
+        """Calls an observer with each view that is dropped, is replaced or fails, like `observe`."""
         self._epochs.views.observe(observer)
 
     def repair(self) -> list[str]:
-        """Looks at every file of the store, and computes anew the views whose files are damaged or missing.
+        """Verifies every file of the store, and recomputes views whose files are damaged or missing.
 
-        Gives their names. Quads and terms cannot be computed: an error names their damaged file.
+        Returns their names. Quads and terms cannot be recomputed: an error names their damaged file.
         """
         return self._registration.repair()
 
     def compact(self) -> None:
-        """Writes the store's log and deltas into new runs."""
+        """Folds the store's log and deltas into new runs."""
         self.ensure_open()
         if self._epochs.persistence is not None:
-            self._epochs.persistence.compact()  # takes the lock where it needs it
+            self._epochs.persistence.compact()  # takes the lock itself, only while it needs it
 
     # Reading and closing
 
     def reading(self) -> AbstractContextManager[None]:
-        """Whatever is read inside belongs to one epoch."""
+        """Context in which all reads belong to one epoch."""
         return self._epochs.reading()
 
     def ensure_open(self) -> None:
         self._epochs.ensure_open()
 
     def close(self) -> None:
-        """Ends the session; closing twice is no error."""
+        """Closes the session; closing it again does nothing."""
         if self._epochs.ended_by_fork():
             return
         self._traversal.stop()
@@ -563,22 +564,22 @@ class Session:
         self.close()
 
 
-open = Session  # noqa: A001 - always used as sparqlive.open; a session is open once it is made
+open = Session  # noqa: A001 - always used as sparqlive.open; a session is open once it is created
 
 
 def _check_batch(batch: object) -> None:
-    """Of a stream: the name of its source, and a number that the catalog can hold."""
+    """Rejects a batch that is not a source name and a number that the catalog can hold."""
     match batch:
         case None:
             return
         case (str(), number):
             whole("The number of a batch", number, most=2**63 - 1)
         case _:
-            raise Error(f"batch is the name of a source and a number, not {shown(batch)}.")
+            raise Error(f"batch must be the name of a source and a number, not {shown(batch)}.")
 
 
 def _local(path: str | os.PathLike[str]) -> Path:
-    """The directory of a store; the catalog needs a local disk."""
+    """The directory of a store, which must be local for the catalog."""
     text = os.fspath(path)
     scheme, separator, rest = text.partition("://")
     if not separator:
@@ -587,5 +588,5 @@ def _local(path: str | os.PathLike[str]) -> Path:
         return Path(url2pathname(rest))
     raise Unsupported(
         f"A store cannot be at {text}: its catalog needs a local disk. "
-        f"Give a local directory, and this address as runs=: docs/CLUSTER.md says more."
+        f"Use a local directory for the store and this address for its runs; see docs/CLUSTER.md."
     )

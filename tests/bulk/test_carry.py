@@ -65,5 +65,5 @@ def test_a_session_uses_the_backends_that_it_was_opened_for() -> None:
         with pytest.raises(sparqlive.Unsupported, match="bulk='spark'"):
             session.apply(insert=quad, strategy="duckdb")
         assert session.epoch == 0
-    with pytest.raises(sparqlive.Error, match=r'bulk is "auto", "duckdb" or "spark"'):
+    with pytest.raises(sparqlive.Error, match=r'bulk must be "auto", "duckdb" or "spark"'):
         sparqlive.open(bulk="magic")  # type: ignore[arg-type]

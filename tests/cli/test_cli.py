@@ -156,12 +156,15 @@ def test_explain_shows_the_rules(filled: Shop) -> None:
     [
         (("load", "nowhere.nt"), "sparqlive: There is nothing to load at nowhere.nt"),
         (("view", "nobody"), "sparqlive: There is no view named 'nobody'"),
-        (("view", "prices", "SELECT * { ?s ?p ?o }"), "sparqlive: A view named 'prices' is there"),
+        (
+            ("view", "prices", "SELECT * { ?s ?p ?o }"),
+            "sparqlive: View 'prices' already exists with a different query or refresh setting. Use",
+        ),
         (("query", "SELECT * {"), "sparqlive: "),
         (("query", "nowhere.rq"), "sparqlive: nowhere.rq is neither a query nor a file"),
         (("apply", "bad.changes"), "sparqlive: bad.changes, line 1: "),
         (("apply", "nowhere.changes"), "sparqlive: nowhere.changes: cannot be read"),
-        (("watch", "prices", "--since", "99"), "sparqlive: Epoch 99 is yet to come"),
+        (("watch", "prices", "--since", "99"), "sparqlive: Epoch 99 does not exist yet"),
     ],
 )
 def test_errors_are_a_sentence(filled: Shop, arguments: tuple[str, ...], said: str) -> None:
@@ -224,7 +227,7 @@ def test_a_pipeline_without_sources_needs_no_spark(shop: Shop) -> None:
             "the kind 'xml' is unknown. Known kinds are delta-lake, json-lines, parquet, rdf-patch",
         ),
         ('"json-lines"', '"rdf-patch"', "CONSTRUCT"),
-        ("[views.prices]", '[views.prices]\nrefresh = "never"', "refresh is "),
+        ("[views.prices]", '[views.prices]\nrefresh = "never"', "refresh must be "),
         ("[load]", '[sources.s]\nkind = "ftp"\npath = "x"\n[load]', "the kind 'ftp' is unknown"),
         ("[load]", '[sources.s]\nkind = "web"\n[load]', "[sources.s]: give its path, or its address"),
         ("[load]", '[sources.s]\nkind = "file"\naddress = "x.ttl"\n[load]', "a file is given by path"),

@@ -146,7 +146,7 @@ def test_spark_loads_nothing_under_reserved_names(
     file = tmp_path / "data.nq"
     file.write_text(f"<urn:s> <urn:p> <urn:o> <urn:g> .\n{line}\n<urn:t> <urn:p> <view:v> .\n")
     with sparqlive.open(tmp_path / "store", spark=spark) as session:
-        with pytest.raises(sparqlive.InvalidChange, match="can be written"):
+        with pytest.raises(sparqlive.InvalidChange, match="Cannot write"):
             session.load(file, graph)
         assert (session.epoch, len(session)) == (0, 0)
         file.write_text("<urn:t> <urn:p> <view:v> .\n")

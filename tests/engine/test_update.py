@@ -159,7 +159,9 @@ def test_reserved_names_are_nobodys_to_write(request_: str, tmp_path: Path) -> N
     with sparqlive.open(tmp_path / "store") as session:
         session.update(PROLOGUE + "INSERT DATA { :a :p <view:b> }")
     with sparqlive.open(tmp_path / "store") as session:
-        with pytest.raises(sparqlive.InvalidChange, match=r"Nothing can be written|can be written: sparq"):
+        with pytest.raises(
+            sparqlive.InvalidChange, match=r"Cannot write (into the graph|quads with the predicate)"
+        ):
             session.update(PROLOGUE + "INSERT DATA { :a :p 2 } ; " + request_)
         assert (len(session), session.epoch) == (1, 1)
         session.update("CLEAR ALL ; CLEAR GRAPH <view:a> ; DELETE DATA { GRAPH <view:a> { <a:a> <a:b> 1 } }")
@@ -179,7 +181,7 @@ def test_reserved_names_on_every_way_in(tmp_path: Path) -> None:
             lambda: session.source("file", str(tmp_path / "s.nq"), name="view:c"),
             lambda: session.source("file", str(tmp_path / "s.nq"), name="s").refresh(),
         ):
-            with pytest.raises(sparqlive.Error, match=r"Nothing can be written into the graph <view:[abc]>"):
+            with pytest.raises(sparqlive.Error, match=r"Cannot write into the graph <view:[abc]>"):
                 attempt()
         assert (len(session), session.epoch) == (0, 0)
         assert session.apply(delete=[quad]).ignored == 1
@@ -200,7 +202,7 @@ def test_a_strategy_can_be_forced(strategy: str) -> None:
         epoch = session.update(PROLOGUE + "INSERT DATA { :a :p 1 }", strategy=strategy)  # type: ignore[arg-type]
         assert epoch.strategy == strategy
         session.check()
-        with pytest.raises(sparqlive.Error, match="A strategy is"):
+        with pytest.raises(sparqlive.Error, match="strategy must be one of"):
             session.update("CLEAR ALL", strategy="quickly")  # type: ignore[arg-type]
 
 

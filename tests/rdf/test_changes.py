@@ -94,17 +94,17 @@ def test_a_patch_without_transactions_is_one_batch() -> None:
     ("name", "text", "said"),
     [
         ("x.changes", "+ <a:x> <a:p> <a:o> .\n- <a:x <a:p> <a:o> .\n", "x.changes, line 2: "),
-        ("x.changes", "+<a:x> <a:p> <a:o> .\n", "x.changes, line 1: a line of changes starts with"),
+        ("x.changes", "+<a:x> <a:p> <a:o> .\n", "x.changes, line 1: a line of changes must start with"),
         ("x.changes", "+ <a:x> <a:p> <a:o> . <a:y> <a:p> <a:o> .\n", "x.changes, line 1: "),
-        ("x.changes", "\n+ # nothing\n", "x.changes, line 2: there are 0 statements"),
+        ("x.changes", "\n+ # nothing\n", "x.changes, line 2: expected one statement, not 0"),
         ("x.changes", "@prefix : <a:> .\n", "x.changes, line 1: after '@'"),
         ("x.changes", "@ yesterday\n", "x.changes, line 1: after '@'"),
         ("x.changes", "+ <a:x> <a:p> <<( <a:x> <a:p> <a:o> )>> .\n", "x.changes, line 1: .*triple term"),
-        ("x.rdfp", "TX .\nA <a:x> <a:p> <a:o> .\n", "x.rdfp, line 1: .*cut short"),
-        ("x.rdfp", "TX .\nTX .\n", "x.rdfp, line 2: .*take turns"),
-        ("x.rdfp", "TC .\n", "x.rdfp, line 1: .*take turns"),
-        ("x.rdfp", "+ <a:x> <a:p> <a:o> .\n", "x.rdfp, line 1: this is no RDF Patch"),
-        ("x.txt", "", "x.txt: the name does not tell"),
+        ("x.rdfp", "TX .\nA <a:x> <a:p> <a:o> .\n", "x.rdfp, line 1: .*truncated"),
+        ("x.rdfp", "TX .\nTX .\n", "x.rdfp, line 2: .*must alternate"),
+        ("x.rdfp", "TC .\n", "x.rdfp, line 1: .*must alternate"),
+        ("x.rdfp", "+ <a:x> <a:p> <a:o> .\n", "x.rdfp, line 1: not a valid RDF Patch"),
+        ("x.txt", "", "x.txt: the file name does not show"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(name: str, text: str, said: str) -> None:
@@ -113,7 +113,7 @@ def test_what_is_wrong_is_named_with_its_place(name: str, text: str, said: str) 
 
 
 def test_other_encodings_are_refused() -> None:
-    with pytest.raises(sparqlive.SyntaxError, match=r"line 2: this is not UTF-8"):
+    with pytest.raises(sparqlive.SyntaxError, match=r"line 2: the line is not UTF-8"):
         list(parse_changes([b"@\n", b'+ <a:x> <a:p> "\xe9" .\n'], "x.changes"))
 
 

@@ -75,7 +75,7 @@ def test_every_syntax_plain_and_compressed(tmp_path: Path, ending: str, compress
 
 def test_a_name_that_tells_no_syntax_is_refused(tmp_path: Path) -> None:
     for name in ("data", "data.gz", "data.zip", "data.ttl.zip"):
-        with pytest.raises(sparqlive.Error, match=r"does not tell the RDF syntax.*\.nt \.nq \.ttl") as caught:
+        with pytest.raises(sparqlive.Error, match=r"does not show the RDF syntax.*\.nt \.nq \.ttl") as caught:
             read(write(tmp_path, name, ""))
         assert name in str(caught.value)
 

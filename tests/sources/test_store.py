@@ -155,7 +155,7 @@ def test_names_of_sources_have_a_bound() -> None:
     address = "http://x/" + "a" * 60_000
     with sparqlive.open(watch=False) as session:
         for name in ("n" * 60_001, "é" * 10_001, None):
-            with pytest.raises(sparqlive.Error, match="a name has up to 60,000 bytes"):
+            with pytest.raises(sparqlive.Error, match="name has at most 60,000 bytes"):
                 session.source("web", address, name=name)
         assert session.source("web", address, name="é" * 10_000).address == address
 

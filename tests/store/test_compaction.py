@@ -21,7 +21,7 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of few rows, so that relations have many."""
     for module in (runs, compaction):
         monkeypatch.setattr(module, "ROWS_A_FILE", 7)
-    monkeypatch.setattr(runs, "ROWS_A_GROUP", 3)
+    monkeypatch.setattr(runs, "ROWS_PER_GROUP", 3)
     monkeypatch.setattr(compaction, "SMALL", 3)
 
 

@@ -208,7 +208,9 @@ def test_every_byte_of_a_small_run(
             file.write_bytes(
                 content[:place] + bytes([content[place] ^ 1 << rng.randrange(8)]) + content[place + 1 :]
             )
-            with pytest.raises(sparqlive.StoreFailed, match=r"is missing or damaged.*not as it was written"):
+            with pytest.raises(
+                sparqlive.StoreFailed, match=r"is missing or damaged.*has changed since it was written"
+            ):
                 session.check()
         file.write_bytes(content)
         session.check()
@@ -255,7 +257,7 @@ def test_older_files_beside_newer_ones(stages: list[Path], expected: dict[Path, 
                 said = refused_or_right(path, expected[stage])
                 if 0 in chosen and stage == stages[-1]:  # else the log may have everything that is missing
                     assert said is not None
-                    assert "older than it was" in said or "damaged" in said
+                    assert "is outdated" in said or "damaged" in said
                 shutil.rmtree(path)
 
 
@@ -298,7 +300,7 @@ def test_the_log_of_a_store_that_was_killed(stages: list[Path], tmp_path: Path, 
 def test_going_on_with_an_older_catalog_is_a_decision(stages: list[Path], tmp_path: Path) -> None:
     path = shutil.copytree(stages[-2], tmp_path / "store")
     (path / "catalog.sqlite-wal").unlink()
-    with pytest.raises(sparqlive.StoreFailed, match=r"To go on with the older catalog .*, remove .*head"):
+    with pytest.raises(sparqlive.StoreFailed, match=r"To continue with the older catalog .*, remove .*head"):
         sparqlive.open(path, watch=False)
     shutil.copyfile(stages[-3] / "catalog.sqlite", path / "catalog.sqlite")
     shutil.copytree(stages[-3] / "runs", path / "runs", dirs_exist_ok=True)

@@ -149,7 +149,7 @@ def test_runs_without_their_catalog(
             sparqlive.StoreFailed, match=r"The catalog of the store .* is (missing|empty)"
         ) as told:
             sparqlive.open(made, read_only=read_only)
-        assert "Put catalog.sqlite back" in str(told.value)
+        assert "Restore catalog.sqlite" in str(told.value)
         assert everything_below(made) == before
 
 
@@ -157,7 +157,7 @@ def test_the_log_of_a_catalog_that_is_missing(made: Path) -> None:
     for path in made.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     (made / "catalog.sqlite-wal").write_bytes(b"frames")
-    with pytest.raises(sparqlive.StoreFailed, match=r"its log catalog\.sqlite-wal is there"):
+    with pytest.raises(sparqlive.StoreFailed, match=r"its log catalog\.sqlite-wal exists"):
         sparqlive.open(made)
 
 
@@ -208,7 +208,7 @@ def test_a_catalog_behind_a_link_is_another_stores(made: Path, tmp_path: Path, r
     """Two processes could write it, each with a lock of its own."""
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "catalog.sqlite").symlink_to(made / "catalog.sqlite")
-    with pytest.raises(sparqlive.StoreFailed, match=r"is a link to .*: name the directory"):
+    with pytest.raises(sparqlive.StoreFailed, match=r"is a link to .*Use the directory"):
         sparqlive.open(tmp_path / "linked", read_only=read_only)
     assert len([*(tmp_path / "linked").iterdir()]) == 1
 
@@ -227,7 +227,7 @@ def test_another_database_in_the_catalogs_place(made: Path) -> None:
         database.execute("CREATE TABLE mine (x)")
     database.close()
     before = everything_below(made)
-    with pytest.raises(sparqlive.StoreFailed, match="does not say which format"):
+    with pytest.raises(sparqlive.StoreFailed, match="does not state its format"):
         sparqlive.open(made)
     assert everything_below(made) == before
 
@@ -366,7 +366,7 @@ def test_a_store_that_only_says_that_it_is_of_format_2(made: Path) -> None:
         database.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
     database.close()
     for read_only in (False, True):
-        with pytest.raises(sparqlive.StoreFailed, match="damaged: it does not say which format it has"):
+        with pytest.raises(sparqlive.StoreFailed, match="damaged: it does not state its format"):
             sparqlive.open(made, read_only=read_only)
 
 

@@ -143,13 +143,13 @@ def test_a_store_keeps_to_where_its_runs_are(tmp_path: Path) -> None:
 
 
 def test_what_is_no_place_is_refused_before_anything_is_made(tmp_path: Path) -> None:
-    with pytest.raises(sparqlive.Error, match="no file system for this address"):
+    with pytest.raises(sparqlive.Error, match="no file system supports this address"):
         sparqlive.open(tmp_path / "store", runs="nowhere://host/runs")
-    with pytest.raises(sparqlive.Error, match="followed by an absolute path"):
+    with pytest.raises(sparqlive.Error, match="must be followed by an absolute path"):
         sparqlive.open(tmp_path / "store", runs="file://runs")
-    with pytest.raises(sparqlive.Error, match="Only a store has runs"):
+    with pytest.raises(sparqlive.Error, match="runs needs a store"):
         sparqlive.open(runs=tmp_path / "runs")
-    with pytest.raises(sparqlive.Unsupported, match=r"local disk.*as runs="):
+    with pytest.raises(sparqlive.Unsupported, match=r"local disk.*for its runs"):
         sparqlive.open("s3a://bucket/store")
     assert not list(tmp_path.iterdir())
 

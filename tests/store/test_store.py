@@ -112,7 +112,7 @@ def test_a_store_keeps_to_its_default_graph(tmp_path: Path) -> None:
     with sparqlive.open(tmp_path / "store", default_graph="union") as session:
         session.view("all", "SELECT ?s { ?s ?p ?o }")
         session.apply(insert="<urn:a> <urn:p> <urn:b> <urn:g> .")
-    with pytest.raises(sparqlive.Error, match="default_graph='union'"):
+    with pytest.raises(sparqlive.Error, match="default graph 'union'"):
         sparqlive.open(tmp_path / "store", default_graph="strict")
     with sparqlive.open(tmp_path / "store") as session:
         assert session.default_graph == "union"

@@ -1,8 +1,8 @@
-"""Who asserts which quad: a quad is there while at least one source asserts it.
+"""Records which source asserts which quad: a quad exists while at least one source asserts it.
 
-Owns the quads of sources other than `local`, which is everything that `load`, `apply` and `update` bring.
-Where no other source asserts a quad, it is there if and only if `local` asserts it, and nothing is noted.
-Invariant: until `commit`, nothing that was noted before has changed.
+Owns the quads of all sources except `local`, which stands for everything that `load`, `apply` and `update`
+add. If no other source asserts a quad, it exists if and only if `local` asserts it, and nothing is recorded.
+Invariant: the records do not change before `commit`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class Assertions:
     # Sources
 
     def add(self, source: str, quads: Mapping[Row, int]) -> None:
-        """A source with what it asserts already."""
+        """Adds a source with the quads that it already asserts."""
         self._of[source] = Relation(4, quads)
         self._counts.stage(quads)
         self._counts.commit()
 
     def load_local(self, quads: Mapping[Row, int]) -> None:
-        """What `local` asserts beside others."""
+        """Loads the quads that `local` asserts in addition to other sources."""
         self._local.load(quads)
 
     def forget(self, source: str) -> None:
-        """Forgets a source that asserts nothing any more."""
-        assert not len(self._of[source]), "the quads of a source leave before it does"
+        """Removes a source that no longer asserts anything."""
+        assert not len(self._of[source]), "a source is removed after its quads"
         del self._of[source]
 
     def quads(self, source: str) -> Iterator[Quad]:
@@ -47,7 +47,7 @@ class Assertions:
             yield s, p, o, g
 
     def is_local(self, quad: Quad) -> bool:
-        """Whether `local` asserts a quad that is there."""
+        """Whether `local` asserts an existing quad."""
         return not self.held(quad) or self._local.weight_before(quad) > 0
 
     def held(self, quad: Quad) -> bool:
@@ -61,7 +61,7 @@ class Assertions:
         return len(self._of[source])
 
     def count_after(self, source: str, wanted: Mapping[Quad, int]) -> int:
-        """How many quads a source asserts when its wishes are fulfilled."""
+        """How many quads a source asserts after the given changes."""
         own = self._of[source]
         return len(own) + sum(
             weight for quad, weight in wanted.items() if (own.weight_before(quad) > 0) != (weight > 0)
@@ -75,9 +75,9 @@ class Assertions:
         wanted: Mapping[Quad, int],
         present: Callable[[Iterable[Quad]], Set[Quad]],
     ) -> dict[Quad, int]:
-        """What the wishes of a source (None: `local`) want in and out of the graph; the rest is staged.
+        """Returns how the assertions of a source (None: `local`) change the graph, and stages their records.
 
-        `present` tells which of some quads are in the graph; it is asked once, because they may be on disk.
+        `present` returns which of some quads are in the graph; it is called once, as they may be on disk.
         """
         if source is None:
             return self._resolve_local(wanted)
@@ -90,12 +90,12 @@ class Assertions:
                 continue
             changed[quad] = weight
             if counts.weight_before(quad) > (weight < 0):
-                continue  # others assert it, too
+                continue  # other sources assert it too
             if weight < 0 and local.weight_before(quad):
                 marks[quad] = -1
             else:
                 graph[quad] = weight
-        # What is there, though no source has asserted it so far, is there because `local` does.
+        # A quad that exists although no other source asserted it is asserted by `local`.
         for quad in present([quad for quad, weight in graph.items() if weight > 0]):
             del graph[quad]
             marks[quad] = 1
@@ -114,11 +114,11 @@ class Assertions:
         return graph
 
     def staged(self) -> dict[str, tuple[int, Mapping[Row, int]]]:
-        """The deltas of what is noted, by the name of the relation: width and rows."""
+        """The deltas of the records, by the name of the relation: width and rows."""
         return {name: (4, rows) for name, rows in self._staged.items() if rows and name}
 
     def staged_by(self, source: str | None, changes: Sequence[Change]) -> dict[Row, int]:
-        """What a source asserts from now on, and no longer; `changes` are those of the graph."""
+        """The assertions that a source adds and withdraws; `changes` are the changes of the graph."""
         if source is not None:
             return dict(self._staged.get(f"source/{source}", {}))
         return {**{change[:4]: change[4] for change in changes}, **self._staged.get(_LOCAL, {})}

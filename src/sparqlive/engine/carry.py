@@ -1,8 +1,7 @@
-"""How an epoch is carried to plans: live, by a bulk backend, or by a rebuild; chosen by cost, and explained.
+"""Carries an epoch to plans: live, on a bulk backend, or by a rebuild; chosen by cost, with a reason.
 
-Owns the choice, the start of bulk backends, and the measurements behind the choice. A small batch is carried
-live without asking. Invariant: every strategy gives the same deltas, of the result and of what operators
-store.
+Owns the choice, the start of bulk backends, and the measurements behind the choice. A small batch is always
+carried live. Invariant: every strategy produces the same deltas, of the result and of the operators' state.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ BulkChoice = Literal["auto", "duckdb", "spark"]
 """Which bulk backends a session uses."""
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
-# Below so many changed quads a batch is carried live without estimating: it takes milliseconds.
+# A batch of at most this many changed quads is carried live without estimates: it takes milliseconds.
 ALWAYS_LIVE = 256
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How a plan was carried through an epoch: the strategy, what each would have cost, and why."""
+    """How an epoch was carried to a plan: the strategy, the estimates of all strategies, and the reason."""
 
     strategy: str
     estimates: Mapping[str, float]
@@ -52,9 +51,9 @@ class Choice:
 
 
 class Carried:
-    """An epoch as it was carried: the deltas of contents, those that failed, and the choices.
+    """The result of carrying an epoch: the deltas of contents, the contents that failed, and the choices.
 
-    Only plans for which there was something to choose have a choice.
+    Only plans with several possible strategies have a choice.
     """
 
     __slots__ = ("choices", "deltas", "failed")
@@ -70,12 +69,12 @@ class Carried:
         self.choices = choices
 
     def summary(self) -> str:
-        """The strategies in a word."""
+        """The strategies in one word, such as `live+spark`."""
         return "+".join(sorted({choice.strategy for choice in self.choices.values()})) or "live"
 
 
 class Carrier(Protocol):
-    """Evaluates plans on a bulk backend, from the quads and terms as they were before the epoch under way."""
+    """Evaluates plans on a bulk backend, from the quads and terms as they were before the current epoch."""
 
     def deltas(
         self,
@@ -105,7 +104,7 @@ class Strategies:
         self._spark = spark
         self._bulk = bulk
         self.carriers: dict[str, Callable[[Sequence[Change]], Carrier]] = {}
-        """The bulk backends that are used: each gives its carrier, without some changes."""
+        """The bulk backends in use: each creates its carrier, from changes to undo first."""
         if bulk != "spark":
             self.carriers["duckdb"] = self._duckdb_carrier
         if bulk != "duckdb" and find_spec("pyspark") is not None:
@@ -123,18 +122,18 @@ class Strategies:
             raise Unsupported(
                 f"{title} is not used by this session, which was opened with bulk={self._bulk!r}."
             )
-        raise Unsupported(f"{title} is not installed: install sparqlive with the extra [{name}].")
+        raise Unsupported(f"{title} is not installed. Run: pip install 'sparqlive[{name}]'")
 
     def is_started(self, name: str) -> bool:
         return name in self._started
 
     @property
     def spark_was_given(self) -> bool:
-        """Whether there is a Spark session or master to use, rather than a local one to start."""
+        """Whether the session was opened with a Spark session or master."""
         return self._spark is not None
 
     def spark_session(self) -> Any:
-        """The Spark session that was given, or one that is started now and shared by all in this process."""
+        """The session's Spark session; without one, starts a local session shared by the whole process."""
         if self._spark is None or isinstance(self._spark, str):
             from sparqlive.bulk.backends.spark.start import start_session
 
@@ -143,16 +142,16 @@ class Strategies:
         return self._spark
 
     def _duckdb_carrier(self, undone: Sequence[Change]) -> Carrier:
-        """DuckDB reads the quads in memory, which stand without the undone changes already."""
+        """DuckDB reads the quads in memory, where the changes to undo are undone already."""
         self._started.add("duckdb")
         return _in_process(self._data.quads, self._data.dictionary, self._data.terms)
 
     def contents_on(
         self, quads: Quads, dictionary: Dictionary, lock: AbstractContextManager[Any]
     ) -> Callable[[Operator], Mapping[Row, int] | Run]:
-        """Gives the contents of plans on a copy of the quads, by DuckDB, without the lock.
+        """Returns a function that computes contents on a copy of the quads with DuckDB, without the lock.
 
-        `dictionary` extends the session's, whose terms are read under the lock.
+        `dictionary` extends the session's dictionary, whose terms are read under the lock.
         """
 
         def terms() -> pa.Table:
@@ -171,7 +170,7 @@ class Strategies:
         return Carrier(spark, sources, dictionary.id_of, dictionary.exceptions, dictionary.enter)
 
     def workers(self) -> tuple[Workers, str]:
-        """What reads large files, and its name: Spark where it was given, else processes of this machine."""
+        """The workers that load large files, and their name: Spark if configured, else local processes."""
         if self.spark_was_given:
             from sparqlive.bulk.backends.spark.workers import SparkWorkers
 
@@ -181,7 +180,7 @@ class Strategies:
         return Processes(), "live"
 
     def contents_by(self, backend: str) -> Saved:
-        """Gives the contents of plans as of the last epoch, computed by a backend."""
+        """Returns a function that computes contents of plans as of the last epoch on a backend."""
         carrier = self.carriers[backend](())
         return lambda _, plan: carrier.contents([plan], (), ())[0]
 
@@ -190,11 +189,11 @@ class Strategies:
     def carry(
         self, keeper: Keeper, changes: Sequence[Change], wanted: Strategy, undone: Sequence[Change] = ()
     ) -> Carried:
-        """Carries the staged changes to the plans that a keeper says they concern.
+        """Carries the staged changes to the plans of a keeper that they affect.
 
-        Each is carried by the wanted strategy or the cheapest one. A plan that fails is reported.
+        Each plan uses the requested strategy or the cheapest one. A plan that fails is reported.
 
-        `undone` are changes that lead from the last epoch to the one that the keeper's contents stand for.
+        `undone` are changes that lead from the last epoch back to the epoch of the keeper's contents.
         """
         is_small = len(changes) <= ALWAYS_LIVE and wanted in ("auto", "live")
         batch = None if is_small else _Batch(keeper, changes, undone, wanted)
@@ -214,7 +213,7 @@ class Strategies:
                 finally:
                     if limit is not None:
                         limit.end(maintained)
-            except SparkFailed:  # the way failed, not the plan: the epoch as a whole is given up
+            except SparkFailed:  # the backend failed, not the plan: the whole epoch is abandoned
                 keeper.ran(maintained, {})
                 raise
             except Exception as error:
@@ -224,13 +223,13 @@ class Strategies:
         return Carried(keeper.deltas(failed), failed, choices)
 
     def carry_live(self, keeper: Keeper) -> Carried:
-        """The same without asking what it costs: everything is carried live."""
+        """Carries the staged changes live, without estimates."""
         return self.carry(keeper, (), "live")
 
     def _carry_chosen(
         self, batch: _Batch, maintained: Maintained, inputs: Inputs
     ) -> tuple[Mapping[Row, int], Choice]:
-        """The delta of a plan's result by the wanted or the cheapest strategy."""
+        """The delta of a plan's result, by the requested or the cheapest strategy."""
         rows = sum(len(given) for given in inputs.values())
         sizes = Sizes(maintained.matching_quads() + rows, *batch.keeper.size_of(maintained))
         costs = {way: seconds_of(way, sizes, rows) for way in ways_of(self.carriers)}
@@ -255,7 +254,7 @@ class Strategies:
         return delta, Choice(way.strategy, estimates, seconds, reason)
 
     def _cheapest(self, plan: str, costs: Mapping[Way, float]) -> dict[Way, float]:
-        """The cheapest way of each strategy, and the seconds that are expected of it."""
+        """The cheapest way of each strategy, with its expected seconds."""
         expected = self.measured.expected(plan, costs)
         for way in expected:
             if way.backend is not None and way.backend not in self._started:
@@ -294,7 +293,7 @@ def _in_process(quads: Quads, dictionary: Dictionary, terms: Callable[[], pa.Tab
 
 @dataclass(frozen=True)
 class _Batch:
-    """What is carried: the changes, to the contents of a keeper, which stand without `undone`."""
+    """A batch of changes for the contents of a keeper, which do not include the effect of `undone`."""
 
     keeper: Keeper
     changes: Sequence[Change]
@@ -302,7 +301,7 @@ class _Batch:
     wanted: Strategy
 
     def change(self, maintained: Maintained, result: Mapping[Row, int] | Run) -> Mapping[Row, int]:
-        """The delta of a result that was computed from scratch: the difference to what is there."""
+        """The delta of a result that was computed from scratch: the difference to the present rows."""
         return change_between(self.keeper.rows_of(maintained), result)
 
 
@@ -326,7 +325,7 @@ def _rebuild_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapp
 
 def _reason(strategy: str, wanted: Strategy, estimates: Mapping[str, float], rows: int) -> str:
     if wanted != "auto":
-        return f"{strategy} was asked for."
+        return f"{strategy} was requested."
     others = ", ".join(f"{name} {seconds:.2g} s" for name, seconds in estimates.items() if name != strategy)
-    about = f"about {estimates[strategy]:.2g} s" + (f", against {others}" if others else "")
+    about = f"about {estimates[strategy]:.2g} s" + (f" (others: {others})" if others else "")
     return f"{strategy} is the cheapest for {rows} changed rows: {about}."

@@ -1,8 +1,7 @@
-"""The comparison of views with their recomputation.
+"""Compares views with their recomputation, for `Session.check`.
 
-Owns what `Session.check` finds and says. A view is recomputed by the reference, from its query, from scratch
-and by other code than translates and keeps it, on the quads of the epoch that it stands for. Invariant:
-nothing is changed.
+The reference evaluator recomputes each view from scratch, from its query and the quads of the view's epoch.
+It shares no code with planning and maintenance. Invariant: checking changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from sparqlive.sparql.reference import Reference
 
 
 def check(views: Mapping[str, View], epoch: int, quads: Quads, dictionary: Dictionary, union: bool) -> None:
-    """Recomputes views and compares; raises CheckFailed with the view and the rows that differ.
+    """Recomputes views and compares them; raises CheckFailed with the view and the rows that differ.
 
     `union`: whether a query's default graph is the union of all graphs.
     """
@@ -43,7 +42,7 @@ def check(views: Mapping[str, View], epoch: int, quads: Quads, dictionary: Dicti
 
 
 def _quads_of(view: View, quads: Quads) -> Iterator[tuple[int, int, int, int]]:
-    """The quads that a view stands for which is refreshed later."""
+    """The quads as of the epoch of a deferred view."""
     assert view.deferred is not None
     unseen = view.deferred.gathered
     yield from (quad for quad in quads if quad not in unseen)
@@ -57,7 +56,7 @@ def _compare(view: View, expected: Mapping[Any, int]) -> None:
     rows = [row for row in {*weights, *expected} if weights.get(row, 0) != expected.get(row, 0)]
     shown = "; ".join(
         f"({', '.join('UNDEF' if term is None else str(term) for term in row)}) "
-        f"is there {weights.get(row, 0)} times, should be {expected.get(row, 0)}"
+        f"occurs {weights.get(row, 0)} times instead of {expected.get(row, 0)}"
         for row in rows[:5]
     )
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
@@ -72,6 +71,6 @@ def _compare_order(view: View, expected: Sequence[TermRow]) -> None:
         if row != other:
             shown = [", ".join("UNDEF" if term is None else str(term) for term in r) for r in (row, other)]
             raise CheckFailed(
-                f"View {view.name!r} is listed in another order than its recomputation: "
-                f"its solution {place} is ({shown[0]}), should be ({shown[1]})."
+                f"View {view.name!r} differs from its recomputation in its order: "
+                f"solution {place} is ({shown[0]}) instead of ({shown[1]})."
             )

@@ -1,7 +1,7 @@
-"""Python's garbage collector, kept out of the way of epochs.
+"""Keeps Python's garbage collector from delaying epochs.
 
-Owns when it runs: not during an epoch, and not over what a large load or view has left to stay. Invariant:
-what `settle` does, `unsettle` takes back.
+It does not run during an epoch, and does not scan the long-lived objects of a large load or view. Invariant:
+`unsettle` reverts `settle`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SETTLE_ROWS = 50_000
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No garbage collection inside: one over large views would stop an epoch for milliseconds."""
+    """Pauses garbage collection, which would delay an epoch by milliseconds if views are large."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -27,22 +27,22 @@ def collector_paused() -> Iterator[None]:
 
 
 class Settled:
-    """What one session has left out of garbage collections."""
+    """The objects that a session has excluded from garbage collection."""
 
     def __init__(self) -> None:
         self._rows = 0
 
     def settle(self, rows: int) -> None:
-        """After a large load or view: what is there now is left out of later garbage collections.
+        """Excludes all present objects from later garbage collections, after a large load or view.
 
-        A full collection looks at every object of the process, and would stop a stream of changes for tens
-        of milliseconds.
+        A full collection visits every object of the process, and would delay a stream of changes by tens of
+        milliseconds.
         """
         if rows > SETTLE_ROWS:
             doubled = rows > 2 * self._rows
             gc.collect(2 if doubled else 1)
             gc.freeze()
-            atexit.register(gc.unfreeze)  # what a session that was not closed left is freed in order
+            atexit.register(gc.unfreeze)  # frees the objects of an unclosed session in order
             if doubled:
                 self._rows = rows
 

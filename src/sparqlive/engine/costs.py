@@ -1,7 +1,7 @@
-"""What each way to carry an epoch to a plan costs: estimated by the sizes of things, and then measured.
+"""The cost of each way to carry an epoch to a plan: estimated from sizes, then corrected by measurements.
 
-Owns the constants of the estimates, and what was measured. A way is a strategy and the backend that carries
-it out, if it is not this process: a plan is rebuilt where that is cheaper.
+Owns the constants of the estimates, and the measurements. A way is a strategy together with the bulk backend
+that runs it, or with no backend for this process. A rebuild runs where it is cheapest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SMOOTHING = 0.3
 
 
 class Way(NamedTuple):
-    """How a strategy is carried out: by a bulk backend, or (None) in process."""
+    """A strategy, and the bulk backend that runs it, or None for this process."""
 
     strategy: str
     backend: str | None = None
@@ -25,7 +25,7 @@ REBUILD = Way("rebuild")
 
 
 def ways_of(backends: Iterable[str]) -> list[Way]:
-    """All ways there are with these backends: each carries deltas, under its name, and rebuilds."""
+    """All ways with these backends; each backend runs deltas, as the strategy of its name, and rebuilds."""
     names = list(backends)
     deltas, rebuilds = (Way(name, name) for name in names), (Way("rebuild", name) for name in names)
     return [LIVE, *deltas, REBUILD, *rebuilds]
@@ -33,24 +33,24 @@ def ways_of(backends: Iterable[str]) -> list[Way]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the costs of a plan follow: the quads that its patterns match, its rows, its derivations."""
+    """The sizes that determine the costs of a plan: quads that its patterns match, rows, derivations."""
 
     quads: int
     rows: int
     derivations: int
 
     def live(self, changed: int) -> float:
-        """Lookups for each changed row, and what they lead to: what a quad leads to on average."""
+        """Lookups per changed row, and as many derivations as a quad has on average."""
         return changed * (1e-5 + 1e-6 * self.derivations / max(1, self.quads))
 
     def rebuild(self) -> float:
-        """In process, each quad is looked up, and each derivation made, one by one."""
+        """In process, each quad is looked up and each derivation is computed one by one."""
         return 2e-6 * self.quads + 5e-7 * self.derivations
 
 
 @dataclass(frozen=True)
 class BulkCosts:
-    """What a bulk backend costs: once to start it, and in seconds for a plan of given sizes."""
+    """The costs of a bulk backend in seconds: to start it once, and per plan by its sizes."""
 
     title: str
     start_seconds: float
@@ -59,22 +59,22 @@ class BulkCosts:
 
 
 def _duckdb_delta(sizes: Sizes, changed: int) -> float:
-    """A query is planned; the columns of all quads of its predicates are scanned; rows come as columns."""
+    """Plans a query, scans the columns of all quads of its predicates, and fetches rows as columns."""
     return 0.03 + 6e-8 * sizes.quads + 1e-6 * changed * (1 + sizes.derivations / max(1, sizes.quads))
 
 
 def _duckdb_rebuild(sizes: Sizes) -> float:
-    """Quads are joined by columns; the rows are sorted and compared with those there are."""
+    """Joins quads by columns, sorts the rows, and compares them with the present ones."""
     return 0.03 + 2e-7 * sizes.quads + 1e-7 * sizes.derivations + 4e-7 * sizes.rows
 
 
 def _spark_delta(sizes: Sizes, changed: int) -> float:
-    """A query is planned and started; the files are scanned for the keys of the changes."""
+    """Plans and starts a query, and scans the files for the keys of the changes."""
     return 1.5 + 5e-7 * sizes.quads + 1e-5 * changed
 
 
 def _spark_rebuild(sizes: Sizes) -> float:
-    """On Spark, quads are joined by columns; the rows are taken in and compared with those there are."""
+    """Joins quads by columns on Spark, fetches the rows, and compares them with the present ones."""
     return 1.5 + 1e-6 * sizes.quads + 2e-6 * sizes.rows
 
 
@@ -86,7 +86,7 @@ BULK = {
 
 
 def seconds_of(way: Way, sizes: Sizes, changed: int) -> float:
-    """What a way costs by the sizes of things, before what was measured."""
+    """The estimated cost of a way, before correction by measurements."""
     if way == LIVE:
         return sizes.live(changed)
     if way.backend is None:
@@ -96,7 +96,7 @@ def seconds_of(way: Way, sizes: Sizes, changed: int) -> float:
 
 
 class _Speeds:
-    """How many times as long as estimated each way took, lately."""
+    """The recent ratio of measured to estimated time, per way."""
 
     def __init__(self, known: Mapping[Way, float]) -> None:
         self.factors = dict(known)
@@ -107,25 +107,25 @@ class _Speeds:
 
 
 class Measured:
-    """What was measured in this process; a plan that is new begins with what all plans took."""
+    """The measurements of this process. A new plan starts with the ratios over all plans."""
 
     def __init__(self) -> None:
         self._machine = _Speeds({})
         self._plans: dict[str, _Speeds] = {}
 
     def expected(self, plan: str, costs: Mapping[Way, float]) -> dict[Way, float]:
-        """Estimates, corrected by what a plan took lately."""
+        """Corrects estimates by the recent measurements of a plan."""
         if plan not in self._plans:
             self._plans[plan] = _Speeds(self._machine.factors)
         factors = self._plans[plan].factors
         return {way: seconds * factors.get(way, 1.0) for way, seconds in costs.items()}
 
     def learn(self, plan: str, way: Way, factor: float) -> None:
-        """A way took so many times as long as estimated."""
+        """Records the ratio of measured to estimated time."""
         for learner in (self._plans[plan], self._machine):
             learner.learn(way, factor)
 
     @property
     def factors(self) -> Mapping[Way, float]:
-        """How many times as long as estimated each way took lately, for all plans."""
+        """The recent ratio of measured to estimated time per way, over all plans."""
         return self._machine.factors

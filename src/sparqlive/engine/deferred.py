@@ -1,8 +1,8 @@
-"""Views that are refreshed later than their data changes: by hand, or within a number of seconds.
+"""Deferred views, which are refreshed later than their data changes: manually, or within some seconds.
 
-Owns what such a view has not seen yet: the net change of the quads since the epoch that it stands for. Its
-content is kept apart from those of other views. Invariant: the quads of now without what is gathered are the
-quads that the content belongs to.
+Owns the changes that such a view has not seen yet: the net change of the quads since the view's epoch. Its
+content is separate from those of other views. Invariant: the current quads minus the gathered changes are the
+quads of the content's epoch.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ Refresh: TypeAlias = Literal["immediate", "manual"] | float
 
 
 def gathered_name(view: str) -> str:
-    """The name of the relation in which a store keeps what a view has not seen yet."""
+    """The name of the stored relation of changes that a view has not seen yet."""
     return f"gathered/{view}"
 
 
 def check_refresh(refresh: object, name: str = "refresh") -> None:
-    """Refuses what is no refresh setting; `name` is what its surface calls it."""
+    """Rejects an invalid refresh setting; `name` is the surface's name for it."""
     if isinstance(refresh, str) and refresh in ("immediate", "manual"):
         return
     try:
         seconds(name, refresh)
     except Error:
         raise Error(
-            f'{name} is "immediate", "manual" or a number of seconds above 0 and up to {MOST_SECONDS:,}, '
-            f"not {shown(refresh)}."
+            f'{name} must be "immediate", "manual" or a number of seconds above 0 and up to '
+            f"{MOST_SECONDS:,}, not {shown(refresh)}."
         ) from None
 
 
@@ -59,11 +59,11 @@ class Deferred:
 
     @property
     def relation(self) -> str:
-        """The name under which a store keeps what is gathered."""
+        """The name of the stored relation of gathered changes."""
         return gathered_name(self._name)
 
     def keep(self, plan: Operator, saved: Saved | None) -> PlanContent:
-        """The content as of the view's epoch; what was not saved is computed from the quads of that epoch."""
+        """The content as of the view's epoch; unsaved parts are computed from the quads of that epoch."""
         self._quads.add(self.undone())
         try:
             return self.keeper.keep(plan, saved)
@@ -74,23 +74,23 @@ class Deferred:
         return [(*quad, weight) for quad, weight in self.gathered.items()]
 
     def undone(self) -> list[Change]:
-        """The changes that lead from the quads of now back to those of the view's epoch."""
+        """The changes that lead from the current quads back to those of the view's epoch."""
         return [(*quad, -weight) for quad, weight in self.gathered.items()]
 
     def load(self, gathered: Mapping[Row, int], epoch: int) -> None:
-        """The view stands for an epoch, and has not seen these changes."""
+        """Sets the view's epoch, and the changes that it has not seen."""
         self.gathered = {(s, p, o, g): weight for (s, p, o, g), weight in gathered.items()}
         self.epoch = epoch
 
     def gather(self, changes: Sequence[Change], epoch: int) -> None:
-        """Takes note of a committed epoch; changes that cancel each other are forgotten."""
+        """Adds the changes of a committed epoch; changes that cancel each other disappear."""
         add_into(self.gathered, {(s, p, o, g): weight for s, p, o, g, weight in changes})
         if not self.gathered:
             self.epoch = epoch
 
     @contextmanager
     def carried(self, epoch: int, strategies: Strategies) -> Iterator[Carried]:
-        """The deltas that bring the content to the present; they are committed when the block ends well."""
+        """Computes the deltas that bring the content up to date; commits them when the block succeeds."""
         changes, undone = self.changes(), self.undone()
         self._quads.add(undone)
         try:
@@ -109,7 +109,7 @@ class Deferred:
     # The clock
 
     def start(self, refresh: Callable[[], object]) -> None:
-        """Has the view refreshed so many seconds after the oldest change that it has not seen."""
+        """Schedules a refresh, the view's number of seconds after the oldest change that it has not seen."""
         if self.gathered and self._timer is None and self.refresh != "manual":
             self._timer = threading.Timer(float(self.refresh), refresh)
             self._timer.daemon = True

@@ -1,7 +1,7 @@
-"""Where a bulk backend finds the quads and terms of a session.
+"""Provides the quads and terms of a session to bulk backends.
 
-Owns the copy of a session in memory, which is written when it is first needed; a session with a store needs
-none. Invariant: what is found are the quads and terms as they were before the epoch under way.
+For a session in memory, it owns a copy in files, written when first needed; a session with a store needs
+none. Invariant: backends see the quads and terms as they were before the current epoch.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class BulkData:
         self._stored: Callable[[], Sources] | None = None
         self._exported: _Exported | None = None
         self._terms: pa.Table | None = None
-        """The terms that the dictionary holds in memory, in its order; it only grows, or begins again."""
+        """The dictionary's terms in memory, in its order; the dictionary only grows, or starts over."""
         self._term_files: dict[str, pa.Table] = {}
-        """Those of a store's files, which never change."""
+        """The terms of a store's files, which never change."""
 
     def attach(self, stored: Callable[[], Sources]) -> None:
-        """From now on a store has the quads and terms."""
+        """Takes quads and terms from a store from now on."""
         self._stored = stored
 
     def sources(self, undone: Sequence[Change] = ()) -> Sources:
-        """The files, and what came after them.
+        """The files, and the changes after them.
 
-        `undone` are changes that lead from the last epoch to the one a view stands for.
+        `undone` are changes that lead from the last epoch back to a view's epoch.
         """
         if self._stored is not None:
             sources = self._stored()
@@ -63,7 +63,7 @@ class BulkData:
         return sources
 
     def terms(self) -> pa.Table:
-        """The dictionary, with the terms of the epoch under way: id, term, and its typed columns."""
+        """The dictionary with the terms of the current epoch: id, term, and its typed columns."""
         known, entries, count = self._terms, self.dictionary.entries(), len(self.dictionary)
         if known is None or known.num_rows > count:
             known = term_table(entries)
@@ -77,12 +77,12 @@ class BulkData:
         return pa.concat_tables([known, *self._term_files.values()])
 
     def committed(self, changes: Sequence[Change]) -> None:
-        """An epoch was committed."""
+        """Records the changes of a committed epoch."""
         if self._exported is not None:
             self._exported.add(changes)
 
     def close(self) -> None:
-        """Removes what was written."""
+        """Removes the files."""
         if self._exported is not None:
             self._exported.close()
             self._exported = None
@@ -109,10 +109,10 @@ class SessionTables:
 
 
 class _Exported:
-    """The quads and terms of a session in memory, written to files, and what came after."""
+    """The quads and terms of a session in memory, written to files, and the changes after that."""
 
     def __init__(self, quads: Quads, dictionary: Dictionary) -> None:
-        from sparqlive.store.store import Store  # not before it is needed: it takes a while to import
+        from sparqlive.store.store import Store  # imported late because it is slow to import
 
         self._directory = tempfile.TemporaryDirectory(prefix="sparqlive-")
         self._store = Store(self._directory.name)

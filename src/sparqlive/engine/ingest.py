@@ -1,7 +1,7 @@
-"""Files into the runs of a store that has no quads yet, by processes of this machine or by Spark.
+"""Loads files directly into the runs of a store without quads, by local processes or by Spark.
 
-Owns that what was read fits the session: no id stands for two terms, and no quad is under a reserved
-name. Invariant: nothing is in the store before its runs are committed.
+Ensures that the result fits the session: no id stands for two terms, and no quad uses a reserved name.
+Invariant: nothing is in the store before its runs are committed.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ def ingest_runs(
     graph: str | None,
     on_error: OnError,
 ) -> tuple[Ingested, list[RunFile]]:
-    """Writes the runs into the folder of an attempt; what was read, and the runs to be committed."""
+    """Writes runs into the folder of an attempt; returns a summary, and the runs to commit."""
     from sparqlive.bulk.ingest.job import ingest
 
     exceptions = dict(dictionary.exceptions)
     folder = f"{attempt}/ingest"
     target = store.place.text(folder)
-    made = ingest(workers, paths, graph, target, on_error=on_error, exceptions=exceptions)
-    taken = _taken(store, dictionary, made, folder)
-    if taken:  # a term of the dictionary has the id of another one in the files: that one gives way
+    ingested = ingest(workers, paths, graph, target, on_error=on_error, exceptions=exceptions)
+    taken = _collisions(store, dictionary, ingested, folder)
+    if taken:  # terms of the files whose id the dictionary uses for another term get new ids
         folder = f"{attempt}/again"
         target = store.place.text(folder)
         exceptions |= taken
-        made = ingest(workers, paths, graph, target, on_error=on_error, exceptions=exceptions)
-    runs = store.written(folder, made.quad_files, made.term_files)
+        ingested = ingest(workers, paths, graph, target, on_error=on_error, exceptions=exceptions)
+    runs = store.written(folder, ingested.quad_files, ingested.term_files)
     _check_names(store, runs)
-    return made, runs
+    return ingested, runs
 
 
-def _taken(store: Store, dictionary: Dictionary, made: Ingested, folder: str) -> dict[str, int]:
-    """New ids for terms of the files whose id stands for another term of the dictionary."""
-    unnamed = [RunFile(f"{folder}/{file.path}", TERMS, file.rows, 0, (), b"") for file in made.term_files]
+def _collisions(store: Store, dictionary: Dictionary, ingested: Ingested, folder: str) -> dict[str, int]:
+    """New ids for terms of the files whose id stands for another term in the dictionary."""
+    unnamed = [RunFile(f"{folder}/{file.path}", TERMS, file.rows, 0, (), b"") for file in ingested.term_files]
     files = TermRuns(store.place, unnamed)
     taken = {}
     for number, text in dictionary.entries():
@@ -62,7 +62,7 @@ def _taken(store: Store, dictionary: Dictionary, made: Ingested, folder: str) ->
 
 
 def _check_names(store: Store, runs: Iterable[RunFile]) -> None:
-    """Quads that workers have read pass no gate: those under a name that is reserved are refused here."""
+    """Rejects quads under a reserved name; quads that workers read do not pass the session's gate."""
     texts: dict[int, str] = {}
     for run in runs:
         if run.relation == TERMS:

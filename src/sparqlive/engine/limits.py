@@ -1,7 +1,7 @@
-"""How much a view may cost a session. The defaults stand here, and nowhere else.
+"""Limits on the cost of views and requests, with their defaults.
 
-A limit of None is none: whoever opens a session in Python can interrupt it. An agent, whom others ask, has
-limits (`agent/settings.py`).
+None means no limit: a program that opens a session in Python can interrupt it. An agent serves others, and
+sets limits (`agent/settings.py`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, fields
 from sparqlive.numbers import seconds, whole
 
 QUERY_CHARACTERS = 1_000_000
-"""How long the text of a query may be."""
+"""Maximum length of a query's text."""
 UPDATE_OPERATIONS = 10_000
-"""How many operations an update request may have."""
+"""Maximum number of operations per update request."""
 LOADED_DOCUMENTS = 100
-"""How many documents an update request may LOAD."""
+"""Maximum number of documents that an update request may LOAD."""
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,17 @@ class Limits:
     """Limits on views."""
 
     view_seconds: float | None = None
-    """How long planning and computing a view for the first time may take; it is refused then."""
+    """Time limit for planning and computing a new view; beyond it, the view is not registered."""
     epoch_seconds: float | None = None
-    """How much processor time carrying one epoch to one view may take; the view is marked as failed then."""
+    """Limit of processor time per epoch and view; beyond it, the view is marked as failed."""
     temporary_seconds: float = 0.1
-    """The same for all temporary views together; the most expensive of them are ended then."""
+    """The same for all temporary views together; beyond it, the most expensive ones are ended."""
     temporary_seconds_per_change: float = 0.00005
-    """How much there is beside that for each changed quad of an epoch."""
+    """Additional processor time per changed quad of an epoch, for temporary views."""
     temporary_rows: int = 1_000_000
-    """How many rows a temporary view may hold, those that its operators store included."""
+    """Maximum number of rows of a temporary view, including those that its operators store."""
     temporary_changed_rows: int = 20_000
-    """How many rows of a product may change in one epoch, for temporary views."""
+    """Maximum number of changed rows of a product per epoch, for temporary views."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

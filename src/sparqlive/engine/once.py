@@ -1,7 +1,7 @@
-"""Queries that are evaluated once, on the current epoch.
+"""Evaluates one-off queries on the current epoch.
 
-Owns how a one-off query reads beside the writer: on copies, without the lock, so that it does not block
-writers and can be stopped anywhere. Invariant: an answer belongs to one whole epoch.
+A query reads copies, without the lock, so that it does not block writers and can be stopped at any point.
+Invariant: an answer belongs to one epoch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Between a session and its store: what is loaded when it opens, and what each step writes.
+"""Connects a session to its store: loads it when it opens, and writes each step.
 
-Owns the translation: sessions know ids, relations and views; stores know files and a catalog. Owns when the
-store is compacted, and what is forgotten of its history. Invariant: it writes before the session shows the
-result to anybody.
+Owns the translation from ids, relations and views to files and a catalog. Decides when the store is compacted
+and which history is deleted. Invariant: a result is written before the session makes it visible.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from uuid import uuid4
 from sparqlive.engine.deferred import Deferred, Refresh, gathered_name
 from sparqlive.engine.ingest import ingest_runs
 from sparqlive.engine.stored_data import StoredData
-from sparqlive.engine.stored_names import all_names, names_of_failed, names_of_nobody_else
+from sparqlive.engine.stored_names import all_names, names_of_failed, unshared_names
 from sparqlive.errors import StoreFailed
 from sparqlive.live.content import PlanContent, Product
 from sparqlive.live.quads import Change, Quads, inserts_of
@@ -41,13 +40,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Retention:
-    """Deltas are kept for the last `epochs` epochs, and no longer than `seconds`."""
+    """Deltas are kept for the last `epochs` epochs, and for at most `seconds`."""
 
     epochs: int
     seconds: float | None
 
 
-# The relations that do not follow from the quads.
+# Relations that cannot be recomputed from the quads.
 _NOT_COMPUTED = {QUADS, TERMS, "gathered", "source", "sources"}
 
 
@@ -92,7 +91,7 @@ class Persistence:
         return self.store.catalog.epoch()
 
     def default_graph(self, wanted: str | None) -> Any:
-        """What the store was made with; a store whose views were made for another is not misread."""
+        """The default graph that the store was created with, on which its views depend."""
         recorded = self.store.catalog.meta("default_graph")
         if recorded is None and self.store.catalog.read_only:
             return "strict"
@@ -102,13 +101,13 @@ class Persistence:
                 self.store.catalog.set_meta("default_graph", recorded)
         if wanted is not None and wanted != recorded:
             raise StoreFailed(
-                f"The store {self.store.directory} was made with default_graph={recorded!r}, and its views "
-                f"are kept for that: open it so, or make another store for {wanted!r}."
+                f"The store {self.store.directory} was created with the default graph {recorded!r}, and its "
+                f"views depend on it. Open it with that setting, or create another store for {wanted!r}."
             )
         return recorded
 
     def lineage(self) -> str | None:
-        """The name of the history that the store's epochs count; None where nobody has named it."""
+        """Identifies the history of the store's epochs; None for a reader of a store without one."""
         recorded = self.store.catalog.meta("lineage")
         if recorded is None and not self.store.catalog.read_only:
             recorded = uuid4().hex
@@ -119,38 +118,38 @@ class Persistence:
     # Opening
 
     def load_quads(self) -> None:
-        """The runs, which stay on disk until something reads them, and the changes after them."""
+        """Loads the changes after the runs; the runs stay on disk until something reads them."""
         self._compactor.opened(*self._data.load_quads())
 
-    def sources_noted(self) -> list[str]:
-        """The notes of the sources that are there."""
+    def source_notes(self) -> list[str]:
+        """The stored notes of all sources."""
         return [note for note in self.store.catalog.metas("source/") if note]
 
     def notes(self, prefix: str) -> list[str]:
-        """The notes whose key begins so."""
+        """The notes whose key starts with `prefix`."""
         return [note for note in self.store.catalog.metas(prefix) if note]
 
     def views(self) -> list[tuple[str, str, str | None, int, str]]:
         return self.store.catalog.views()
 
     def owner(self, view: str) -> str | None:
-        """Who registered a view, where that was said."""
+        """The recorded owner of a view, if any."""
         return self.store.owner(view)
 
     def saved(self, name: str, plan: Operator) -> Elsewhere | None:
-        """The content of a relation, if the store has it; a reader computes none."""
+        """The stored content of a relation, or None. A reader gets an empty one, because it computes none."""
         saved = self.store.relation(name)
         if saved is None and self.store.catalog.read_only:
             return Elsewhere(lambda: (None, {}))
         return saved
 
     def rows(self, name: str) -> dict[Row, int]:
-        """The content of a relation, which is empty where the store has none."""
+        """The content of a relation, empty if the store does not have it."""
         saved = self.store.relation(name)
         return saved.rows() if saved is not None else {}
 
     def has(self, content: PlanContent) -> bool:
-        """Whether everything that a content stores was saved."""
+        """Whether all relations of a content are in the store."""
         return all(self.store.catalog.has(name) for name, _, _ in content.relations())
 
     # Writing
@@ -166,9 +165,9 @@ class Persistence:
         notes: Mapping[str, str],
         failed: Iterable[PlanContent] = (),
     ) -> None:
-        """Makes an epoch durable: its changes, its new terms, the deltas of all that is stored, its notes.
+        """Makes an epoch durable: its changes, new terms, the deltas of all stored relations, and its notes.
 
-        What failed contents store is forgotten: it is computed again when the store is next opened.
+        Relations of failed contents are deleted; they are recomputed when the store is next opened.
         """
         inserted = inserts_of(changes)
         forgotten = names_of_failed(failed)
@@ -202,12 +201,12 @@ class Persistence:
         instead_of: PlanContent | None,
         notes: Mapping[str, str],
     ) -> None:
-        """Registers a view, in the place of another one if there is one of that name.
+        """Registers a view, replacing an existing view of the same name.
 
-        What its content stores is written if it is not there yet; notes are kept with it.
+        Writes the relations of its content that the store does not have yet, and the notes.
         """
-        forgotten = set() if instead_of is None else names_of_nobody_else(instead_of)
-        with self._contents(content, epoch, names_of_nobody_else(content)) as commit:
+        forgotten = set() if instead_of is None else unshared_names(instead_of)
+        with self._contents(content, epoch, unshared_names(content)) as commit:
             unseen: dict[str, tuple[int, dict[Row, int]]] = {}
             if refresh != "immediate":
                 unseen = {gathered_name(name): (4, {})}
@@ -221,7 +220,7 @@ class Persistence:
         self._dictionary.start_journal()
 
     def damaged(self) -> set[str]:
-        """The relations that are damaged; what does not follow from other data cannot be computed again."""
+        """The damaged relations that can be recomputed; raises if another relation is damaged."""
         found = self.store.damaged()
         for relation, error in found.items():
             if relation.partition("/")[0] in _NOT_COMPUTED:
@@ -233,11 +232,11 @@ class Persistence:
         self.store.verify()
 
     def reads(self, content: PlanContent, relations: Set[str]) -> bool:
-        """Whether a content stores one of the relations."""
+        """Whether a content uses one of the relations."""
         return not relations.isdisjoint(all_names(content))
 
     def save(self, name: str, content: PlanContent, epoch: int, damaged: Set[str] = frozenset()) -> int:
-        """Writes a content that was computed anew; its history begins now."""
+        """Writes a recomputed content; its history starts now."""
         with self._contents(content, epoch, damaged) as commit:
             forgotten = {*commit.forgotten, *(damaged & all_names(content))}
             self.store.save(name, replace(commit, forgotten=forgotten))
@@ -246,7 +245,7 @@ class Persistence:
 
     @contextmanager
     def _contents(self, content: PlanContent, epoch: int, new: Set[str]) -> Iterator[Commit]:
-        """What a content stores that is new, or not in the store, ready to be committed."""
+        """The relations of a content that are new or not in the store, ready to be committed."""
         fresh = {
             key: (width, _whole(rows))
             for key, width, rows in content.relations()
@@ -259,18 +258,18 @@ class Persistence:
             )
 
     def drop(self, name: str, content: PlanContent, epoch: int) -> None:
-        """Forgets a view, and what its content stores if nobody else uses it."""
-        self.store.drop(name, {*names_of_nobody_else(content), gathered_name(name)}, epoch)
+        """Drops a view, and the relations that no other view uses."""
+        self.store.drop(name, {*unshared_names(content), gathered_name(name)}, epoch)
 
-    # Views that are refreshed later
+    # Deferred views
 
     def deferred(self, name: str, deferred: Deferred) -> None:
-        """What a view that is refreshed later has not seen yet."""
+        """Loads the changes that a deferred view has not seen yet."""
         gathered = self.rows(deferred.relation)
         deferred.load(gathered, self.store.refreshed(name) if gathered else self.epoch)
 
     def refresh(self, name: str, deferred: Deferred, epoch: int, failed: Iterable[PlanContent]) -> None:
-        """Makes the refreshing of a view durable."""
+        """Makes the refresh of a view durable."""
         forgotten = names_of_failed(failed)
         deltas = {key: delta for key, delta in deferred.keeper.staged().items() if key not in forgotten}
         terms, exceptions = self._dictionary.journal()
@@ -287,14 +286,14 @@ class Persistence:
         )
         self._dictionary.start_journal()
 
-    # Reading beside the writer
+    # Reading while another process writes
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Inside, no file of the quads as they are now is removed.
+        """Context in which the files of the current quads are not removed.
 
-        Where no lease can be left, in a directory that may not be written or on a full disk, files are read
-        without one: replacing them would take writing, too.
+        If no lease can be written, in a read-only directory or on a full disk, files are read without one:
+        replacing them would need to write as well.
         """
         lease = None
         with suppress(OSError):
@@ -306,11 +305,11 @@ class Persistence:
                 lease.release()
 
     def follow(self, on_change: Callable[[], None]) -> None:
-        """From now on, calls whenever the writer has committed something."""
+        """Calls `on_change` whenever the writer has committed."""
         self._poller = Poller(self.store.catalog.poll(), on_change)
 
     def advance(self) -> int:
-        """Goes on to the store's last epoch, which is what is read from now on; its number."""
+        """Moves to the store's last epoch; returns its number."""
         return self._data.advance()
 
     def changed(self, content: PlanContent, since: int) -> bool:
@@ -321,28 +320,28 @@ class Persistence:
     # History
 
     def history_start(self) -> int:
-        """Deltas after this epoch are kept."""
+        """The epoch after which deltas are kept."""
         return self.store.catalog.history_start()
 
     def history(self, content: PlanContent, since: int, until: int) -> Iterator[tuple[int, dict[Row, int]]]:
-        """The deltas of a content's rows after an epoch and up to another."""
+        """The deltas of a content's rows after epoch `since`, up to epoch `until`."""
         for epoch, rows in self.store.catalog.deltas(content.name, since, until):
             yield epoch, {tuple(row): weight for *row, weight in rows.tolist()}
 
     # Compaction
 
     def compact(self) -> None:
-        """Folds log and deltas into new runs, and forgets the history that is no longer kept."""
+        """Folds log and deltas into new runs, and deletes the history beyond the retention."""
         self._compactor.run(everything=True)
 
     def _kept_from(self) -> int:
-        """History up to this epoch is forgotten."""
+        """The epoch up to which history is deleted."""
         epoch = self.epoch - self._retention.epochs
         if self._retention.seconds is not None:
             epoch = max(epoch, self.store.catalog.epoch_before(time.time() - self._retention.seconds))
         return epoch
 
-    # Loads by Spark, and batches of streams
+    # Bulk loads, and batches of streams
 
     def ingest(
         self,
@@ -354,16 +353,18 @@ class Persistence:
         strategy: str,
         batch: tuple[str, int] | None,
     ) -> Ingested:
-        """Files straight into runs, by workers, as one epoch of a store that has no quads yet."""
+        """Has workers write files directly as runs, as one epoch of a store that has no quads yet."""
         with self.store.attempt() as attempt:
-            made, runs = ingest_runs(self.store, self._dictionary, attempt, workers, paths, graph, on_error)
-            self._dictionary.load_exceptions(made.exceptions)
+            ingested, runs = ingest_runs(
+                self.store, self._dictionary, attempt, workers, paths, graph, on_error
+            )
+            self._dictionary.load_exceptions(ingested.exceptions)
             terms, exceptions = self._dictionary.journal()
-            note = {"rejected": made.rejected, "seconds": dict(made.seconds)}
+            note = {"rejected": ingested.rejected, "seconds": dict(ingested.seconds)}
             self.store.commit(
                 Commit(
                     epoch,
-                    (made.quads, 0),
+                    (ingested.quads, 0),
                     strategy,
                     note,
                     terms=terms,
@@ -375,13 +376,13 @@ class Persistence:
             )
         self._dictionary.start_journal()
         self._data.replaced_terms()
-        return made
+        return ingested
 
     def batch_epoch(self, batch: tuple[str, int]) -> int | None:
         return self.store.catalog.batch_epoch(*batch)
 
     def record(self, batch: tuple[str, int] | None, epoch: int, notes: Mapping[str, str]) -> None:
-        """A stream's batch, or a source's report, that changed nothing."""
+        """Records a stream's batch, or a source's report, that changed nothing."""
         with self.store.catalog.transaction():
             if batch is not None:
                 self.store.catalog.add_batch(*batch, epoch)
@@ -393,7 +394,7 @@ class Persistence:
         return self._data.sources()
 
     def close(self) -> None:
-        """The caller does not hold the session's lock: a compaction under way ends first."""
+        """Closes the store after a running compaction; the caller must not hold the session's lock."""
         if self._poller is not None:
             self._poller.stop()
         self._compactor.wait()

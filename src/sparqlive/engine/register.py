@@ -1,8 +1,8 @@
-"""Views come and go: from the text of a query to a content that is kept.
+"""Registers, loads, repairs and drops views: from the text of a query to a content that is kept up to date.
 
-Owns how a content is got: computed in process or on Spark, loaded from a store, or computed anew. Refuses
-what cannot be kept. Invariant: a view is in the store before it is in the session, and its content belongs to
-the epoch that it stands for.
+Owns where a content comes from: computed in process or on Spark, loaded from a store, or recomputed. Rejects
+queries that cannot be kept up to date. Invariant: a view is in the store before it is in the session, and its
+content belongs to the view's epoch.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ from sparqlive.zset.run import Run
 if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
 
-# Spark computes views of graphs from this size on if it is running.
+# If Spark is running, it computes new views over at least this many quads.
 SPARK_QUADS = 2_000_000
 BULK_QUADS = 50_000
-"""A view whose patterns match so many quads is computed by columns."""
+"""A view whose patterns match at least this many quads is computed by columns."""
 VIEW_NAME = r"[^\s/~.\ufffd-](?:[^/\ufffd]{0,126}[^\s/\ufffd])?"
-"""What a name looks like; beside that its characters are printable. U+FFFD stands for bytes that are none."""
+"""Pattern of a view name, whose characters must also be printable. U+FFFD replaces undecodable bytes."""
 
 
 def check_view_name(name: object) -> None:
-    """Refuses what cannot be the name of a new view, by one rule for Python, the command line and HTTP.
+    """Rejects an invalid name for a new view, by one rule for Python, the command line and HTTP.
 
-    Views of stores that were made before the rule keep their names.
+    Views of older stores, created before this rule, keep their names.
     """
     if not isinstance(name, str) or not name.isprintable() or not re.fullmatch(VIEW_NAME, name):
         raise Error(
-            f"A view cannot be named {shown(name)}: a name has up to 128 printable characters, none of them "
-            f"'/', begins with none of '~', '.' and '-', and has no space at its ends."
+            f"Invalid view name {shown(name)}: a name has 1 to 128 printable characters without '/', does "
+            f"not start with '~', '.' or '-', and does not start or end with a space."
         )
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A query that is to be a view: its plan, and what was computed of it without the lock, if it was."""
+    """A query to be registered as a view: its plan, and its content if that was computed without the lock."""
 
     query: Query
     plan: Operator
@@ -82,7 +82,7 @@ class Planned:
 
 
 class Registration:
-    """`union`: whether a query's default graph is the union of all graphs."""
+    """The registration of views. `union`: whether a query's default graph is the union of all graphs."""
 
     def __init__(self, epochs: Epochs, union: bool) -> None:
         self._epochs = epochs
@@ -99,10 +99,10 @@ class Registration:
         name: str | None = None,
         dataset: Dataset | None = None,
     ) -> tuple[Query, Operator]:
-        """The plan of a query, which is to be the view `name`; a dataset stands in place of its own."""
+        """Parses and plans a query, for the view `name` if given; `dataset` replaces the query's own."""
         if len(text) > QUERY_CHARACTERS:
             raise TooLarge(
-                f"The query has {len(text):,} characters, and may have {QUERY_CHARACTERS:,}: put long lists "
+                f"The query has {len(text):,} characters; the limit is {QUERY_CHARACTERS:,}. Put long lists "
                 f"of values into the data."
             )
         parsed = parse_query(text, base)
@@ -120,7 +120,7 @@ class Registration:
         return unfold(plan, self._views.graph_of) if views_read(query) else plan
 
     def explained(self, text: str, base: str | None) -> Explained:
-        """The plan that a query would be kept by; see `Session.explained`."""
+        """Returns the plan that a view of the query would have; see `Session.explained`."""
         self._epochs.ensure_open()
         _, plan = self.plan(text, base, volatile=False)
         return explained(store_unreachable(rewrite(kept_of(plan))), {})
@@ -128,9 +128,9 @@ class Registration:
     # Views
 
     def check_name(self, name: object, temporary: bool) -> None:
-        """Refuses what is neither the name of a view that is there nor one for a new view.
+        """Rejects a name that neither belongs to an existing view nor is valid for a new one.
 
-        Names of temporary views, and no others, begin with `~`.
+        Names of temporary views, and only those, start with `~`.
         """
         if not isinstance(name, str) or not (name in self._views.by_name or (temporary and name[:1] == "~")):
             check_view_name(name)
@@ -140,10 +140,10 @@ class Registration:
         self, name: str, text: str, base: str | None, refresh: Refresh, strategy: Strategy, temporary: bool,
         seconds: float | None,
     ) -> Iterator[Planned]:  # fmt: skip
-        """The plan of a view that is to be registered inside, and its content, computed without the lock.
+        """Plans a view, and computes its content without the lock; the view is registered inside the context.
 
-        It is computed as of the epoch of now; what changes from here on is gathered. Nothing is computed if
-        the content is there already, or if Spark is to do it.
+        The content belongs to the current epoch; later changes are gathered. Nothing is computed here if the
+        content already exists, or if Spark will compute it.
         """
         self.check_name(name, temporary)
         check_refresh(refresh)
@@ -203,9 +203,9 @@ class Registration:
         notes: Mapping[str, str],
         planned: Planned,
     ) -> View:
-        """The view of that name and query, computed if it is not there; see `Session.view`.
+        """Returns the view of this name and query, registered if it does not exist; see `Session.view`.
 
-        `notes` are kept in the store with a view that is new, and so is its owner.
+        The store records `notes` and the owner with a new view.
         """
         epochs = self._epochs
         with epochs.lock:
@@ -214,8 +214,8 @@ class Registration:
             self._views.check_no_cycle(name, views_read(parsed))
             if views_read(parsed) and self.translated(parsed) != plan:
                 raise Error(
-                    f"A view that view {name!r} reads was replaced while it was being computed: register it "
-                    f"again."
+                    f"View {name!r} reads a view that was replaced while {name!r} was being computed. "
+                    f"Register it again."
                 )
             known = self._views.by_name.get(name)
             same = known is not None and known.query == parsed and known.refresh_setting == refresh
@@ -223,8 +223,8 @@ class Registration:
                 return known
             if known is not None and not same and not replace:
                 raise ViewExists(
-                    f"A view named {name!r} is there with another query, or another refresh setting. "
-                    f"Choose another name, drop it first, or pass replace=True."
+                    f"View {name!r} already exists with a different query or refresh setting. Use another "
+                    f"name, drop it first, or pass replace=True to replace it."
                 )
             if known is not None and not same:
                 self._views.check_not_read(name)
@@ -254,13 +254,13 @@ class Registration:
             return view
 
     def _content(self, keeper: Keeper, planned: Planned, strategy: Strategy) -> PlanContent:
-        """What a view keeps: as computed without the lock, brought to the present; else computed now."""
+        """The content of a view: computed without the lock and brought up to date, or else computed now."""
         computed, kept = planned.prepared, planned.kept
         terms = planned.terms if planned.temporary else None
         if computed is None or keeper.is_known(kept):
             return keeper.keep(kept, self._first(strategy), terms)
         changes = self._epochs.gathered(planned.gathered)
-        if changes is None:  # everything was replaced meanwhile
+        if changes is None:  # all quads were replaced in the meantime
             return keeper.keep(kept, self._first(strategy), terms)
         if not planned.temporary:
             assert planned.terms is not None
@@ -268,7 +268,7 @@ class Registration:
         return keeper.keep_prepared(kept, computed, changes, terms)
 
     def _entered(self, dictionary: Dictionary, computed: Prepared) -> Prepared:
-        """Enters the terms that a computation made; its relations with the ids that they have here."""
+        """Enters the terms that a computation created, and translates its relations to the session's ids."""
         enter = self._epochs.terms.dictionary.enter
         others = {number: own for number, text in dictionary.entries() if (own := enter(text)) != number}
         if not others:
@@ -283,19 +283,19 @@ class Registration:
         return replace(computed, relations=relations)
 
     def _first(self, strategy: Strategy) -> Saved | None:
-        """How a view is computed for the first time: by a bulk backend, or (None) in process."""
+        """How to compute a new view: by a bulk backend, or (None) in process."""
         backend = self._backend(strategy)
         return None if backend is None else self._epochs.strategies.contents_by(backend)
 
     def _bulk(self, strategy: Strategy, quads: Quads, dictionary: Dictionary) -> Bulk | None:
-        """How a view of many quads is computed for the first time, beside the epochs."""
+        """How to compute a new view over many quads, without blocking writers."""
         if strategy not in ("auto", "duckdb") or "duckdb" not in self._epochs.strategies.carriers:
             return None
         content = self._epochs.strategies.contents_on(quads, dictionary, self._epochs.lock)
         return Bulk(content, 0 if strategy == "duckdb" else BULK_QUADS)
 
     def _backend(self, strategy: Strategy) -> str | None:
-        """What computes a view for the first time, if it is not this process."""
+        """The backend that computes a new view, or None for this process."""
         strategies = self._epochs.strategies
         large = self._epochs.quads.size > SPARK_QUADS and strategies.is_started("spark")
         if strategy == "spark" or (strategy == "auto" and large):
@@ -304,7 +304,7 @@ class Registration:
         return None
 
     def _deferred(self, name: str, refresh: Refresh, epoch: int) -> Deferred | None:
-        """What a view needs that is refreshed later than at once."""
+        """The state of a view that is not refreshed immediately."""
         if refresh == "immediate":
             return None
         return Deferred(name, refresh, epoch, self._epochs.carried_quads, self._epochs.terms)
@@ -327,7 +327,7 @@ class Registration:
         return view
 
     def drop(self, name: str) -> None:
-        """Forgets a view."""
+        """Drops a view."""
         epochs = self._epochs
         with epochs.lock:
             epochs.ensure_open()
@@ -338,7 +338,7 @@ class Registration:
             self._views.remove(name)
 
     def repair(self) -> list[str]:
-        """Computes anew the views whose files are damaged or missing; see `Session.repair`."""
+        """Recomputes views whose files are damaged or missing; see `Session.repair`."""
         with self._epochs.lock:
             self._epochs.ensure_open()
             store = self._epochs.persistence
@@ -362,7 +362,7 @@ class Registration:
     # Views of a store
 
     def load(self, store: Persistence, progress: Callable[[int, int], None]) -> None:
-        """The views of a store with their rows, which are not computed again."""
+        """Loads the views of a store with their rows, without computing them again."""
         entries = list(readable(store.views()))
         for number, entry in enumerate(entries):
             progress(number, len(entries))
@@ -384,12 +384,12 @@ class Registration:
         view.begin_history(since)
         if not store.has(content):
             if read_only:
-                view.fail(f"View {name!r} is not kept at present: the store's writer computes it anew.")
+                view.fail(f"View {name!r} is not available yet: the store's writer has to recompute it.")
             else:
                 view.begin_history(store.save(name, content, view.epoch))
 
     def follow(self, store: Persistence) -> None:
-        """The store's writer has committed something: a reader goes on to the store's last epoch."""
+        """Brings a reader to the store's last epoch, after the writer has committed."""
         epochs, views = self._epochs, self._views
         with epochs.lock:
             if epochs.closed:
@@ -416,7 +416,7 @@ class Registration:
 
 
 def _refresh_of(text: str) -> Refresh:
-    """A refresh setting as a store keeps it; older stores may have one beyond what is taken today."""
+    """Parses a stored refresh setting; older stores may have one beyond today's limit."""
     if text in ("immediate", "manual"):
         return text  # type: ignore[return-value]
     seconds = float(text)

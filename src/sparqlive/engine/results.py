@@ -1,6 +1,6 @@
-"""What a query gives, read in the ways of its form: rows, solutions, answers, graphs, tables and deltas.
+"""Query results, read in the ways of their form: rows, solutions, answers, graphs, tables and deltas.
 
-Owns reading. Terms are decoded when somebody reads them, not before.
+Terms are decoded only when they are read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def decoded(dictionary: Dictionary, items: Iterable[tuple[Row, int]]) -> dict[Te
 
 
 class Columns:
-    """What is shown of a plan's rows, and in which order: a plan may have columns that only order them."""
+    """The visible columns of a plan's rows, and their order. Other columns are used only for ordering."""
 
     def __init__(self, plan: Operator, terms: Terms) -> None:
         self._variables = kept_of(plan).variables
@@ -53,7 +53,7 @@ class Columns:
         return without_zeros(total)
 
     def listed(self, variables: tuple[str, ...], rows: Iterable[tuple[Row, int]]) -> list[Solution]:
-        """The solutions in the order of ORDER BY, one entry a multiplicity."""
+        """The solutions in the order of ORDER BY, each as often as its multiplicity."""
         if self._order:
             rows = in_order(rows, self._variables, self._order, self._terms)
         term = self._terms.dictionary.term
@@ -68,7 +68,7 @@ class Columns:
         return bool(self._order)
 
     def first(self, rows: Iterable[tuple[Row, int]], count: int, sort: bool) -> dict[Row, int]:
-        """The first distinct rows; without an order, any."""
+        """The first distinct rows; any rows if there is no order."""
         if self._order and sort:
             rows = in_order(rows, self._variables, self._order, self._terms)
         found: dict[Row, int] = {}
@@ -81,38 +81,41 @@ class Columns:
 
 
 class Readable:
-    """What a query gives, read in the ways of its form: of a view, or of a one-off query.
+    """The result of a view or of a one-off query, read in the ways of its form.
 
-    Every form has weights: of an ASK `{(): 1}` or `{}`; a graph (CONSTRUCT, DESCRIBE) is a set of rows with
-    the columns subject, predicate and object.
+    Every form has weights. Those of an ASK are `{(): 1}` or `{}`. A graph (CONSTRUCT, DESCRIBE) is a set of
+    rows with the columns subject, predicate and object.
     """
 
     form: str
     variables: tuple[str, ...]
 
     def weights(self) -> dict[TermRow, int]:
-        """Each distinct row with its multiplicity; None is unbound."""
+        """Returns each distinct row with its multiplicity; None means unbound."""
         raise NotImplementedError
 
     def solutions(self) -> list[Solution]:
-        """The solutions in the order of ORDER BY, one entry a multiplicity; what is unbound is left out."""
+        """Returns the solutions in the order of ORDER BY, with duplicates, without unbound variables."""
         raise NotImplementedError
 
     def answer(self) -> bool:
-        """The answer of an ASK."""
+        """Returns the answer of an ASK query."""
         if self.form != "ASK":
-            raise Error(f"{_an(self.form)} has no answer: only an ASK has one. Read its weights().")
+            raise Error(f"{_an(self.form)} query has no answer; only ASK has one. Use weights() instead.")
         return bool(self.weights())
 
     def quads(self) -> Iterator[Quad]:
-        """The graph of a CONSTRUCT or DESCRIBE, as quads of the unnamed graph."""
+        """Yields the graph of a CONSTRUCT or DESCRIBE query, as quads of the unnamed graph."""
         if self.form not in GRAPH_FORMS:
-            raise Error(f"{_an(self.form)} gives no graph: only CONSTRUCT and DESCRIBE do.")
+            raise Error(
+                f"{_an(self.form)} query has no graph; only CONSTRUCT and DESCRIBE have one. "
+                f"Use weights() instead."
+            )
         for subject, predicate, object_ in self.weights():
             yield Quad(subject, predicate, object_)  # type: ignore[arg-type]
 
     def serialize(self, syntax: str) -> str:
-        """The result as text: json, xml, csv, tsv; a graph: nt, nquads, turtle, trig, rdfxml, jsonld."""
+        """Returns text: json, xml, csv or tsv; for a graph nt, nquads, turtle, trig, rdfxml or jsonld."""
         if self.form in GRAPH_FORMS:
             return write_graph(syntax, self.quads())
         if self.form == "ASK":
@@ -120,22 +123,22 @@ class Readable:
         return "".join(write_results(syntax, self.variables, paced(self.solutions())))
 
     def to_arrow(self) -> Any:
-        """An Arrow table with a row for each distinct row.
+        """Returns an Arrow table with one row per distinct row.
 
-        A column for each variable holds terms in N-Triples syntax, null where it is unbound; the last column,
+        One column per variable holds terms in N-Triples syntax, or null if unbound. The last column,
         `_weight`, holds the multiplicity.
         """
-        from sparqlive.sparql.arrow import table  # not before it is needed: it takes a while to import
+        from sparqlive.sparql.arrow import table  # imported late because it is slow to import
 
         return table(self.variables, self.weights())
 
     def to_pandas(self) -> Any:
-        """The Arrow table as a pandas data frame."""
+        """Returns the Arrow table as a pandas data frame."""
         _package("pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """The Arrow table as a Polars data frame."""
+        """Returns the Arrow table as a Polars data frame."""
         return _package("polars").from_arrow(self.to_arrow())
 
 
@@ -143,7 +146,7 @@ def _package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise Error(f"The package {name} is not installed: pip install {name}.") from error
+        raise Error(f"The package {name} is not installed. Run: pip install {name}") from error
 
 
 def _an(form: str) -> str:
@@ -165,9 +168,9 @@ class Answer(Readable):
         self.form = query.form
         self.variables = tuple(variable.name for variable in plan.variables)
         self.epoch = epoch
-        """The epoch that it stands for."""
+        """The epoch that the answer belongs to."""
         self.view = view
-        """The name of the view that it was read from, if it was."""
+        """The name of the view that the answer was read from, if any."""
         self._rows = rows
         self._columns = Columns(plan, terms)
         self._dictionary = terms.dictionary
@@ -176,21 +179,21 @@ class Answer(Readable):
         return decoded(self._dictionary, self._columns.shown(self._rows).items())
 
     def as_delta(self) -> Delta:
-        """All of it as a change from nothing."""
+        """The whole answer as a delta, marked `reset`."""
         return Delta(self.epoch, self._columns.shown(self._rows), partial(decoded, self._dictionary), True)
 
     def solutions(self) -> list[Solution]:
         return self._columns.listed(self.variables, self._rows.items())
 
     def __len__(self) -> int:
-        """The number of solutions, counted with their multiplicity."""
+        """Number of solutions, counted with their multiplicity."""
         return sum(self._rows.values())
 
 
 class Delta:
     """The change of a view from one epoch to the next.
 
-    `reset`: not a change but the whole content, because the changes asked for are no longer kept.
+    `reset` marks the whole content in place of a change, because the requested changes are no longer kept.
     """
 
     __slots__ = ("_decode", "epoch", "reset", "rows")
@@ -209,7 +212,7 @@ class Delta:
 
     @classmethod
     def summed(cls, deltas: Sequence[Delta]) -> Delta:
-        """Consecutive deltas as one; rows that came and went are gone."""
+        """Adds consecutive deltas up to one; changes that cancel each other disappear."""
         if len(deltas) == 1:
             return deltas[0]
         rows = dict(deltas[0].rows)
@@ -218,11 +221,11 @@ class Delta:
         return cls(deltas[-1].epoch, rows, deltas[0]._decode, deltas[0].reset)
 
     def weights(self) -> dict[TermRow, int]:
-        """Rows that entered (positive) and left (negative)."""
+        """Returns added rows (positive weight) and removed rows (negative weight)."""
         return self._decode(self.rows.items())
 
     def __len__(self) -> int:
-        """The number of rows that changed."""
+        """Number of changed rows."""
         return len(self.rows)
 
     def __bool__(self) -> bool:

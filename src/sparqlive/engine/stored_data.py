@@ -1,7 +1,7 @@
-"""The quads and terms of a store, as a session has them in memory.
+"""The quads and terms of a store, as a session sees them: runs on disk, and later changes in memory.
 
-Owns what is left on disk, in which files, and which changes after them are in memory. Invariant: quads and
-dictionary are those of the epoch that was last written or read.
+Owns which files hold the part on disk, and which changes after them are in memory. Invariant: quads and
+dictionary belong to the epoch that was last written or read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparqlive.zset.run import Column
 
 
 class StoredData:
-    """What one session has of a store's quads and terms."""
+    """A session's part of a store's quads and terms."""
 
     def __init__(self, store: Store, quads: Quads, dictionary: Dictionary) -> None:
         self._store = store
@@ -34,7 +34,7 @@ class StoredData:
             dictionary.start_journal()
 
     def load_quads(self) -> tuple[QuadRuns, TermRuns]:
-        """The runs, which stay on disk until something reads them, and the changes after them."""
+        """Attaches the runs, which stay on disk until they are read, and loads the changes after them."""
         runs, log = self._store.quads()
         self._runs = runs
         self._quads.attach(runs)
@@ -47,17 +47,17 @@ class StoredData:
         return self._store.sources(self._dictionary.journal()[0])
 
     def moved(self, runs: QuadRuns, terms: TermRuns) -> None:
-        """What was left on disk is in other files now."""
+        """Switches to the files that a compaction wrote."""
         self._quads.move(runs, self._logged())
         self._dictionary.move(terms, self._store.catalog.terms())
 
     def replaced_terms(self) -> None:
-        """There are other runs of terms now."""
+        """Switches to new runs of terms."""
         self._terms = self._store.terms()
         self._dictionary.load(self._terms, (), ())
 
     def advance(self) -> int:
-        """Goes on to the store's last epoch, which is what is read from now on; its number."""
+        """Moves to the store's last epoch; returns its number."""
         catalog = self._store.catalog
         catalog.renew()
         runs = catalog.runs(QUADS)
@@ -77,7 +77,7 @@ class StoredData:
         return self._at
 
     def _logged(self) -> list[Change]:
-        """The changes that are not in runs."""
+        """The changes that are not in runs yet."""
         log = self._store.catalog.changes(self._store.quads_epoch())
         return [change for _, rows in log for change in _changes(rows)]
 

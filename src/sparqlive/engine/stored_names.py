@@ -1,4 +1,4 @@
-"""Which relations of a store belong to which contents, by name, and which of them go with a content."""
+"""The names of a content's relations in a store, and which of them are deleted with it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ def _names(content: PlanContent) -> set[str]:
 
 
 def all_names(content: PlanContent) -> set[str]:
-    """What a content stores, and its parts."""
+    """The relations of a content and its parts."""
     parts = content.parts if isinstance(content, Product) else []
     return _names(content).union(*map(all_names, parts))
 
 
-def names_of_nobody_else(content: PlanContent) -> set[str]:
-    """What is no longer stored when one user gives a content back."""
+def unshared_names(content: PlanContent) -> set[str]:
+    """The relations that are deleted when one user releases a content."""
     if content.users > 1:
         return set()
     if isinstance(content, Product):
-        return {content.name}.union(*map(names_of_nobody_else, content.parts))
+        return {content.name}.union(*map(unshared_names, content.parts))
     return _names(content)
 
 
 def names_of_failed(contents: Iterable[PlanContent]) -> set[str]:
-    """What is no longer stored when all users of contents give them back."""
+    """The relations that are deleted when all users release the contents."""
     failed = set(contents)
     found: set[str] = set()
     users = Counter(part for content in failed if isinstance(content, Product) for part in content.parts)

@@ -1,14 +1,14 @@
-"""SPARQL Update: from the operations of a request to the quads that it wants in and out.
+"""SPARQL Update: translates the operations of a request into quads to insert and delete.
 
-Owns what each operation does (SPARQL 1.1 Update §3 and §4): templates, the dataset of a WHERE clause, graph
-management. LOAD reads documents on the Web by the rules of sources, all of them before the first operation,
-and never files. Invariant: an operation sees what the ones before it did; when a request has been gone
-through, or has failed, the quads are as they were before it.
+Implements each operation (SPARQL 1.1 Update §3 and §4): templates, the dataset of a WHERE clause, graph
+management. LOAD fetches Web documents under the rules of sources, all of them before the first operation, and
+never reads files. Invariant: an operation sees the effects of the operations before it. After a request,
+successful or failed, the quads are as they were before it: the writer applies the result.
 
 A named graph exists while it has a quad (§3.2 leaves this to the store). So CREATE changes nothing, and fails
-where the graph exists; CLEAR and DROP are the same, and succeed where it does not; ADD, MOVE and COPY fail
-where their source does not. SILENT turns a failure into no change. DEFAULT is the unnamed graph, also where
-queries read the union of all graphs.
+if the graph exists; CLEAR and DROP are the same, and succeed if it does not; ADD, MOVE and COPY fail if their
+source graph does not exist. SILENT ignores a failure. DEFAULT is the unnamed graph, even if queries read the
+union of all graphs.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from sparqlive.sparql.deadline import within
 from sparqlive.zset.relation import Row
 
 Documents: TypeAlias = Mapping[NamedNode, Sequence[Statement] | Error]
-"""The content of documents by their address, or why there is none."""
+"""The content of documents by address, or the error that prevented loading."""
 
 
 def on_dataset(
     operations: Iterable[al.UpdateOperation], dataset: al.Dataset
 ) -> tuple[al.UpdateOperation, ...]:
-    """The operations with a dataset that was given beside the request (SPARQL 1.1 Protocol §2.2.3)."""
+    """Sets the dataset of operations to the one passed with the request (SPARQL 1.1 Protocol §2.2.3)."""
     given = tuple(operations)
     for operation in given:
         if isinstance(operation, al.Modify) and (operation.dataset or operation.with_graph):
             raise Error(
-                "The request names graphs by USING or WITH, and others were given beside it: leave one out."
+                "The update contains USING or WITH, and a dataset was passed with it too. Remove one of them."
             )
     return tuple(
         replace(operation, dataset=dataset) if isinstance(operation, al.Modify) else operation
@@ -58,41 +58,41 @@ def on_dataset(
 
 
 def check_size(operations: Sequence[al.UpdateOperation]) -> None:
-    """Refuses a request of too many operations, or that loads too many documents."""
+    """Rejects a request with too many operations or too many documents to load."""
     if len(operations) > UPDATE_OPERATIONS:
         raise TooLarge(
-            f"The request has {len(operations):,} operations, and may have {UPDATE_OPERATIONS:,}: send it in "
-            f"parts, or put what it inserts into one INSERT DATA."
+            f"The update has {len(operations):,} operations; the limit is {UPDATE_OPERATIONS:,}. Split it, "
+            f"or combine insertions into one INSERT DATA."
         )
     loaded = {operation.source for operation in operations if isinstance(operation, al.Load)}
     if len(loaded) > LOADED_DOCUMENTS:
         raise TooLarge(
-            f"The request loads {len(loaded):,} documents, and may load {LOADED_DOCUMENTS:,}: split it."
+            f"The update loads {len(loaded):,} documents; the limit is {LOADED_DOCUMENTS:,}. Split it."
         )
 
 
 def documents_of(operations: Iterable[al.UpdateOperation], allow_private: bool) -> Documents:
-    """Fetches what a request loads, as sources do, before anything else is done."""
+    """Fetches the documents of all LOAD operations, as sources do, before anything else happens."""
     found: dict[NamedNode, Sequence[Statement] | Error] = {}
     for operation in operations:
         if isinstance(operation, al.Load) and operation.source not in found:
             try:
-                found[operation.source] = _fetched(operation.source.value, allow_private)
+                found[operation.source] = _fetch(operation.source.value, allow_private)
             except Error as error:
                 found[operation.source] = error
     return found
 
 
-def _fetched(address: str, allow_private: bool) -> Sequence[Statement]:
+def _fetch(address: str, allow_private: bool) -> Sequence[Statement]:
     if find_spec("httpx") is None:
-        raise Unsupported("LOAD needs the network: install sparqlive with the extra [sources].")
+        raise Unsupported("LOAD needs an HTTP client. Run: pip install 'sparqlive[sources]'")
     from sparqlive.web.document import fetch_document
     from sparqlive.web.network import Reach
 
     return fetch_document(address, Reach(allow_private=allow_private))
 
 
-def wanted_by(
+def requested_changes(
     operations: Iterable[al.UpdateOperation],
     quads: Quads,
     terms: Terms,
@@ -101,10 +101,10 @@ def wanted_by(
     held: Callable[[Quad], bool],
     timeout_seconds: float | None = None,
 ) -> tuple[dict[Quad, int], int]:
-    """The quads that a request wants in (+1) or out (-1), and how many it named.
+    """Returns the quads to insert (+1) and delete (-1), and how many quads the request named.
 
-    `plan_of` gives the plans of its WHERE clauses, which may take `timeout_seconds` together; `documents` are
-    what its LOADs read; `held` are quads that sources assert, which stay whatever a request wants.
+    `plan_of` plans the WHERE clauses, which may take `timeout_seconds` together. `documents` are the contents
+    for its LOADs. `held` tells whether a source asserts a quad, so that a request cannot delete it.
     """
     draft = _Draft(quads, held)
     request = _Request(draft, quads, terms, plan_of, documents, timeout_seconds)
@@ -117,8 +117,11 @@ def wanted_by(
 
 
 class _Draft:
-    """What a request wants so far. It is put into the quads when an operation has to see it, and taken out
-    again at the end: a request of one operation leaves them alone."""
+    """The changes of a request so far.
+
+    They are put into the quads when a later operation has to see them, and taken out at the end. A request of
+    one operation does not touch the quads.
+    """
 
     def __init__(self, quads: Quads, held: Callable[[Quad], bool]) -> None:
         self._quads = quads
@@ -130,11 +133,11 @@ class _Draft:
 
     def want(self, quads: Iterable[Quad], weight: int) -> None:
         for quad in quads:
-            self._unseen[quad] = self.wanted[quad] = weight  # the last word on a quad wins
+            self._unseen[quad] = self.wanted[quad] = weight  # the last change of a quad wins
             self.given += 1
 
     def show(self) -> None:
-        """From here on, the quads are as the operations so far leave them."""
+        """Puts the changes so far into the quads."""
         held = self._held
         seen = {quad: weight for quad, weight in self._unseen.items() if weight > 0 or not held(quad)}
         changes = self._quads.effective(seen)
@@ -143,7 +146,7 @@ class _Draft:
         self._put_in += changes
 
     def undo(self) -> None:
-        """The quads are as they were before the request."""
+        """Restores the quads as they were before the request."""
         weights: dict[Quad, int] = {}
         for *quad, weight in self._put_in:
             key = (quad[0], quad[1], quad[2], quad[3])
@@ -158,7 +161,7 @@ class _Draft:
 
 
 class _Request:
-    """Carries out operations on a draft."""
+    """Executes operations on a draft."""
 
     def __init__(
         self,
@@ -200,7 +203,7 @@ class _Request:
                 self._load(source, graph)
             case al.Create(graph):
                 if self._content(graph):
-                    raise Error(f"CREATE: the graph {graph} exists. Write CREATE SILENT if it may.")
+                    raise Error(f"CREATE: the graph {graph} exists. Use CREATE SILENT to ignore this.")
             case al.Transfer():
                 self._transfer(operation)
 
@@ -209,7 +212,7 @@ class _Request:
         if isinstance(document, Error):
             raise type(document)(f"LOAD {source}: {document}") from document
         if any(not isinstance(quad.graph_name, DefaultGraph) for quad in document):
-            raise Error(f"LOAD {source}: the document has named graphs, and LOAD takes triples.")
+            raise Error(f"LOAD {source}: the document has named graphs, but LOAD accepts only triples.")
         id_of = self._terms.dictionary.id_of
         for quad in document:
             subject, predicate, object_, name = check_quad(quad, graph)
@@ -231,7 +234,7 @@ class _Request:
         name, source, target = operation.name, operation.source, operation.target
         content = self._content(source)
         if source is not None and not content:
-            raise Error(f"{name}: the graph {source} does not exist. Write {name} SILENT if it may not.")
+            raise Error(f"{name}: the graph {source} does not exist. Use {name} SILENT to ignore this.")
         if source == target:
             return
         if name != "ADD":
@@ -251,7 +254,7 @@ class _Request:
     # Templates and WHERE
 
     def _modify(self, operation: al.Modify) -> None:
-        """§4.3.3: all is computed before the first change; then all deletes, then all inserts."""
+        """§4.3.3: everything is computed before the first change; then all deletes, then all inserts."""
         self._draft.show()
         variables = tuple(sorted(_variables((*operation.delete, *operation.insert))))
         solutions = self._solutions(operation, variables)
@@ -259,7 +262,7 @@ class _Request:
         self._draft.want(self._filled(operation.insert, variables, solutions), 1)
 
     def _solutions(self, operation: al.Modify, variables: tuple[Var, ...]) -> Mapping[Row, int]:
-        """The solutions of a WHERE clause, reduced to what the templates read."""
+        """The solutions of a WHERE clause, projected to the variables of the templates."""
         dataset = operation.dataset
         if dataset is None and operation.with_graph is not None:
             dataset = al.Dataset((operation.with_graph,), None)
@@ -277,7 +280,7 @@ class _Request:
         return self._entered(dictionary, rows)
 
     def _entered(self, dictionary: Dictionary, rows: Mapping[Row, int]) -> Mapping[Row, int]:
-        """Rows with the ids that the terms of another dictionary have in this one."""
+        """Translates rows from the ids of another dictionary to the ids of this one."""
         enter = self._terms.dictionary.enter
         others = {number: own for number, text in dictionary.entries() if (own := enter(text)) != number}
         if not others:
@@ -287,9 +290,9 @@ class _Request:
     def _filled(
         self, template: Sequence[QuadPattern], variables: Sequence[Var], solutions: Mapping[Row, int]
     ) -> Iterator[Quad]:
-        """The quads of a template; its blank nodes are new for each solution, also for equal ones.
+        """The quads of a template; its blank nodes are new for each solution, even for equal solutions.
 
-        What no graph can hold is left out (§4.2.3): unbound variables, literals as subjects, and so on.
+        Illegal quads are skipped (§4.2.3): unbound variables, literals as subjects, and so on.
         """
         labels = {term: None for quad in template for term in _terms_of(quad) if isinstance(term, BlankNode)}
         columns: list[Var | BlankNode] = [*variables, *labels]

@@ -1,7 +1,7 @@
 """Views, and the epochs that change them.
 
-Owns what a session keeps of a view beside its content: its deltas, and how it fares. Invariant: whatever is
-read belongs to one whole epoch.
+Owns the state of a view apart from its content: its deltas, its failure, its last choice of a strategy.
+Invariant: everything that is read together belongs to one epoch.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMS", "GRAPH_FORMS", "Answer", "Cost", "Delta", "Deltas", "Epoch", "TermRow", "View"]
 
-# What is held in memory of a view's deltas; a store has more.
+# The number of deltas and rows of history per view in memory; a store has more.
 RETAINED_DELTAS = 4_000
 RETAINED_ROWS = 1_000_000
 
@@ -50,9 +50,9 @@ RETAINED_ROWS = 1_000_000
 class Epoch:
     """One committed batch of changes: its number, how many quads it changed, and each view's delta.
 
-    `ignored` counts the changes that changed nothing. `strategy`: how it was carried to the views; `choices`
-    says it for each view for which there was something to choose, with estimates and the reason. `rejected`
-    counts malformed lines that a load left out. `seconds`: how long it took.
+    `ignored` counts changes without effect. `strategy` says how the epoch was carried to the views; `choices`
+    says so for each view that had a choice, with estimates and the reason. `rejected` counts malformed lines
+    that a load skipped. `seconds` is the duration.
     """
 
     number: int
@@ -68,11 +68,11 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a piece of carrying changes cost: how often, how many changed rows went in, seconds in all.
+    """The cost of one term of the delta rules: how often it ran, its changed input rows, its total seconds.
 
-    The piece begins with the change of the operator `at` (its number in the plan) and goes, by one function
-    for all operators on the way, to the operator `to`, where deltas are gathered: a term of the delta rules.
-    Without `to` it is what the operator took to bring up to date what it stores.
+    The term starts with the change of the operator `at` (its number in the plan), and one function carries it
+    through all operators on the way to the operator `to`, where deltas are gathered. Without `to`, it is the
+    cost of updating the state of the operator `at`.
     """
 
     at: int
@@ -83,7 +83,7 @@ class Cost:
 
 
 class Deltas(Mapping[str, Delta]):
-    """The deltas of an epoch by view: an entry only for views that changed, an answer for all."""
+    """The deltas of an epoch by view; views that did not change have an empty delta."""
 
     def __init__(self, epoch: int, changed: Mapping[str, Delta], views: Mapping[str, View]) -> None:
         self._epoch = epoch
@@ -106,7 +106,7 @@ class Deltas(Mapping[str, Delta]):
 
 
 class View(Readable):
-    """A registered query and its content, kept up to date."""
+    """A registered query, and its content, which is kept up to date."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class View(Readable):
         owner: str | None = None,
         terms: Terms | None = None,
     ) -> None:
-        """`terms`: those of a temporary view, which is not stored and enters nothing into the session's."""
+        """`terms` belong to a temporary view, which is not stored and adds no terms to the session."""
         self.name = name
         self.text = text
         self.query = query
@@ -130,7 +130,7 @@ class View(Readable):
         self.content = content
         self.deferred = deferred
         self.owner = owner
-        """Who registered the view, where that was said."""
+        """The person or program that registered the view, if recorded."""
         self.temporary = terms is not None
         self._terms = terms or epochs.terms
         self._columns = Columns(plan, self._terms)
@@ -138,7 +138,7 @@ class View(Readable):
         self.failure: str | None = None
         self.choice: tuple[int, Choice] | None = None
         self.follow: Any = None
-        """How the view follows links (`sources.links.traversal.LinkFollower`), if it does."""
+        """The view's link following (`sources.links.traversal.LinkFollower`), if it has one."""
         self._epochs = epochs
         self._decode = partial(decoded, self._terms.dictionary)  # one object for all deltas
         self._history: deque[Delta] = deque()
@@ -147,12 +147,12 @@ class View(Readable):
 
     @property
     def epoch(self) -> int:
-        """The epoch that the view stands for: the current one, unless it is refreshed later."""
+        """The epoch of the view's content: the current one, unless the view is deferred."""
         return self._epochs.epoch if self.deferred is None else self.deferred.epoch
 
     @cached_property
     def spelt(self) -> Spelt:
-        """What the view has in common with other spellings of its query."""
+        """The normal form of the view's query, which equivalent spellings share."""
         return spelt(self.plan)
 
     @property
@@ -160,9 +160,9 @@ class View(Readable):
         return "immediate" if self.deferred is None else self.deferred.refresh
 
     def refresh(self) -> Delta:
-        """Brings a view that is refreshed later to the current epoch, and gives the change that this makes.
+        """Brings a deferred view to the current epoch, and returns the change.
 
-        Changes that nothing is left of are never carried. A view that follows every epoch has no change.
+        Changes that cancelled each other are never processed. A view that follows every epoch has no change.
         """
         self._ensure_alive()
         return self._epochs.refresh(self)
@@ -170,9 +170,9 @@ class View(Readable):
     # Reading
 
     def weights(self, at: int | None = None) -> dict[TermRow, int]:
-        """Each distinct row with its multiplicity; None is unbound.
+        """Returns each distinct row with its multiplicity; None means unbound.
 
-        `at`: as it stood at an earlier epoch, as far back as deltas are kept.
+        `at` reads an earlier epoch, as far back as deltas are kept.
         """
         if at is not None:
             whole("at", at)
@@ -183,48 +183,48 @@ class View(Readable):
             return self._decode(self._rows_at(at).items())
 
     def now(self, row_limit: int | None = None) -> Answer:
-        """The view as it stands, apart from it: what is read of that does not block writers.
+        """Returns a copy of the view's result, which can be read without blocking writers.
 
         More rows than `row_limit` are an error.
         """
         return self.copied(row_limit)()
 
     def copied(self, row_limit: int | None = None) -> Callable[[], Answer]:
-        """Gives what `now` gives, later, as of the epoch of now."""
+        """Returns a function that returns what `now` returns, as of the current epoch."""
         with self._epochs.reading():
             self._ensure_alive()
             count = self.content.row_count()
             if row_limit is not None and count > row_limit:
                 raise TooLarge(
-                    f"View {self.name!r} has {count:,} rows, and {row_limit:,} can be read at once: ask "
-                    f"for a part of them by a query."
+                    f"View {self.name!r} has {count:,} rows; the limit is {row_limit:,} per read. Read a "
+                    f"part of them with a query."
                 )
             epoch, rows = self.epoch, self.content.copied()
         return lambda: Answer(self.query, self.plan, dict(rows()), self._terms, epoch, self.name)
 
     def at(self, epoch: int) -> Answer:
-        """The view as it stood at an earlier epoch, as far back as deltas are kept."""
+        """Returns the view's result at an earlier epoch, as far back as deltas are kept."""
         whole("epoch", epoch)
         with self._epochs.reading():
             self._ensure_alive()
             if len(kept_of(self.plan).variables) > len(self.variables):
                 raise Unsupported(
-                    f"View {self.name!r} is ordered by what it does not show, which its deltas leave out: "
-                    f"read weights(at={epoch}), or let the view show its keys."
+                    f"View {self.name!r} cannot be listed in order at epoch {epoch}: its ORDER BY uses "
+                    f"values that are not selected, and its deltas do not have them. Select them too."
                 )
             return Answer(self.query, self.plan, self._rows_at(epoch), self._terms, epoch)
 
     def _rows_at(self, epoch: int) -> dict[Row, int]:
-        """The content, without the deltas that came later."""
+        """The content without the later deltas."""
         if epoch > self.epoch:
             raise HistoryGone(
-                f"View {self.name!r} stands for epoch {self.epoch}: epoch {epoch} is yet to come."
+                f"Epoch {epoch} does not exist yet: view {self.name!r} is at epoch {self.epoch}."
             )
         deltas = self._after(epoch)
         if deltas is None:
             raise HistoryGone(
-                f"View {self.name!r} cannot be read as of epoch {epoch}: its deltas are kept from epoch "
-                f"{self._history_start()} on."
+                f"View {self.name!r} cannot be read at epoch {epoch}: its history starts at epoch "
+                f"{self._history_start()}."
             )
         rows = dict(self._rows())
         for delta in deltas:
@@ -245,10 +245,10 @@ class View(Readable):
         return self._columns.is_ordered
 
     def first(self, count: int, in_order: bool = True) -> list[tuple[TermRow, int]]:
-        """The first distinct rows with their multiplicity, in the order of ORDER BY; without one, any.
+        """Returns the first distinct rows with their multiplicity in the order of ORDER BY; without it, any.
 
-        All rows are sorted for that: of a large view, `in_order=False` gives any rows, without sorting. Of a
-        row that ORDER BY has at several places, the later places may be left out of its multiplicity.
+        This sorts all rows; `in_order=False` returns any rows of a large view without sorting. If ORDER BY
+        lists a row at several positions, the multiplicity may not count the later positions.
         """
         whole("count", count)
         with self._epochs.reading():
@@ -258,21 +258,23 @@ class View(Readable):
             )
 
     def __len__(self) -> int:
-        """The number of solutions, counted with their multiplicity."""
+        """Number of solutions, counted with their multiplicity."""
         with self._epochs.reading():
             self._ensure_alive()
             return sum(weight for _, weight in self.content.items())
 
     def changes(self, since: int = 0, follow: bool = False) -> Iterator[Delta]:
-        """The deltas after epoch `since`, one for each epoch that changed the view.
+        """Yields the deltas after epoch `since`, one per epoch that changed the view.
 
-        Where they are no longer kept, or the view is younger, the content as a delta marked `reset` comes
-        first. `follow` goes on with each new epoch until the session is closed.
+        If they are no longer kept, or the view is younger, the whole content comes first, as a delta marked
+        `reset`. `follow` continues with each new epoch until the session is closed.
         """
         whole("since", since, least=-1)
         if since > self._epochs.epoch:
-            raise HistoryGone(f"Epoch {since} is yet to come: the session is at epoch {self._epochs.epoch}.")
-        seen = min(since, self.epoch)  # a view that is refreshed later may yet come to `since`
+            raise HistoryGone(
+                f"Epoch {since} does not exist yet: the session is at epoch {self._epochs.epoch}."
+            )
+        seen = min(since, self.epoch)  # a deferred view may not have reached `since` yet
         while True:
             deltas, seen = self._since(seen)
             yield from deltas
@@ -280,7 +282,7 @@ class View(Readable):
                 return
 
     def _since(self, since: int) -> tuple[list[Delta], int]:
-        """The deltas after an epoch, and the epoch to which they lead."""
+        """The deltas after an epoch, and the epoch they lead to."""
         with self._epochs.reading():
             self._ensure_alive()
             deltas = self._after(since)
@@ -289,7 +291,7 @@ class View(Readable):
             return deltas, self.epoch
 
     def _after(self, epoch: int) -> list[Delta] | None:
-        """The deltas after an epoch, from memory or from the store; None where they are no longer kept."""
+        """The deltas after an epoch, from memory or the store; None if they are no longer kept."""
         if epoch < self._history_start():
             return None
         older = (
@@ -305,25 +307,25 @@ class View(Readable):
         return self._epochs.history(self.content, epoch, self._retained_from)
 
     def _history_start(self) -> int:
-        """Deltas after this epoch are kept."""
+        """The epoch after which deltas are kept."""
         start = None if self.temporary else self._epochs.history_start()
         return self._retained_from if start is None else min(self._retained_from, max(self.since, start))
 
     def explain(self) -> str:
-        """The plan, its delta rules, what is stored and how large it is."""
+        """Describes the plan, its delta rules, and the stored state with its sizes."""
         with self._epochs.reading():
             return explain(self.content.shown(), self.content.sizes(), self.text, self._choice_lines())
 
     def explained(self) -> Explained:
-        """The plan as a tree to draw: operators, delta rules, and what is stored with its sizes."""
+        """Returns the plan as a tree to draw: operators, delta rules, and the stored state with its sizes."""
         with self._epochs.reading():
             return explained(self.content.shown(), self.content.sizes())
 
     def costs(self) -> list[Cost] | None:
-        """Where the time went that carried changes to this view, in this process.
+        """Returns where this process spent its time updating the view.
 
-        None where the view has no costs of its own: many views of one shape are carried together, and a
-        product of parts is carried part by part.
+        None if the view has no costs of its own: views of one shape are updated together, and a product of
+        parts is updated part by part.
         """
         with self._epochs.reading():
             costs = self.content.costs()
@@ -332,9 +334,9 @@ class View(Readable):
             return [Cost(at, to, spent.times, spent.rows, spent.seconds) for at, to, spent in costs]
 
     def _choice_lines(self) -> list[str]:
-        """The last epoch for which there was something to choose: how it was carried, and why."""
+        """The last epoch with a choice of strategies: how it was carried, and why."""
         if self.choice is None:
-            return ["none yet: every epoch was small, and carried live"]
+            return ["none yet: every epoch was small and was carried live"]
         epoch, choice = self.choice
         estimates = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in choice.estimates.items())
         return [
@@ -344,7 +346,7 @@ class View(Readable):
         ]
 
     def stats(self) -> dict[str, Any]:
-        """Numbers about the view: rows, bytes of state, the last epoch that changed it."""
+        """Returns numbers about the view: rows, bytes of state, the last epoch that changed it."""
         with self._epochs.reading():
             last = self._history[-1].epoch if self._history else self.since
             return {
@@ -367,34 +369,34 @@ class View(Readable):
     # For the session
 
     def read(self, content: PlanContent) -> None:
-        """From now on the view has the rows of another content."""
+        """Switches the view to another content."""
         self.content = content
 
     def begin_history(self, epoch: int) -> None:
-        """Deltas of the view are kept from this epoch on."""
+        """Sets the epoch at which the view's history starts."""
         self.since = epoch
 
     def fail(self, reason: str) -> None:
-        """The view is no longer kept."""
+        """Marks the view as failed: it is no longer kept up to date."""
         self.failure = reason
 
     def chose(self, epoch: int, choice: Choice) -> None:
-        """An epoch was carried to the view in a way that was chosen."""
+        """Records the chosen strategy of an epoch."""
         self.choice = (epoch, choice)
 
     def follow_links(self, links: Any) -> None:
-        """The view follows links so (`sources.links.traversal.LinkFollower`), or (None) none."""
+        """Sets the view's link following (`sources.links.traversal.LinkFollower`), or None."""
         self.follow = links
 
     def moved(self) -> None:
-        """A reader's session has gone on: deltas are in the store."""
+        """Notes that a reader's session has moved on: the deltas are in the store."""
         self._retained_from = self.epoch
 
     def no_change(self, epoch: int) -> Delta:
         return Delta(epoch, {}, self._decode)
 
     def record(self, epoch: int, rows: Mapping[Row, int]) -> Delta:
-        """Keeps an epoch's delta, and forgets the oldest beyond the bounds."""
+        """Adds an epoch's delta to the history, and drops the oldest deltas beyond the bounds."""
         delta = Delta(epoch, self._columns.shown(rows), self._decode)
         if not delta:
             return delta

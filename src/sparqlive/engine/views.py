@@ -1,7 +1,7 @@
-"""The views of a session: by name, by the content that they read, and those that are refreshed later.
+"""The views of a session: by name, by content, and the deferred ones.
 
-Owns who reads what: contents by views, and graphs of views by other views. Invariant: a content is kept for
-as long as a view reads it, and no view reads its own graph, by whatever way.
+Owns which views read which contents, and which views read the graphs of others. Invariant: a content exists
+while a view reads it, and no view reads its own graph, directly or indirectly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparqlive.plan.unfold import views_read
 from sparqlive.sparql.syntax import parse_query
 
 Entry: TypeAlias = tuple[str, str, str | None, int, str]
-"""A view as a store lists it: name, text, base, since when it is kept, refresh setting."""
+"""A view as a store lists it: name, text, base, first epoch of its history, refresh setting."""
 
 
 class Views(Mapping[str, View]):
@@ -29,9 +29,9 @@ class Views(Mapping[str, View]):
 
     def __init__(self, keeper: Keeper, temporary: Keeper) -> None:
         self.keeper = keeper
-        """Of the contents that follow every epoch."""
+        """Keeps the contents that follow every epoch."""
         self.temporary = temporary
-        """Of those of temporary views, which share nothing with others."""
+        """Keeps the contents of temporary views, which share nothing with others."""
         self.by_name: dict[str, View] = {}
         self.readers: dict[PlanContent, list[View]] = {}
         self.later: dict[View, Deferred] = {}
@@ -51,7 +51,7 @@ class Views(Mapping[str, View]):
         return len(self.by_name)
 
     def observe(self, observer: Callable[[View], None]) -> None:
-        """Has an observer hear of each view that is kept no longer, under the lock."""
+        """Calls an observer, under the lock, with each view that is dropped, is replaced or fails."""
         self._observers.append(observer)
 
     # Contents
@@ -63,18 +63,18 @@ class Views(Mapping[str, View]):
             self.later[view] = view.deferred
 
     def give(self, view: View, content: PlanContent) -> None:
-        """A view whose content was released reads another one."""
+        """Gives a view, whose content was released, another content."""
         view.read(content)
         self.readers.setdefault(content, []).append(view)
 
     def remove(self, name: str) -> View:
-        """There is no view of that name any more."""
+        """Removes a view."""
         view = self.by_name.pop(name)
         self.release(view)
         return view
 
     def release(self, view: View) -> None:
-        """A view reads nothing any more."""
+        """Releases a view's content, stops its timer and notifies the observers."""
         if not self.release_content(view):
             return
         if view.deferred is not None:
@@ -83,7 +83,7 @@ class Views(Mapping[str, View]):
             observer(view)
 
     def release_content(self, view: View) -> bool:
-        """Gives back what a view reads; whether that was not done before."""
+        """Releases a view's content; returns False if that was done before."""
         readers = self.readers.get(view.content, [])
         if view not in readers:
             return False
@@ -99,7 +99,7 @@ class Views(Mapping[str, View]):
         return self.keeper if view.deferred is None else view.deferred.keeper
 
     def standing(self, form: str, wanted: Spelt, epoch: int) -> View | None:
-        """A view that has the result of a query, given by its form and plan, at an epoch."""
+        """Returns a view whose content at an epoch is the result of a query of this form and spelling."""
         for view in self.by_name.values():
             if view.form == form and view.failure is None and view.epoch == epoch and view.spelt == wanted:
                 return view
@@ -108,44 +108,44 @@ class Views(Mapping[str, View]):
     # Views that read views
 
     def graph_of(self, name: str) -> Operator:
-        """The plan of the graph of a view, for a query that reads `GRAPH <view:name>`."""
+        """Returns the plan of a view's graph, for a query that reads `GRAPH <view:name>`."""
         view = self[name]
         if view.form not in GRAPH_FORMS:
             raise Error(
-                f"View {name!r} is no graph: only views of CONSTRUCT and DESCRIBE can be read as "
-                f"<view:{name}>, and it is one of {view.form}."
+                f"View {name!r} has no graph: only CONSTRUCT and DESCRIBE views can be read as "
+                f"<view:{name}>, and its query form is {view.form}."
             )
         return view.plan
 
     def check_no_cycle(self, name: str, read: Sequence[str]) -> None:
-        """Refuses a view that reads others if one of them comes to read it."""
+        """Rejects a view that would read its own graph through the views that it reads."""
         ways: dict[str, tuple[str, ...]] = dict.fromkeys(read, ())
         waiting = list(ways)
         while waiting:
             other = waiting.pop()
             if other == name:
-                through = f", by way of {', '.join(map(repr, ways[other]))}" if ways[other] else ""
+                through = f" through {', '.join(map(repr, ways[other]))}" if ways[other] else ""
                 raise Unsupported(
-                    f"View {name!r} would read its own graph{through}: a view that depends on itself cannot "
-                    f"be kept."
+                    f"View {name!r} would read its own graph{through}. Views that depend on themselves are "
+                    f"not supported."
                 )
             for further in views_read(self[other].query) if other in self.by_name else ():
-                if further not in ways:  # each view is looked at once, however many ways lead to it
+                if further not in ways:  # visit each view once, however many ways lead to it
                     ways[further] = (*ways[other], other)
                     waiting.append(further)
 
     def check_not_read(self, name: str) -> None:
-        """Refuses to let go of a view whose graph others read."""
+        """Rejects dropping or replacing a view whose graph other views read."""
         readers = [view.name for view in self.values() if name in views_read(view.query)]
         if readers:
             raise Error(
-                f"View {name!r} is read by view {readers[0]!r} as <view:{name}>: drop that one first, and "
-                f"register it again afterwards."
+                f"View {name!r} is read by view {readers[0]!r} as <view:{name}>. Drop {readers[0]!r} first, "
+                f"and register it again afterwards."
             )
 
 
 def readable(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """The views of a store, those that others read before their readers."""
+    """Sorts the views of a store so that each comes after the views that it reads."""
     waiting = {entry[0]: (entry, views_read(parse_query(entry[1], entry[2]))) for entry in entries}
     while waiting:
         ready = [name for name, (_, read) in waiting.items() if not any(other in waiting for other in read)]

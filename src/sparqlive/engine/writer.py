@@ -1,8 +1,8 @@
-"""The writer: from quads that are wanted to a committed epoch.
+"""The writer: turns requested changes into a committed epoch.
 
 Owns the current epoch and the lock under which it changes. A batch is staged, carried to the views that it
-concerns, and committed; or nothing has happened. Invariant: between calls, every view equals its query
-evaluated on the current quads, and belongs to the current epoch, unless it is refreshed later.
+affects, and committed; or nothing changes at all. Invariant: between calls, every view equals its query
+evaluated on the current quads, and belongs to the current epoch, unless it is deferred.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Epochs:
         self.read_only = read_only
         self.terms = terms
         self.quads = Quads()
-        # A reader evaluates no delta rules: its contents come from the store, and need no quads in memory.
+        # A reader evaluates no delta rules: its contents come from the store and need no quads in memory.
         self.carried_quads = Quads() if read_only else self.quads
         self.limits = Limits()
         self._keeper = Keeper(self.carried_quads, terms)
@@ -81,20 +81,20 @@ class Epochs:
         self._settled = Settled()
 
     def attach(self, persistence: Persistence) -> None:
-        """From now on epochs are written into a store."""
+        """Writes epochs into a store from now on."""
         self.persistence = persistence
         self._bulk_data.attach(persistence.sources)
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
-        """Has an observer hear of each epoch, and of each view that was refreshed later, under the lock."""
+        """Calls an observer, under the lock, with each epoch and each refresh of a deferred view."""
         self._observers.append(observer)
 
     def witness(self, witness: Callable[[str | None, Mapping[Row, int]], None]) -> None:
-        """Has a witness hear of what each source (None: `local`) asserts, and no longer, under the lock."""
+        """Calls a witness, under the lock, with what each source (None: `local`) asserts or withdraws."""
         self._witnesses.append(witness)
 
     def limit(self, limits: Limits) -> None:
-        """From now on views cost no more than this."""
+        """Sets the limits on views."""
         with self.lock:
             self._unlimit()
             self.limits = limits
@@ -102,7 +102,7 @@ class Epochs:
                 self._keeper.set_limit(Limit(limits.epoch_seconds))
 
     def limit_temporary(self) -> None:
-        """There is a temporary view from now on. Called under the lock."""
+        """Sets the limits of temporary views, before the first one is added. Called under the lock."""
         if self._temporary.limit is None:
             limit = Limit(self.limits.temporary_seconds, measures=True)
             self._temporary.set_limit(limit, self.limits.temporary_changed_rows)
@@ -116,7 +116,7 @@ class Epochs:
     def apply(
         self, deletes: Iterable[Any], inserts: Iterable[Any], strategy: Strategy, batch: Batch | None
     ) -> Epoch:
-        """An epoch of quads: deletes first, then inserts."""
+        """Commits quads as an epoch: deletes first, then inserts."""
         with self.lock:
             self.ensure_open()
             if batch is not None and self.knows(batch):
@@ -128,7 +128,7 @@ class Epochs:
     def apply_encoded(
         self, deletes: Sequence[Encoded], inserts: Sequence[Encoded], strategy: Strategy, batch: Batch | None
     ) -> Epoch:
-        """The same for quads that were read by columns."""
+        """Commits quads that were read by columns as an epoch."""
         with self.lock:
             self.ensure_open()
             if batch is not None and self.knows(batch):
@@ -139,7 +139,7 @@ class Epochs:
             return self.commit(wanted, len(wanted), strategy, batch)
 
     def _entered(self, encoded: Encoded) -> Sequence[Column]:
-        """The quads with the ids that their terms have here: a hash that is taken gives way."""
+        """Enters the terms, and replaces ids that this dictionary already uses for other terms."""
         ids = self.terms.dictionary.enter_columns(encoded.ids, encoded.texts.to_pylist())
         quads: Sequence[Column] = encoded.quads
         for place in np.flatnonzero(ids != encoded.ids).tolist():
@@ -148,7 +148,7 @@ class Epochs:
         return quads
 
     def want(self, wanted: dict[QuadIds, int], quads: Iterable[Any], weight: int) -> int:
-        """Encodes quads; how many there were."""
+        """Encodes quads into `wanted`; returns how many there were."""
         dictionary = self.terms.dictionary
         ids, id_of = dictionary.ids, dictionary.id_of
         given = 0
@@ -159,7 +159,7 @@ class Epochs:
                 try:
                     wanted[ids[subject], ids[predicate], ids[object_], ids[graph]] = weight
                     continue
-                except KeyError:  # a term that is new, or out of the cache
+                except KeyError:  # a term that is new, or not in the cache
                     pass
             if type(quad) is not Quad or type(quad.object) is Triple:
                 subject, predicate, object_, graph = check_quad(quad, None)
@@ -176,10 +176,9 @@ class Epochs:
         source: str | None = None,
         notes: Mapping[str, str] = _NO_NOTES,
     ) -> Epoch:
-        """An epoch of what changes something: the last word on a quad wins, the graph is a set.
+        """Commits the effective changes as an epoch: the last change of a quad wins, and the graph is a set.
 
-        With a source, `wanted` is what it asserts from now on (+1) and no longer (-1). `notes` are kept with
-        the epoch.
+        With a source, `wanted` is what it asserts (+1) and withdraws (-1). `notes` are stored with the epoch.
         """
         self._begun = time.perf_counter()
         changes = self._effective(wanted, source)
@@ -190,16 +189,16 @@ class Epochs:
         asserted = self.assertions.staged_by(source, changes) if self._witnesses else {}
         with collector_paused():
             try:
-                made = self._carry(changes, ignored, strategy, batch, notes)
+                epoch = self._carry(changes, ignored, strategy, batch, notes)
             except BaseException:
                 self.assertions.rollback()
                 raise
         for witness in self._witnesses:
             witness(source, asserted)
-        return made
+        return epoch
 
     def _effective(self, wanted: Mapping[QuadIds, int] | ColumnRows, source: str | None) -> Sequence[Change]:
-        """What of the quads wanted in and out is to change; a large batch as columns."""
+        """The requested changes that change something; a large batch as columns."""
         if source is not None or self.assertions:
             if isinstance(wanted, ColumnRows):
                 wanted = {(s, p, o, g): weight for s, p, o, g, weight in wanted}
@@ -226,7 +225,7 @@ class Epochs:
         return batch in self._batches
 
     def record(self, batch: Batch | None, notes: Mapping[str, str]) -> None:
-        """What is to be remembered of a batch or a report that changed nothing."""
+        """Records a batch or a report that changed nothing."""
         if self.persistence is not None and (batch is not None or notes):
             self.persistence.record(batch, self.epoch, notes)
         elif batch is not None:
@@ -244,7 +243,7 @@ class Epochs:
         if not readers:
             self._save(number, changes, batch, notes, _NOT_CARRIED)
             self.quads.add(changes)
-            return self._made(number, changes, ignored, {}, _NOT_CARRIED)
+            return self._advance(number, changes, ignored, {}, _NOT_CARRIED)
         self.quads.stage(changes)
         try:
             carried = self.strategies.carry(self._keeper, changes, strategy)
@@ -271,10 +270,10 @@ class Epochs:
         self.quads.commit()
         if failed:
             self._mark_failed(failed, number)
-        return self._made(number, changes, ignored, changed, carried)
+        return self._advance(number, changes, ignored, changed, carried)
 
     def _carry_temporary(self, changes: Sequence[Change]) -> Carried:
-        """Carries an epoch to the temporary views; if they take too long together, the slowest are ended."""
+        """Carries an epoch to the temporary views; ends the slowest if all together take too long."""
         keeper, limits = self._temporary, self.limits
         seconds = limits.temporary_seconds + len(changes) * limits.temporary_seconds_per_change
         if keeper.limit is not None:
@@ -288,8 +287,8 @@ class Epochs:
                     break
                 over -= spent[maintained]
                 error = Timeout(
-                    f"temporary views together took more than {seconds:g} s of processor time for one epoch, "
-                    f"their limit, and this one the most"
+                    f"temporary views exceeded their limit of {seconds:g} s of processor time for one epoch, "
+                    f"and this view took the most"
                 )
                 for content in keeper.contents_of(maintained):
                     for user in (content, *content.products):
@@ -297,12 +296,12 @@ class Epochs:
         return carried
 
     def _mark_failed(self, failed: Mapping[PlanContent, Exception], epoch: int) -> None:
-        """A view that fails is marked, and does not block the epoch."""
+        """Marks views as failed; they do not block the epoch."""
         for content, error in failed.items():
             for view in list(self.views.readers.get(content, ())):
                 view.fail(
-                    f"View {view.name!r} stopped at epoch {epoch}: {type(error).__name__}: {error}. "
-                    f"Register it again to compute it anew."
+                    f"View {view.name!r} failed in epoch {epoch}: {type(error).__name__}: {error}. "
+                    f"Register it again to recompute it."
                 )
                 self.views.release(view)
 
@@ -314,7 +313,7 @@ class Epochs:
         notes: Mapping[str, str],
         carried: Carried,
     ) -> None:
-        """Makes the epoch under way durable, before anybody sees it."""
+        """Makes the current epoch durable before it becomes visible."""
         if self.persistence is not None:
             note = {m.key: asdict(choice) for m, choice in carried.choices.items()}
             deltas = self._keeper.staged() if self.views.readers else {}
@@ -327,7 +326,7 @@ class Epochs:
         elif batch is not None:
             self._batches.add(batch)
 
-    def _made(
+    def _advance(
         self,
         number: int,
         changes: Sequence[Change],
@@ -335,7 +334,7 @@ class Epochs:
         changed: Mapping[str, Delta],
         carried: Carried,
     ) -> Epoch:
-        """The session is at the new epoch."""
+        """Moves the session to the new epoch, and notifies the observers."""
         self.moved_to(number)
         self.assertions.commit()
         self._bulk_data.committed(changes)
@@ -348,18 +347,18 @@ class Epochs:
         deltas = Deltas(number, changed, self.views)
         strategy, choices = carried.summary(), self._note_choices(number, carried)
         seconds = time.perf_counter() - self._begun
-        made = Epoch(
+        epoch = Epoch(
             number, inserted, len(changes) - inserted, ignored, deltas, strategy, choices, seconds=seconds
         )
-        self._tell(made)
-        return made
+        self._notify(epoch)
+        return epoch
 
-    def _tell(self, epoch: Epoch) -> None:
+    def _notify(self, epoch: Epoch) -> None:
         for observer in self._observers:
             observer(epoch)
 
     def _note_choices(self, number: int, carried: Carried) -> dict[str, Choice]:
-        """How each view was carried, where there was something to choose."""
+        """Records how each view was carried, if there was a choice."""
         choices: dict[str, Choice] = {}
         if carried.choices:
             for content, views in self.views.readers.items():
@@ -373,7 +372,7 @@ class Epochs:
     def ingest(
         self, paths: Sequence[str], graph: str | None, on_error: OnError, batch: Batch | None
     ) -> Epoch:
-        """Files straight into a store without quads and views, as one epoch."""
+        """Loads files directly into a store without quads and views, as one epoch."""
         with self.lock, collector_paused():
             self.ensure_open()
             assert self.persistence is not None
@@ -386,23 +385,23 @@ class Epochs:
             self._gathering.clear()
             self.moved_to(number)
             deltas, seconds = Deltas(number, {}, self.views), time.perf_counter() - begun
-            made = Epoch(number, read.quads, 0, 0, deltas, strategy, rejected=read.rejected, seconds=seconds)
-            self._tell(made)
-            return made
+            epoch = Epoch(number, read.quads, 0, 0, deltas, strategy, rejected=read.rejected, seconds=seconds)
+            self._notify(epoch)
+            return epoch
 
     def moved_to(self, epoch: int) -> None:
-        """This is the current epoch now; whoever waits for it goes on. The caller holds the lock."""
+        """Sets the current epoch, and wakes the threads that wait for it. The caller holds the lock."""
         self.epoch = epoch
         self._advanced.notify_all()
 
     def settle(self) -> None:
-        """After a load or a new view: what is there stays, and need not be looked at for garbage."""
+        """Excludes present objects from garbage collection, after a load or a new view."""
         self._settled.settle(self.quads.size)
 
-    # Views that are refreshed later
+    # Deferred views
 
     def refresh(self, view: View) -> Delta:
-        """Brings a view that is refreshed later to the current epoch; see `View.refresh`."""
+        """Brings a deferred view to the current epoch; see `View.refresh`."""
         with self.lock, collector_paused():
             deferred = view.deferred
             if deferred is None or view.failure is not None or self.closed:
@@ -422,16 +421,16 @@ class Epochs:
             self._advanced.notify_all()
             seconds, strategy = time.perf_counter() - begun, carried.summary()
             deltas = Deltas(self.epoch, {view.name: delta} if delta else {}, self.views)
-            self._tell(Epoch(self.epoch, 0, 0, 0, deltas, strategy, seconds=seconds))
+            self._notify(Epoch(self.epoch, 0, 0, 0, deltas, strategy, seconds=seconds))
             return delta
 
     def start_clock(self, view: View) -> None:
-        """A view that is refreshed later is, when its seconds are over."""
+        """Starts the timer that refreshes a deferred view."""
         if view.deferred is not None:
             view.deferred.start(partial(self._refresh_due, view))
 
     def _refresh_due(self, view: View) -> None:
-        """A view's seconds are over. What it could not be brought to now, it is later."""
+        """Refreshes a view when its timer ends; after a failure, starts the timer again."""
         try:
             self.refresh(view)
         except Exception:
@@ -439,16 +438,16 @@ class Epochs:
                 self.start_clock(view)
             raise
 
-    # Views that are computed beside the epochs
+    # Views that are computed without blocking epochs
 
     def gather(self) -> dict[QuadIds, int]:
-        """The net change of the quads from now on, until `gathered` is called. Called under the lock."""
-        made: dict[QuadIds, int] = {}
-        self._gathering.append(made)
-        return made
+        """Collects the net change of the quads until `gathered` is called. Called under the lock."""
+        changes: dict[QuadIds, int] = {}
+        self._gathering.append(changes)
+        return changes
 
     def gathered(self, changes: dict[QuadIds, int]) -> list[Change] | None:
-        """What was gathered; None if that is not known. Called under the lock."""
+        """Stops collecting and returns the changes, or None if they are unknown. Called under the lock."""
         for number, one in enumerate(self._gathering):
             if one is changes:
                 del self._gathering[number]
@@ -459,46 +458,46 @@ class Epochs:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Whatever is read inside belongs to one epoch."""
+        """Context in which all reads belong to one epoch."""
         with self.lock:
             yield
 
     def pinned(self, snapshot: Quads) -> AbstractContextManager[None]:
-        """Inside, the files of the store that a snapshot reads stay. Entered under the lock."""
+        """Context in which the store's files that a snapshot reads stay. Entered under the lock."""
         if self.persistence is None or not snapshot.is_on_disk:
             return nullcontext()
         return self.persistence.pinned()
 
     def history_start(self) -> int | None:
-        """The store keeps the deltas after this epoch; None without a store."""
+        """The epoch after which the store keeps deltas; None without a store."""
         return None if self.persistence is None else self.persistence.history_start()
 
     def history(
         self, content: PlanContent, since: int, until: int
     ) -> Iterator[tuple[int, Mapping[Row, int]]]:
-        """The deltas of a content after an epoch and up to another, from the store."""
+        """The stored deltas of a content after epoch `since`, up to epoch `until`."""
         if self.persistence is not None and since < until:
             yield from self.persistence.history(content, since, until)
 
     def wait_beyond(self, view: View, epoch: int) -> bool:
-        """Waits until a view stands for a later epoch; False when the session is closed."""
+        """Waits until a view is at a later epoch; returns False when the session is closed."""
         with self._advanced:
             self._advanced.wait_for(lambda: self.closed or view.epoch > epoch)
             return not self.closed
 
     def ensure_open(self) -> None:
         if self.closed:
-            raise Closed("The session is closed: open a new one.")
+            raise Closed("The session is closed. Open a new one.")
 
     def ended_by_fork(self) -> bool:
-        """Whether this process was forked from the one that opened the store; that one goes on alone."""
+        """Whether this process was forked from the one that opened the store, which keeps the session."""
         if self.persistence is None or not self.persistence.is_forked:
             return False
         self.closed = True
         return True
 
     def close(self) -> None:
-        """No epoch follows; closing twice is no error."""
+        """Ends the epochs; closing it again does nothing."""
         with self._advanced:
             for deferred in self.views.later.values():
                 deferred.stop()
@@ -506,7 +505,7 @@ class Epochs:
             self._unlimit()
             was_closed, self.closed = self.closed, True
             self._advanced.notify_all()
-        if not was_closed:  # without the lock, which a compaction under way may need
+        if not was_closed:  # without the lock, which a running compaction may need
             if self.persistence is not None:
                 self.persistence.close()
             self._bulk_data.close()

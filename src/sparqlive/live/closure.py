@@ -1,9 +1,9 @@
-"""Paths `+` and `*`: the steps are stored, and what they reach is derived from them and kept.
+"""Paths `+` and `*`: stores the steps, and maintains reachability over them.
 
 Owns the state of a closure: its steps with their counts, and for each key (a graph under GRAPH ?g) a `Tree`
-where an end is fixed, else the `Pairs`. These are changed as soon as a change is staged and remember what was
-there before; rolling back is the change the other way round. Cost of a step that changes nothing: a lookup;
-of one that does: what it changes, and the steps around that.
+if an end is fixed, else `Pairs`. These change as soon as a change is staged, and remember the old state; a
+rollback applies the reverse change. A step without effect costs a lookup; any other costs the pairs it
+changes, and the steps around them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ClosureState:
-    """The steps and what they reach, by key."""
+    """The steps and the reachability over them, by key."""
 
     def __init__(self, operator: op.Closure, id_of: Callable[[Term], int]) -> None:
         self._variables = operator.variables
@@ -99,7 +99,7 @@ class ClosureState:
         return ((row, 1) for row in self.own_rows())
 
     def own_rows(self) -> Iterator[Row]:
-        """The rows of the operator, each once, before the epoch."""
+        """The distinct rows of the operator before the epoch."""
         return self.reader((), State.OLD)()
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
@@ -109,7 +109,7 @@ class ClosureState:
                 yield (*ends, *key), 1
 
     def row_count(self) -> int:
-        """How many rows the operator has, without listing them."""
+        """The number of rows of the operator, without listing them."""
         return sum(reached.count() for reached in self._reached.values())
 
     def reader(self, bound: Sequence[Var], state: State) -> Callable[..., Iterator[Row]]:

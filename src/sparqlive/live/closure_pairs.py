@@ -1,14 +1,14 @@
-"""All pairs of nodes that a path joins: for each strongly connected component, the set of what it reaches.
+"""All pairs of nodes that a path joins: for each strongly connected component, the set of reachable nodes.
 
 Owns reachability between all nodes over one or more edges. The nodes of a component reach the same nodes, so
-they share one compressed bitmap; in a taxonomy every node is a component of its own. Bitmaps are replaced,
-never changed, so that the old ones tell what was there before the change.
+they share one compressed bitmap; in a taxonomy every node is its own component. Bitmaps are replaced, never
+changed, so that the old ones preserve the state before the change.
 
-An edge that comes is taken up through the predecessors, as far as they gain something; one that closes a
-cycle merges what lies on it. Edges that are gone: a component falls apart only if its part of the graph does
-not join the edge's ends any more. What a component may no longer reach is checked against its other edges,
-and what is really lost is handed to its predecessors: those with less to reach first, so that whatever a
-component leads to is settled before it.
+A new edge propagates to predecessors as long as they gain something; an edge that closes a cycle merges the
+components on it. After an edge is removed, a component splits only if its own edges no longer join the edge's
+ends. Nodes that a component may no longer reach are checked against its other edges, and real losses
+propagate to its predecessors. Components that reach fewer nodes come first, so that the successors of a
+component are final before it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pyroaring import BitMap
 Edge = tuple[int, int]
 Ends = tuple[int, ...]
 
-# Beyond this share of the edges a batch is not carried edge by edge: everything is computed again.
+# A batch with more than this share of the edges is not carried edge by edge, but computed from scratch.
 _MANY = 8
 _FEW = 64
 
 
 class Pairs:
-    """The pairs over a set of edges between nodes, which are numbered here to be bits."""
+    """The pairs over a set of edges between nodes, which are numbered as bits."""
 
     def __init__(self, edges: Iterable[Edge]) -> None:
         self._number: dict[int, int] = {}
@@ -36,7 +36,7 @@ class Pairs:
         self._after: list[set[int]] = []
         self._before: list[set[int]] = []
         self._edges = 0
-        # A component is named by one of its nodes; its nodes are listed if it has several.
+        # A component is identified by one of its nodes; its nodes are listed if it has several.
         self._component: list[int] = []
         self._members: dict[int, set[int]] = {}
         self._reach: dict[int, BitMap] = {}
@@ -47,7 +47,7 @@ class Pairs:
         self._old = {}
 
     def settle(self) -> None:
-        """From now on *old* is what is there now; nodes without edges are forgotten."""
+        """Makes the present state the *old* one, and drops nodes without edges."""
         for number in self._old:
             if not self._after[number] and not self._before[number]:
                 del self._number[self._node[number]], self._reach[number]
@@ -107,7 +107,7 @@ class Pairs:
         return self._members.get(component) or (component,)
 
     def _set(self, component: int, reach: BitMap) -> None:
-        """Gives a component another bitmap; the old one is remembered for each of its nodes."""
+        """Replaces a component's bitmap; the old one is remembered for each of its nodes."""
         old = self._reach[component]
         for number in self._of(component):
             self._old.setdefault(number, old)
@@ -131,12 +131,12 @@ class Pairs:
             self._reach[component] = self._union_after(component)
 
     def _union_after(self, component: int) -> BitMap:
-        """What a component reaches through its edges; whatever they lead to is settled."""
+        """The nodes that a component reaches through its edges, whose targets are final."""
         reach = BitMap()
         for number in self._of(component):
             for to in self._after[number]:
                 other = self._component[to]
-                if to not in reach:  # else it was reached through another edge, with all that it reaches
+                if to not in reach:  # otherwise another edge reached it, with all that it reaches
                     reach.add(to)
                     if other != component:
                         reach |= self._reach[other]
@@ -151,7 +151,7 @@ class Pairs:
         return component
 
     def _components(self, numbers: set[int]) -> Iterator[list[int]]:
-        """Strongly connected components of a part of the graph (Tarjan), each after those it leads to."""
+        """Strongly connected components of a part of the graph (Tarjan), each after its successors."""
         index: dict[int, int] = {}
         low: dict[int, int] = {}
         open_: list[int] = []
@@ -191,7 +191,7 @@ class Pairs:
                                 break
                         yield members
 
-    # An edge that comes
+    # Adding an edge
 
     def _insert(self, at: int, to: int) -> None:
         component, other = self._component[at], self._component[to]
@@ -209,7 +209,7 @@ class Pairs:
                 gaining |= self._predecessors(component)
 
     def _merge(self, first: int, last: int, at: int, gain: BitMap) -> set[int]:
-        """Makes one component of those between `last` and `first`, the one of `at`; the predecessors."""
+        """Merges the components between `last` and `first`, the one of `at`; returns the predecessors."""
         merged, waiting = {first, last}, [last]
         while waiting:
             component = waiting.pop()
@@ -235,7 +235,7 @@ class Pairs:
             del self._reach[component]
         return predecessors - merged
 
-    # Edges that are gone
+    # Removing edges
 
     def _remove(self, edges: list[Edge]) -> None:
         losses = _Losses()
@@ -275,12 +275,12 @@ class Pairs:
                 losses.suspect(before, lost)
 
     def _rank(self, component: int) -> int:
-        """Higher than that of every component it leads to: it reaches them and what they reach."""
+        """Higher than the rank of every successor, because it reaches them and all that they reach."""
         reach = self._reach[component]
         return 2 * len(reach) + (component not in reach)
 
     def _fall_apart(self, component: int, losses: _Losses) -> None:
-        """Splits a component; each part may have lost anything."""
+        """Splits a component; each part may have lost any of its reachable nodes."""
         rank, reach = self._rank(component), self._reach.pop(component)
         parts = [self._name(members) for members in self._components(self._members.pop(component))]
         self._take_over(parts, reach)
@@ -289,11 +289,11 @@ class Pairs:
             losses.wait(rank, part, place)
 
     def _split_off(self, component: int, edge: Edge, side: _Side, losses: _Losses) -> None:
-        """The same for one edge that is gone, without a look at all of a large component.
+        """Splits a component after one edge is removed, without visiting all of a large component.
 
-        Nothing leads from the rest to what led to the edge's end (or, forward, from what its start leads to
-        to the rest) any more. Paths through that side went through the edge, so the rest holds together if
-        other paths join the nodes where they entered and left it.
+        The rest no longer leads to the side that led to the edge's end (or, forward, the side that its start
+        leads to no longer leads to the rest). Paths through that side used the edge, so the rest stays
+        connected if other paths join the nodes where they entered and left it.
         """
         at, to = edge
         small, forward = side
@@ -316,7 +316,7 @@ class Pairs:
         suspected = reach
         if whole:
             alone = BitMap(rest) if len(rest) == 1 else _NOTHING
-            if forward:  # the rest still leads there; a node alone may have reached itself through the edge
+            if forward:  # the rest still leads there; a single node may have reached itself through the edge
                 losses.spared = set() if alone else {name}
             else:
                 losses.certain[name] = BitMap(small)
@@ -327,12 +327,12 @@ class Pairs:
                 losses.wait(rank, part, place)
 
     def _take_over(self, parts: list[int], reach: BitMap) -> None:
-        """Parts of a component start from what it reached."""
+        """Initialises the parts of a component with its reachable nodes."""
         for part in parts:
             self._reach[part] = reach
 
     def _outside(self, numbers: set[int], rest: set[int]) -> BitMap:
-        """What nodes reach by edges that leave them and the rest of their former component."""
+        """The nodes reached by edges that leave the given nodes and the rest of their former component."""
         found = BitMap()
         for number in numbers:
             for to in self._after[number]:
@@ -344,7 +344,7 @@ class Pairs:
     def _cut_off(self, start: int, end: int) -> _Side | None:
         """None if a path inside their component joins two nodes; else the side that a search exhausted.
 
-        Searched from both: all that `start` leads to (forward), or all that leads to `end`.
+        Searches from both nodes: all that `start` leads to (forward), and all that leads to `end`.
         """
         if start == end:
             return None
@@ -363,7 +363,7 @@ class Pairs:
             sides[0] = (seen | following, following, forward)
 
     def _lost(self, component: int, lost: BitMap) -> BitMap:
-        """What of `lost` no edge of a component leads to."""
+        """The nodes of `lost` that no edge of a component leads to."""
         lost = lost & self._reach[component]
         members = self._of(component)
         if len(members) > 1:
@@ -383,7 +383,7 @@ class Pairs:
     # Reading
 
     def delta(self) -> Iterator[tuple[Ends, int]]:
-        """Pairs that are joined now and were not (+1), and the other way round (-1)."""
+        """The pairs that are newly joined (+1), and those no longer joined (-1)."""
         known: dict[tuple[int, int], list[tuple[int, int]]] = {}
         node = self._node
         for number, old in self._old.items():
@@ -398,7 +398,7 @@ class Pairs:
                 yield (start, end), sign
 
     def matches(self, ends: tuple[int | None, ...], old: bool) -> Iterator[Ends]:
-        """The pairs that agree with the ends that are given, in the old or the present state."""
+        """The pairs that match the given ends, in the old or the present state."""
         start, end = ends
         if start is None:
             return self._all(old) if end is None else self._to(end, old)
@@ -420,7 +420,7 @@ class Pairs:
             yield start, end
 
     def _to(self, end: int, old: bool) -> Iterator[Ends]:
-        """Found by going backwards: only what is reached from a node is kept."""
+        """Searches backwards, because only forward reachability is stored."""
         number = self._number.get(end)
         if number is None:
             return
@@ -437,7 +437,7 @@ class Pairs:
             yield self._node[at], end
 
     def _all(self, old: bool) -> Iterator[Ends]:
-        """Nodes that reach the same ones follow each other's list."""
+        """Reuses the list of reachable nodes while consecutive nodes share a bitmap."""
         known: dict[int, list[int]] = {}
         for component in self._reach:
             for number in self._of(component):
@@ -469,9 +469,9 @@ _Side = tuple[set[int], bool]
 
 
 class _Losses:
-    """What components may no longer reach, and those that wait to be looked at, by rank.
+    """The nodes that components may no longer reach, and the components to check, by rank.
 
-    certain: what is lost for sure. spared: components that are known to have lost nothing.
+    certain: definite losses. spared: components that are known to have lost nothing.
     """
 
     def __init__(self) -> None:

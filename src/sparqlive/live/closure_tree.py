@@ -1,10 +1,10 @@
-"""What one node reaches: a tree of paths that lead there.
+"""Reachability from one node, as a spanning tree of paths.
 
-Owns reachability from a fixed node over one or more edges; to a fixed node it is the same over the edges
-turned around. Each reached node hangs at one that an edge leads from. An edge outside the tree comes and goes
-at the cost of a lookup; with an edge of the tree the nodes below it are looked at, and hung up again where
-another edge leads to them. The fixed node is reached itself only if a path leads back to it; as such it is a
-leaf, because what follows it hangs at the start already.
+Owns the nodes that a fixed node reaches over one or more edges, or, over reversed edges, the nodes that reach
+it. The parent of each reached node in the tree has an edge to it. Adding or removing an edge outside the tree
+costs a lookup. Removing an edge of the tree visits the nodes below it, and attaches them again where another
+edge leads to them. The fixed node itself is reached only if a path leads back to it; it is then a leaf,
+because its successors are already attached to the root.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Ends = tuple[int, ...]
 
 
 class Tree:
-    """The nodes that `fixed` reaches, or that reach it (`turned`); of interest may be only one, `wanted`."""
+    """The nodes that `fixed` reaches, or that reach it (`turned`); with `wanted`, only whether it is one."""
 
     def __init__(self, edges: Iterable[Edge], fixed: int, turned: bool, wanted: int | None = None) -> None:
         self._fixed = fixed
@@ -33,7 +33,7 @@ class Tree:
         self.settle()
 
     def settle(self) -> None:
-        """From now on *old* is what is there now."""
+        """Makes the present state the *old* one."""
         self._was = {}
 
     def change(self, gone: Collection[Edge], come: Collection[Edge]) -> None:
@@ -61,7 +61,7 @@ class Tree:
         return node == self._fixed or node in self._parent
 
     def _cut_off(self, roots: list[int]) -> list[int]:
-        """Takes nodes and what hangs below them out of the tree."""
+        """Removes nodes and their subtrees from the tree."""
         found = []
         while roots:
             node = roots.pop()
@@ -90,7 +90,7 @@ class Tree:
         self._children.setdefault(parent, set()).add(node)
 
     def _hang_below(self, node: int) -> None:
-        """Level by level, so that paths are short and little hangs below an edge."""
+        """Attaches the nodes below a node, level by level, so that paths and subtrees stay small."""
         level = [node]
         while level:
             following = []
@@ -104,7 +104,7 @@ class Tree:
     # Reading
 
     def delta(self) -> Iterator[tuple[Ends, int]]:
-        """What is reached now and was not (+1), and the other way round (-1)."""
+        """The nodes that are newly reached (+1), and those no longer reached (-1)."""
         for node, was in self._was.items():
             now = node in self._parent
             if was != now and self._wanted in (None, node):
@@ -118,7 +118,7 @@ class Tree:
         return node in self._parent if was is None else was
 
     def matches(self, ends: tuple[int | None, ...], old: bool) -> Iterator[Ends]:
-        """The ends that agree with those given, in the old or the present state."""
+        """The ends that match the given ones, in the old or the present state."""
         node = ends[0] if self._wanted is None else self._wanted
         if node is not None:
             if self._has(node, old):

@@ -1,9 +1,8 @@
-"""Writing Python: functions as lines of text, compiled once a shape.
+"""Generates Python functions as lines of text, compiled once per shape.
 
-Owns the text. A `Function` gathers the solutions of nested loops in one of four ways (`Result`); loops that
-would nest deeper than Python allows go on in a function of their own, inside the one that calls it.
-Invariant: source text holds no constants of the query, only names, so that queries of one shape share one
-code object.
+A `Function` gathers the solutions of nested loops in one of four ways (`Result`). Loops that would nest
+deeper than Python allows continue in a nested function. Invariant: the source text contains no constants of
+the query, only names, so that queries of one shape share one code object.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from sparqlive.plan.checks import too_large
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.deadline import Flag, flagged, give_way
 
-# CPython refuses more than 20 nested loops and 100 levels of indentation.
+# CPython rejects more than 20 nested loops and 100 levels of indentation.
 _DEEPEST = 12
-# So many steps of writing are nested calls; what follows is written after them.
+# The maximum number of nested calls while writing; the rest is written after them.
 _LONGEST = 40
 
 
@@ -45,7 +44,7 @@ class Local:
 
 
 UNBOUND = "0"
-"""What stands for a variable that is bound nowhere, where a local's name would."""
+"""Used in place of a local's name for a variable that is bound nowhere."""
 
 Env: TypeAlias = Mapping[Var, Local]
 Continue: TypeAlias = "Callable[[Function, Env, str], None]"
@@ -53,9 +52,9 @@ Continue: TypeAlias = "Callable[[Function, Env, str], None]"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a function goes on: what is bound there, the weight so far, what is read later, what follows.
+    """A point in a function: the bound variables, the weight so far, the variables read later, and the rest.
 
-    `then` is called once for each loop that is written, with what the loop binds and its weight.
+    `then` is called once for each written loop, with the variables that it binds and its weight.
     """
 
     env: Env
@@ -73,7 +72,7 @@ class Program:
 
     def __init__(self) -> None:
         self.stop: Flag = flagged([])
-        """What its loops look at: they end with an exception that is here, and give way for a None."""
+        """Checked by all loops: an exception in it ends them, and a None makes them give way."""
         self.namespace: dict[str, Any] = {"stop": self.stop, "halt": self._halt}
         self.sources: list[str] = []
         self._names: dict[int, str] = {}
@@ -81,7 +80,7 @@ class Program:
         self._numbers = count()
 
     def name(self, prefix: str, value: Any) -> str:
-        """A global name for an object, the same one each time."""
+        """A global name for an object, always the same."""
         known = self._names.get(id(value))
         if known is not None and self.namespace[known] is value:
             return known
@@ -116,7 +115,7 @@ def _compiled(source: str) -> CodeType:
     try:
         return compile(source, "<sparqlive plan>", "exec")
     except (SyntaxError, MemoryError, RecursionError) as error:
-        # Python bounds how deep a text may be nested, and says so in any of these ways.
+        # Python raises one of these if the text is nested too deeply.
         if not _is_deep(source):
             raise
         raise too_large() from error
@@ -135,7 +134,7 @@ class Function:
         self.result = result
         self._lines = [f"def {name}({', '.join(parameters)}):"]
         self._depth = 1
-        self._floor = 1  # the depth of the body that is being written, of this function or of one inside it
+        self._floor = 1  # the depth of the current body, of this function or of a nested one
         self._steps = 0
         self._later: list[_Later] = []
         self._locals = count()
@@ -148,7 +147,7 @@ class Function:
         return f"{hint}_{next(self._locals)}"
 
     def skip_names_of(self, other: Function) -> None:
-        """Fresh names of this function will differ from those of the other."""
+        """Makes fresh names of this function differ from those of another."""
         self._locals = other._locals
 
     def line(self, text: str) -> None:
@@ -168,7 +167,7 @@ class Function:
 
     @contextmanager
     def when(self, tests: Sequence[str]) -> Iterator[None]:
-        """A block under all these conditions; no block if there are none."""
+        """A block under all of these conditions; no block if there are none."""
         if not tests:
             yield
             return
@@ -176,7 +175,7 @@ class Function:
             yield
 
     def emit(self, env: Env, weight: str, columns: Sequence[Var]) -> None:
-        """The innermost line: a solution with its weight."""
+        """Writes the innermost lines, for a solution and its weight."""
         row = tuple_of([env[v].name if v in env else "0" for v in columns])
         match self.result:
             case Result.SUM:
@@ -190,10 +189,10 @@ class Function:
                 self.line("return True")
 
     def unless_too_deep(self, env: Env, weight: str, then: Continue) -> None:
-        """Goes on here; or in a function inside this one where Python would allow no more loops.
+        """Continues here, or in a nested function if Python would not allow more nested loops.
 
-        That one stands at the beginning of this one, where the text is least indented, and sees its locals.
-        It is written when this one is, so that it takes no deep recursion to write a long join.
+        The nested function is at the start of this one, where indentation is least, and sees its locals. It
+        is written after this one, so that writing a long join needs no deep recursion.
         """
         if self._depth - self._floor <= _DEEPEST and self._steps < _LONGEST:
             self._steps += 1
@@ -209,7 +208,7 @@ class Function:
             self.line(f"{name}()")
 
     def _with_what_follows(self, lines: list[str], depth: int) -> list[str]:
-        """A function's lines, with the functions that it goes on in at the beginning of its body."""
+        """A function's lines, with its nested functions at the start of its body."""
         later, self._later = self._later, []
         inside = [line for one in later for line in self._written(one, depth)]
         return [lines[0], *inside, *lines[1:]]
@@ -225,7 +224,7 @@ class Function:
         return self._with_what_follows(self._lines, depth + 1)
 
     def finish(self) -> str:
-        """Compiles the function; its name is returned."""
+        """Compiles the function; returns its name."""
         self._depth = 1
         match self.result:
             case Result.ROWS:
@@ -240,7 +239,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class _Later:
-    """A function inside another one that is called there, and still to be written."""
+    """A nested function that is already called, but still has to be written."""
 
     name: str
     env: Env
@@ -249,12 +248,12 @@ class _Later:
 
 
 def locals_of(env: Env) -> list[str]:
-    """The names of an environment's locals; a variable that is bound nowhere has none."""
+    """The names of an environment's locals, without variables that are bound nowhere."""
     return list(dict.fromkeys(local.name for local in env.values() if local.name != UNBOUND))
 
 
 def tuple_of(items: Sequence[str]) -> str:
-    """A tuple as text; without items, in a `for` header too, a name that nobody reads will do."""
+    """A tuple as source text, also valid as the target of a `for` header."""
     if not items:
         return "()"
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"

@@ -1,4 +1,4 @@
-"""Pairs that stay on disk: those of a graph and predicate that no view reads."""
+"""Pairs that stay on disk, because no view reads their graph and predicate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Cold:
-    """The pairs of a graph and predicate in a store's runs, and the changes since these were written."""
+    """The pairs of a graph and predicate in a store's runs, and the changes since the runs were written."""
 
     __slots__ = ("_changes", "_key", "disk")
 
@@ -28,7 +28,7 @@ class Cold:
         values = self._changes.setdefault(subject, {})
         if values.pop(object_, 0) == 0:
             values[object_] = weight
-        elif not values:  # back to what is on disk
+        elif not values:  # back to the state on disk
             del self._changes[subject]
 
     def size_before(self) -> int:

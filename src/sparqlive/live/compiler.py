@@ -1,9 +1,9 @@
 """Compiles a plan and its delta rules to Python functions over indexes.
 
-Owns the walk: *down* an operator's content, restricted by what is bound (a probe, §"push deltas, pull
-probes" of the design), and *up* from a change to the place where deltas are gathered. What each operator
-adds is in the file of its name. Invariant: at a function's start only variables that may be pushed into
-the operator are bound, so that no filter below sees a value that is not its own.
+Owns the two directions: *down* into an operator's content, restricted by the bound variables (a probe), and
+*up* from a change to the operator where deltas are gathered. The code of each operator is in the file of its
+name. Invariant: at a function's start, only variables that can be pushed into the operator are bound, so that
+filters below see only values of their own scope.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _MOST_CHOICES = 3
 
 
 class Node:
-    """An operator at its place in the plan. `needed`: the variables that something above reads.
+    """An operator at its position in the plan. `needed`: the variables that operators above read.
 
-    What is shared has its children at the first of its places (`shared` has these), and none at the others.
+    A shared operator has its children at its first position (recorded in `shared`), and none at the others.
     """
 
     __slots__ = ("children", "index", "needed", "number", "operator", "parent")
@@ -50,23 +50,23 @@ class Node:
         self.needed = needed & frozenset(operator.variables)
         self.number = -1
         self.children: tuple[Node, ...] = ()
-        if isinstance(operator, op.Shared):  # asked first: the hash of an operator is that of all below it
+        if isinstance(operator, op.Shared):  # checked first, because hashing an operator hashes all below it
             if operator in shared:
                 return
             shared[operator] = self
-        wanted = _needed_of_children(operator, self.needed)
+        needed_below = _needed_of_children(operator, self.needed)
         self.children = tuple(
-            Node(child, self, number, wanted[number], shared)
+            Node(child, self, number, needed_below[number], shared)
             for number, child in enumerate(operator.children)
         )
 
     def in_order(self) -> list[Node]:
-        """Children before parents."""
+        """The nodes, children before parents."""
         return [*(node for child in self.children for node in child.in_order()), self]
 
     @property
     def gathers(self) -> bool:
-        """Whether this operator's delta is collected before anything above goes on."""
+        """Whether this operator's delta is collected before operators above continue."""
         if self.parent is None or isinstance(self.parent.operator, op.Keeping):
             return True
         return self.index == 1 and isinstance(self.parent.operator, op.LeftJoin | op.Semi | op.Mark)
@@ -103,7 +103,7 @@ def _needed_of_children(operator: op.Operator, needed: frozenset[Var]) -> list[f
 
 @dataclass(frozen=True)
 class Segment:
-    """A function that carries the change of one place to where it is gathered."""
+    """A function from the change of one operator to where it is gathered."""
 
     source: Node
     target: Node
@@ -119,7 +119,7 @@ class Compiler:
         self.root = Node(plan, None, 0, frozenset(plan.variables), self._shared)
         self.nodes = self.root.in_order()
         self.readers: dict[int, list[int]] = {}
-        """For the number of what is shared: those of its other places."""
+        """For the number of a shared operator, the numbers of its other positions."""
         self.states: dict[int, Any] = {}
         for number, node in enumerate(self.nodes):
             node.number = number
@@ -130,13 +130,13 @@ class Compiler:
                 self.readers.setdefault(self._shared[node.operator].number, []).append(number)
             elif state is not None:
                 self.states[number] = state(node.operator, terms)
-        self._made: dict[tuple[Any, ...], str] = {}
+        self._functions: dict[tuple[Any, ...], str] = {}
         self._estimates: dict[tuple[int, frozenset[Var]], float] = {}
         self.methods: dict[str, str] = {}
         self.bare_rows: dict[int, list[tuple[tuple[int, ...], int]]] = {}
 
     def state_of(self, node: Node) -> Any:
-        """What an operator stores, also at another place of the plan."""
+        """The state of an operator, which may be at another position of the plan."""
         first = self._shared[node.operator] if isinstance(node.operator, op.Shared) else node
         return self.states[first.number]
 
@@ -147,7 +147,7 @@ class Compiler:
                 yield node.number, node.operator
 
     def matching_quads(self) -> int:
-        """About how many quads the patterns match, counted for each of them."""
+        """The approximate number of quads that the patterns match, added up over the patterns."""
         nothing: frozenset[Var] = frozenset()
         sizes = (
             self.fan_out(leaf, nothing) if isinstance(leaf, op.Scan) else None for _, leaf in self.leaves()
@@ -158,14 +158,14 @@ class Compiler:
         return scan.fan_out(self, operator, bound)
 
     def estimate(self, node: Node, bound: frozenset[Var]) -> float:
-        """How many solutions a lookup in an operator gives, with some of its variables bound."""
+        """The estimated number of solutions per lookup in an operator, with some of its variables bound."""
         key = (node.number, bound)
         if key not in self._estimates:
             self._estimates[key] = estimate(node.operator, bound, self.fan_out)
         return self._estimates[key]
 
     def move(self, quads: Quads) -> None:
-        """From now on the functions read other quads, which have the same content; it is cheap."""
+        """Cheaply switches the functions to other quads, which have the same content."""
         places, namespace = self.quads.places(), self.program.namespace
         for name, value in namespace.items():
             if id(value) in places:
@@ -179,30 +179,30 @@ class Compiler:
     # Functions
 
     def content(self, node: Node, bound: Sequence[Var] = (), state: State = State.OLD) -> Callable[..., None]:
-        """A function that sums the content of an operator into a dict; for given values of `bound`."""
+        """Returns a function that adds the content of an operator, for given values of `bound`, to a dict."""
         parameters = [f"a{number}" for number in range(len(bound))]
         function = self.program.function("content", [*parameters, "out"], Result.SUM)
         env = {v: Local(name, True) for v, name in zip(bound, parameters, strict=True)}
         columns = [v for v in node.operator.variables if v not in bound]
         each: Continue = lambda f, e, w: f.emit(e, w, columns)  # noqa: E731
         self.down(function, node, state, Point(env, "1", node.needed, each))
-        made: Callable[..., None] = self.program.namespace[function.finish()]
-        return made
+        compiled: Callable[..., None] = self.program.namespace[function.finish()]
+        return compiled
 
     def segments(self) -> list[Segment]:
-        """One function for each place that a change can come from."""
-        made = []
+        """One function for each operator that a change can start from."""
+        segments = []
         for node in self.nodes:
             operator = node.operator
             if isinstance(operator, op.Scan | op.Names | op.Nodes | op.Keeping):
-                made.append(self._segment(node))
+                segments.append(self._segment(node))
             if (
                 node.gathers
                 and node.parent
                 and isinstance(node.parent.operator, op.LeftJoin | op.Semi | op.Mark)
             ):
-                made.append(self._flips(node))
-        return made
+                segments.append(self._flips(node))
+        return segments
 
     def _segment(self, source: Node) -> Segment:
         function = self.program.function("delta", ["rows", "out"], Result.SUM)
@@ -218,7 +218,7 @@ class Compiler:
         return Segment(source, _target(source), self.program.namespace[function.finish()])
 
     def _flips(self, node: Node) -> Segment:
-        """From the right side of OPTIONAL, MINUS or EXISTS: A' ⋈ (ΔB + flips) of the rule."""
+        """The segment of a change on the right side of OPTIONAL, MINUS or EXISTS: A' ⋈ (ΔB + flips)."""
         parent = node.parent
         assert parent is not None
         function = self.program.function("flips", ["rows", "out"], Result.SUM)
@@ -231,9 +231,9 @@ class Compiler:
         return Segment(node, _target(parent), self.program.namespace[function.finish()])
 
     def probe(self, node: Node, state: State, bound: Sequence[Var], columns: Sequence[Var]) -> str:
-        """The name of a function: values of `bound` → [(row of `columns`, weight)], compatible solutions.
+        """The name of a function: values of `bound` → compatible solutions, [(row of `columns`, weight)].
 
-        A column that is bound may come out bound or UNDEF: the caller knows its value.
+        A bound column may be bound or UNDEF in the result, because the caller knows its value.
         """
         key = ("probe", node.number, state, tuple(bound), tuple(columns))
 
@@ -248,25 +248,25 @@ class Compiler:
         self, key: tuple[Any, ...], prefix: str, variables: Sequence[Var], env: Env, result: Result,
         body: Callable[[Function, Env], None],
     ) -> str:  # fmt: skip
-        """The name of a function of some variables of an environment, made once a key."""
-        if key not in self._made:
+        """The name of a function of some variables of an environment, written once per key."""
+        if key not in self._functions:
             parameters = [f"a{number}" for number in range(len(variables))]
             function = self.program.function(prefix, parameters, result)
             if result is Result.ROWS:
                 function.line("out = []")
-            self._made[key] = function.name
+            self._functions[key] = function.name
             body(function, {v: Local(a, env[v].bound) for v, a in zip(variables, parameters, strict=True)})
             function.finish()
-        return self._made[key]
+        return self._functions[key]
 
     # Down
 
     def down(self, f: Function, node: Node, state: State, point: Point) -> None:
-        """Writes loops over an operator's content; the point binds only what may be pushed into it."""
+        """Writes loops over an operator's content; the point binds only variables that can be pushed down."""
         OPERATORS[type(node.operator)].loop(self, f, node, state, point)
 
     def part(self, f: Function, node: Node, state: State, point: Point) -> None:
-        """Loops over an operator under any environment: in line where that is safe, else by a call."""
+        """Writes a loop over an operator in any environment: inline if that is safe, else with a call."""
         env = point.env
         mine = {v: env[v] for v in node.operator.variables if v in env}
         plain = all(local.bound for local in mine.values()) and pushable(node.operator).issuperset(mine)
@@ -277,7 +277,7 @@ class Compiler:
             self.call(f, node, state, point)
 
     def call(self, f: Function, node: Node, state: State, point: Point) -> None:
-        """Loops over the rows of a probe; values that could not be pushed are compared afterwards."""
+        """Writes a loop over the rows of a probe; values that could not be pushed are compared afterwards."""
         env = point.env
         columns = [v for v in node.operator.variables if v in point.needed or v in env]
         rows = self.rows_of(f, node, state, env, columns)
@@ -292,10 +292,10 @@ class Compiler:
     def rows_of(
         self, f: Function, node: Node, state: State, env: Env, columns: Sequence[Var], raw: bool = False
     ) -> str:
-        """An expression for the rows of a probe with whatever of the environment can be pushed.
+        """An expression for the rows of a probe, with all variables of the environment that can be pushed.
 
-        Variables that may be unbound are pushed when they are bound: one probe for each combination.
-        `raw`: only what the operator always binds is pushed, so that its own values come out.
+        Variables that may be unbound are pushed when they are bound, with one probe for each combination.
+        `raw`: pushes only variables that the operator always binds, so that it returns its own values.
         """
         able = pushable(node.operator) & node.operator.always if raw else pushable(node.operator)
         fixed = [v for v in node.operator.variables if v in env and env[v].bound and v in able]
@@ -322,7 +322,7 @@ class Compiler:
     # Up
 
     def up(self, f: Function, node: Node, env: Env, weight: str) -> None:
-        """From a change of `node` to where it is gathered, as the delta rule of each parent says."""
+        """Carries a change of `node` to where it is gathered, by the delta rule of each parent."""
         if node.gathers:
             f.emit(env, weight, node.operator.variables)
             return
@@ -354,10 +354,10 @@ class Compiler:
             case Tested(op.Mark(), _, right):
                 mark.attach(self, f, parent, right.state, point)
             case rule:
-                raise AssertionError(f"a change cannot go on through {rule}")
+                raise AssertionError(f"a change cannot continue through {rule}")
 
     def _above(self, node: Node, env: Env, weight: str) -> Point:
-        """Where a change has come up to an operator, and goes on from it."""
+        """The point at which a change has reached an operator, and continues from it."""
         return Point(env, weight, node.needed, lambda f, e, w: self.up(f, node, e, w))
 
 
@@ -375,7 +375,7 @@ def agreement(node: Node, env: Env, own: Mapping[Var, str]) -> list[str]:
 
 
 def merged(f: Function, node: Node, env: Env, own: Mapping[Var, str]) -> Env:
-    """The environment after a row of `node`: a variable unbound on one side is taken from the other."""
+    """The environment after a row of `node`; a variable unbound on one side is taken from the other."""
     result = dict(env)
     for variable, name in own.items():
         always = variable in node.operator.always
@@ -397,7 +397,7 @@ def _target(node: Node) -> Node:
 
 
 def _branches(operator: op.Operator) -> bool:
-    """Whether going down in line would write what follows more than once."""
+    """Whether writing the operator inline would write the code after it more than once."""
     match operator:
         case op.Union():
             return True

@@ -1,7 +1,7 @@
-"""The rows of plans that are kept, and what is stored for them.
+"""The contents of kept plans: their rows and their stored state.
 
-Owns the rows of a plan, unless the operator at its top keeps them. A product of parts that share no variable
-is never stored. Invariant: `add` is the only way in which rows change.
+Owns the rows of a plan, unless its top operator keeps them. A product of parts that share no variable is
+never stored. Invariant: rows change only through `add`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparqlive.zset.zset import without_zeros
 
 
 class PlanContent:
-    """The rows of a plan. `rows` is None where the operator at the top keeps them: DISTINCT, or a closure."""
+    """The rows of a plan. `rows` is None if the top operator, DISTINCT or a closure, keeps them."""
 
     def __init__(
         self,
@@ -32,8 +32,8 @@ class PlanContent:
         terms: Terms | None = None,
         key: Any = None,
     ) -> None:
-        """`terms`: where the terms of a content are that shares none with others. `key`: what a keeper knows
-        it by, if not by the plan."""
+        """`terms`: the separate terms of a temporary view's content. `key`: the key in a keeper, by default
+        the plan."""
         self.plan = plan
         self.scope = scope
         self.key = plan if key is None else key
@@ -44,21 +44,21 @@ class PlanContent:
         self.products: list[Product] = []
 
     def load(self, saved: Saved | None, compute: Callable[[], dict[Row, int]]) -> None:
-        """Takes the rows as they were saved, or computes them."""
+        """Loads the saved rows, or computes them."""
         rows = saved(self.name, self.plan) if saved is not None else None
         self.rows = Relation(len(self.plan.variables), compute() if rows is None else rows)
 
     def take(self) -> None:
-        """There is one more user."""
+        """Adds a user."""
         self.users += 1
 
     def give_back(self) -> bool:
-        """There is one user less; whether none is left."""
+        """Removes a user; returns whether none is left."""
         self.users -= 1
         return not self.users
 
     def join(self, maintained: Maintained) -> None:
-        """From now on this plan carries the content, that of a family."""
+        """Has the plan of a family carry the content from now on."""
         self.maintained = maintained
 
     @cached_property
@@ -67,7 +67,7 @@ class PlanContent:
         return rows_name(self.plan, self.scope)
 
     def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
-        """Everything that is stored for this content: name, width and rows."""
+        """All stored relations of this content: name, width and rows."""
         if self.rows is not None:
             yield self.name, len(self.plan.variables), self.rows
         if self.maintained is not None and self.shown() is self.maintained.plan:
@@ -85,7 +85,7 @@ class PlanContent:
         return ((row, 1) for row in self.maintained.top_state().own_rows())
 
     def copied(self) -> Callable[[], Iterator[tuple[Row, int]]]:
-        """The rows as they are now, to be listed later; called under the lock, and cheap where it can be."""
+        """Captures the current rows, to be listed later; called under the lock, and cheap if possible."""
         if self.rows is not None:
             return self.rows.copy().items
         assert self.maintained is not None
@@ -108,13 +108,13 @@ class PlanContent:
         return int(self.maintained.top_state().row_count())
 
     def size(self) -> tuple[int, int]:
-        """About how many rows are in memory, and the sum of their weights."""
+        """The approximate number of rows in memory, and the sum of their weights."""
         assert self.maintained is not None
         held = self.rows if self.rows is not None else self.maintained.top_state()
         return held.size() if isinstance(held, Relation) else (held.row_count(), held.row_count())
 
     def sizes(self) -> dict[int, tuple[int, int]]:
-        """Rows and bytes of what is stored, by the number of the operator; the result under -1."""
+        """Rows and bytes of the stored state, by the number of the operator; the result under -1."""
         found = {}
         if self.maintained is not None and self.shown() is self.maintained.plan:
             found = self.maintained.sizes()
@@ -123,7 +123,7 @@ class PlanContent:
         return found
 
     def costs(self) -> list[tuple[int, int | None, Spent]] | None:
-        """What carrying changes cost, by numbers of operators; None where it is not measured by itself."""
+        """The cost of carrying changes, by numbers of operators; None if it is not measured separately."""
         if self.maintained is None or self.shown() is not self.maintained.plan:
             return None
         return list(self.maintained.costs())
@@ -133,7 +133,7 @@ class PlanContent:
         return sum(size for _, size in self.sizes().values())
 
     def shown(self) -> op.Operator:
-        """The plan to explain: with what is stored, unless the plan carries a family."""
+        """The plan to explain: with its stored operators, unless the plan carries a family."""
         maintained = self.maintained
         alone = maintained is not None and maintained.plan.variables == self.plan.variables
         return maintained.plan if alone and maintained is not None else self.plan
@@ -145,7 +145,7 @@ class PlanContent:
 
 
 class Product(PlanContent):
-    """The product of contents that share no variable: never stored, expanded when it is read."""
+    """The product of contents that share no variable; never stored, but expanded when it is read."""
 
     def __init__(
         self, plan: op.Operator, parts: list[PlanContent], terms: Terms | None = None, key: Any = None
@@ -184,11 +184,11 @@ class Product(PlanContent):
             yield tuple([0 if place is None else joined[place] for place in self._order]), weight
 
     def expand(self, changed: Mapping[PlanContent, Mapping[Row, int]], most: int) -> dict[Row, int]:
-        """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts take in their deltas; an error beyond `most` rows.
+        """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts add their deltas; an error beyond `most` rows.
 
-        Where the product was empty it is all that there is now, and where it becomes empty it is all that
-        there was: a switch is turned without summing terms that cancel. Only the factors of a changed part
-        are read, so that the cost is that of the rows which change.
+        If the product was empty, its change is all of its new rows; if it becomes empty, all of its old rows.
+        These cases avoid adding up terms that cancel. Only the factors of a changed part are read, so that
+        the cost is proportional to the changed rows.
         """
         was_empty = not all(any(part.items()) for part in self.parts)
         if was_empty and not all(part in changed or any(part.items()) for part in self.parts):
@@ -216,7 +216,7 @@ class Product(PlanContent):
         return without_zeros(total)
 
     def add(self, delta: Mapping[Row, int]) -> None:
-        """Nothing: the parts hold what there is."""
+        """Does nothing, because the parts hold the rows."""
 
     def row_count(self) -> int:
         count = 1
@@ -225,7 +225,7 @@ class Product(PlanContent):
         return count
 
     def sizes(self) -> dict[int, tuple[int, int]]:
-        """What the parts store; the result of the i-th part under -i."""
+        """Rows and bytes of the parts; the result of the i-th part under -i."""
         found = {}
         for number, part in enumerate(self.parts, 1):
             rows, size = part.row_count(), part.nbytes
@@ -239,7 +239,7 @@ class Product(PlanContent):
 
 def _is_empty_after(part: PlanContent, changed: Mapping[PlanContent, Mapping[Row, int]]) -> bool:
     delta = changed.get(part, {})
-    if len(delta) < part.row_count():  # some row stays as it is
+    if len(delta) < part.row_count():  # some row does not change
         return False
     return not _after(part, changed)
 

@@ -1,7 +1,7 @@
-"""Which plans a change concerns: a change reaches only the leaves that it matches.
+"""Finds the plans that a change affects: a change reaches only the leaves that it matches.
 
-Owns the tables from the constants of patterns to leaves: for each scope and each set of positions that are
-constant in some pattern, one dict lookup a change, however many views there are.
+Owns the tables from the constants of patterns to leaves. For each scope and each set of constant positions,
+dispatching takes one dict lookup per change, however many views there are.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Table:
         self.leaves: dict[Any, dict[_Leaf, int]] = {}
 
     def matches(self, changes: ColumnRows) -> Iterator[tuple[_Leaf, ColumnRows]]:
-        """The rows of a large batch that each leaf matches, for leaves that match any."""
+        """For each leaf that matches rows of a large batch, the leaf and these rows."""
         keys = [changes.columns[position] for position in self._positions]
         if not keys:
             yield from ((leaf, changes) for leaf in self.leaves.get((), ()))
@@ -57,7 +57,7 @@ class Dispatcher:
         self._counted: dict[Any, dict[_Leaf, int]] = {}
 
     def add(self, plan: Maintained, parameters: Mapping[Var, int] = _NO_PARAMETERS) -> None:
-        """Enters the leaves of a plan; of one with parameters, once for each row of them."""
+        """Enters the leaves of a plan; for a plan with parameters, once per row of parameters."""
         for number, leaf in plan.leaves():
             entry = self._entry(plan, leaf, parameters)
             entry[(plan, number)] = entry.get((plan, number), 0) + 1
@@ -86,7 +86,7 @@ class Dispatcher:
     def _place(
         self, plan: Maintained, leaf: op.Scan | op.Names | op.Nodes, parameters: Mapping[Var, int]
     ) -> tuple[dict[Any, dict[_Leaf, int]], Any]:
-        """The table that a leaf stands in, and its key there."""
+        """The table of a leaf, and its key there."""
         compiler = plan.compiler
         scope = scope_of(compiler.terms.dictionary, leaf.graph)
         self._quads.watch(scope)
@@ -107,7 +107,7 @@ class Dispatcher:
         return table.leaves, ids[0] if len(ids) == 1 else ids
 
     def dispatch(self, staged: Mapping[Scope, Sequence[Change]]) -> dict[Maintained, Inputs]:
-        """For each plan that the staged changes concern: the changed rows of its leaves."""
+        """For each plan that the staged changes affect, the changed rows of its leaves."""
         found: dict[Maintained, Inputs] = {}
         for scope, changes in staged.items():
             for table in self._tables.get(scope, {}).values():
@@ -128,6 +128,6 @@ class Dispatcher:
 
 
 def _shaped(plan: Maintained, number: int, rows: list[tuple[tuple[int, ...], int]]) -> Any:
-    """The name of a fixed graph is no column: a switch has none."""
+    """Drops the graph's name if the graph is fixed, because the leaf then has no columns."""
     operator = plan.compiler.nodes[number].operator
     return rows if operator.variables else [((), weight) for _, weight in rows]

@@ -1,4 +1,4 @@
-"""DISTINCT: counts of the solutions below are stored; the delta is their sign changes."""
+"""DISTINCT: stores the counts of the source's solutions; the delta is the sign changes of the counts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Counts(Relation):
-    """How often each solution occurs below."""
+    """The number of occurrences of each solution of the source."""
 
     def carry(self, delta: Mapping[Row, int]) -> dict[Row, int]:
-        """+1 where a count becomes positive, -1 where it stops being so; cost: one lookup a changed row."""
+        """+1 where a count becomes positive, -1 where it becomes zero. Cost: one lookup per changed row."""
         self.stage(delta)
         result = {}
         for row, weight in delta.items():
@@ -30,7 +30,7 @@ class Counts(Relation):
         return result
 
     def own_rows(self) -> Iterator[Row]:
-        """The solutions, each once, before the epoch."""
+        """The distinct solutions before the epoch."""
         return (row for row, _ in self.items())
 
     def row_count(self) -> int:
@@ -42,7 +42,7 @@ def state(operator: op.Distinct, terms: Terms) -> Counts:
 
 
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    """A probe is computed from the operator below: the stored counts have no order to look up by."""
+    """Computes a probe from the operator below, because the stored counts have no index."""
     child, env = node.children[0], point.env
     columns = child.operator.variables
     seen = f.fresh("seen")

@@ -1,4 +1,4 @@
-"""Filters and bindings: applied as soon as what they read is there (Theorem 3.1: both are linear)."""
+"""Filters and bindings, applied as soon as their variables are bound (Theorem 3.1: both are linear)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Item:
-    """A filter, or a binding if it has a variable. `reads`: what its source may bind of what it mentions."""
+    """A filter, or a binding if it has a variable. `reads`: its variables that the source can bind."""
 
     expression: Expression
     variable: Var | None
@@ -33,7 +33,7 @@ def _item(operator: op.Filter | op.Extend) -> Item:
 
 
 def items_below(node: Node) -> tuple[Node, list[Item]]:
-    """The operator under a chain of filters and bindings, and the chain, lowest first."""
+    """The operator below a chain of filters and bindings, and the chain, lowest first."""
     items = []
     while isinstance(node.operator, op.Filter | op.Extend):
         items.append(_item(node.operator))
@@ -42,7 +42,7 @@ def items_below(node: Node) -> tuple[Node, list[Item]]:
 
 
 def items_above(node: Node) -> tuple[Node, list[Item]]:
-    """The chain of filters and bindings right above an operator, and its top."""
+    """The top of the chain of filters and bindings directly above an operator, and the chain."""
     items = []
     while not node.gathers and node.parent and isinstance(node.parent.operator, op.Filter | op.Extend):
         node = node.parent
@@ -52,7 +52,7 @@ def items_above(node: Node) -> tuple[Node, list[Item]]:
 
 
 def with_copies(items: Sequence[Item], env: Env) -> Env:
-    """A key on a copied variable is a key on the variable it is a copy of."""
+    """Extends a key on a copied variable to the original variable."""
     result = dict(env)
     for item in reversed(items):
         if item.variable in result and isinstance(item.expression, Var):
@@ -61,17 +61,17 @@ def with_copies(items: Sequence[Item], env: Env) -> Env:
 
 
 def is_ready(item: Item, env: Env, to_come: frozenset[Var]) -> bool:
-    """Whether nothing that follows can still bind what the item reads."""
+    """Whether nothing that follows can still bind a variable that the item reads."""
     return all(v not in to_come or (v in env and env[v].bound) for v in item.reads)
 
 
 def apply(compiler: Compiler, f: Function, item: Item, env: Env) -> tuple[list[str], Env]:
-    """Writes a binding, or gives the test of a filter."""
+    """Writes a binding, or returns the test of a filter."""
     if item.variable is None:
         return [_condition(compiler, item, env)], env
     if isinstance(item.expression, Var):
         local = env.get(item.expression, Local(UNBOUND, False))
-        if item.variable in env:  # a key on the copy: the same local if `with_copies` could make it so
+        if item.variable in env:  # a key on the copy, which is the same local where `with_copies` set it
             same = env[item.variable].name == local.name
             return [] if same else [f"{env[item.variable].name} == {local.name}"], env
         return [], {**env, item.variable: local}
@@ -89,5 +89,5 @@ def _condition(compiler: Compiler, item: Item, env: Env) -> str:
 
 
 def condition(compiler: Compiler, expression: Expression, env: Env) -> str:
-    """The test of an expression under an environment that binds all that is in scope."""
+    """The test of an expression in an environment that binds all variables in scope."""
     return _condition(compiler, Item(expression, None, mentioned(expression) & frozenset(env)), env)

@@ -1,8 +1,8 @@
-"""GROUP BY: the source's rows are stored; a group that a change touches loses its old row and gets a new one.
+"""GROUP BY: stores the source's rows; a change replaces the row of each affected group.
 
-The accumulators of a group (`sparql/aggregates.py`) are made from its rows when it is first touched, so that
-opening a store reads no values. A change costs what it adds to the accumulators, whatever the size of the
-group. Invariant: a group that has no entry here has exactly the rows that the run of the relation has for it.
+The accumulators of a group (`sparql/aggregates.py`) are created from its rows when it first changes, so that
+opening a store reads no values. The cost of a change is that of updating the accumulators, independent of the
+size of the group. Invariant: a group without an entry here has exactly its rows in the relation's run.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sparqlive.sparql.aggregates import Group, Grouping
 from sparqlive.sparql.deadline import paced
 from sparqlive.zset.relation import Relation, Row
 
-_BYTES_A_GROUP = 500
+_BYTES_PER_GROUP = 500
 
 
 class _Known:
-    """A group, and its row; None if it has none."""
+    """A group and its row, or None."""
 
     __slots__ = ("group", "row")
 
@@ -76,7 +76,7 @@ class Groups:
         return (*key, *[UNDEF if value is None else id_of(value) for value in group.results()])
 
     def _known(self, key: Row) -> _Known:
-        """A group before it is touched."""
+        """A group, created from its stored rows if it is not in memory yet."""
         known = self._groups.get(key)
         if known is None:
             known = self._groups[key] = self._grouped(self._in_run(key)).get(key) or _Known(
@@ -98,7 +98,7 @@ class Groups:
         self._carried = False
 
     def carry(self, delta: Mapping[Row, int]) -> Mapping[Row, int]:
-        """Cost: what the accumulators take to add a value, for each changed row of the source."""
+        """Cost: one update of the accumulators per changed row of the source."""
         self.stage(delta)
         width, known_group, add = self._width, self._known, self._grouping.add
         touched: dict[Row, _Known] = {}
@@ -133,7 +133,7 @@ class Groups:
         self._touched = {}
 
     def rollback(self) -> None:
-        """What was added to the accumulators is made again from the rows: this is rare, and always right."""
+        """Rebuilds the accumulators from the rows, which is rare and always correct."""
         self.pending = {}
         self.load(dict(self._rows.items()))
 
@@ -160,5 +160,5 @@ class Groups:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, estimated for the groups that were touched."""
-        return self._rows.nbytes + _BYTES_A_GROUP * len(self._groups)
+        """Memory in bytes, estimated for the groups in memory."""
+        return self._rows.nbytes + _BYTES_PER_GROUP * len(self._groups)

@@ -1,8 +1,8 @@
-"""Joins as nested loops from what is bound outward (Theorems 4.3 and 4.5 give the states).
+"""Joins as nested loops, from bound variables outward (Theorems 4.3 and 4.5 determine the states).
 
-Parts that share no unbound variable are kept apart: one that binds nothing anybody reads becomes a factor,
-computed once (its variables are summed away before the next loop, not after); the others are opened before
-the first of them is looped over, so that an empty one ends the search.
+Parts that share no unbound variable are separate groups. A group whose variables are not read later becomes a
+factor, computed once: its variables are summed away before the next loop, not after it. The other groups are
+opened before the first of them is looped over, so that an empty one ends the search.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    """Of a join, and of filters and bindings with what is below them."""
+    """Writes loops over a join, or over filters and bindings with the operator below them."""
     base, items = extend.items_below(node)
     parts = base.children if isinstance(base.operator, op.Join) else (base,)
     env = extend.with_copies(items, point.env)
@@ -29,20 +29,20 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
 
 
 def loop_over(compiler: Compiler, f: Function, parts: list[Part], items: list[Item], point: Point) -> None:
-    """Writes the loops over `parts` from a point on, with filters and bindings as early as they can be."""
+    """Writes the loops over `parts` from a point on, with filters and bindings as early as possible."""
     search = Search(parts, items, point.env, point.needed, compiler.estimate)
     _go_on(compiler, search, f, point)
 
 
 def _go_on(compiler: Compiler, search: Search, f: Function, point: Point) -> None:
-    """Writes the next step of a search, and all that follow inside it."""
+    """Writes the next step of a search, and all following steps inside it."""
     env, weight, needed, then = point.env, point.weight, point.needed, point.then
     search.bind(env)
     written = False
 
     def following(f2: Function, e: Env, w: str) -> None:
         nonlocal written
-        assert not written, "what follows a part is written once: a part with branches is called"
+        assert not written, "the code after a part is written once: a part with branches is called"
         written = True
         _go_on(compiler, search, f2, Point(e, w, needed, then))
 
@@ -67,7 +67,7 @@ def _go_on(compiler: Compiler, search: Search, f: Function, point: Point) -> Non
 
 
 def _counts(group: list[Part], own: list[Item], env: Env) -> bool:
-    """Whether a group is a single pattern, whose solutions an index counts without listing them."""
+    """Whether a group is a single pattern, whose solutions an index can count without listing them."""
     if len(group) > 1 or own or not isinstance(group[0][0].operator, op.Scan):
         return False
     return all(env[v].bound for v in group[0][0].operator.variables if v in env)
@@ -97,7 +97,7 @@ def _count_function(compiler: Compiler, f: Function, group: list[Part], own: lis
     names = locals_of({v: env[v] for v in variables})
     result = Result.EXISTS if f.result is Result.EXISTS else Result.COUNT
     inner = compiler.program.function("count", names, result)
-    # Locals of the caller are parameters here: fresh names must not repeat them.
+    # Locals of the caller are parameters here, so fresh names must differ from them.
     inner.skip_names_of(f)
     inner_env = {v: env[v] for v in variables}
     each = Point(inner_env, "1", frozenset(), lambda g, e, w: g.emit(e, w, ()))

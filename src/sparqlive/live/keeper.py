@@ -1,9 +1,9 @@
-"""Keeps the content of plans, and shares the work between them.
+"""Keeps the contents of plans, and shares work between them.
 
-Owns which compiled plan serves which content: equal plans are one content; a plan that falls apart is the
-product of its parts; plans of one shape become a family, carried by one set of delta rules. Says what there
-is to carry in an epoch (`work`) and takes in the deltas (`ran`), but decides no strategy. Invariant: nothing
-that is read changes before `commit`.
+Owns which compiled plan serves which content: equal plans share one content; a plan of independent parts is
+the product of their contents; plans of one shape form a family with one set of delta rules. Returns the work
+of an epoch (`work`) and receives the deltas (`ran`), but chooses no strategy. Invariant: contents do not
+change before `commit`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from sparqlive.sparql.algebra import Var
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Run
 
-# Below this number views of one shape are cheaper each on its own: constants are the best keys.
+# Fewer views of one shape are cheaper separately, because constants are the best keys.
 FAMILY_SIZE = 8
-# A product is not stored, but its change is listed: rows of one epoch's.
+# Maximum number of changed rows of a product per epoch: a product is not stored, but its change is listed.
 EXPANDED_ROWS = 1_000_000
 
 
 class _Family:
-    """Contents of one shape under one maintained plan, by their constants."""
+    """Contents of one shape with one maintained plan, by their constants."""
 
     def __init__(self, maintained: Maintained, width: int) -> None:
         self.maintained = maintained
@@ -54,9 +54,9 @@ class _Family:
 
 
 class Keeper:
-    """The contents of one scope: the same plan in another one is another content, and saved apart.
+    """The contents of one scope; the same plan in another scope is a separate content, stored separately.
 
-    `families`: plans of one shape are carried together. `limit`: what is carried can be stopped.
+    `families`: plans of one shape are carried together. `limit` can stop plans that take too long.
     """
 
     def __init__(self, quads: Quads, terms: Terms, scope: str = "", families: bool = True) -> None:
@@ -75,20 +75,20 @@ class Keeper:
         self._ran: list[Maintained] = []
         self._changed: dict[PlanContent, Mapping[Row, int]] = {}
         self._fresh: list[Maintained] | None = None
-        """Those that are made while changes wait to be carried to them."""
+        """Plans that are created while changes wait to be carried to them."""
         self._ready: Mapping[op.Operator, Maintained] = {}
-        """Those that were compiled and loaded before, on a copy of the quads."""
+        """Plans that were compiled and loaded before, on a copy of the quads."""
 
     # Limits
 
     def set_limit(self, limit: Limit, expanded_rows: int = EXPANDED_ROWS) -> None:
-        """From now on what is carried takes no longer, and no product changes by more rows."""
+        """Limits the time per plan, and the changed rows per product, of later epochs."""
         self.remove_limit()
         self.limit = limit
         self._expanded_rows = expanded_rows
 
     def remove_limit(self) -> None:
-        """From now on what is carried may take as long as it takes."""
+        """Removes the limit."""
         if self.limit is not None:
             self.limit.close()
             self.limit = None
@@ -98,9 +98,9 @@ class Keeper:
     def keep(
         self, plan: op.Operator, saved: Saved | None = None, terms: Terms | None = None, key: Any = None
     ) -> PlanContent:
-        """The content of a plan, saved or computed if it is new; give it back with `release`.
+        """Returns the content of a plan, loaded or computed if it is new; `release` gives it back.
 
-        `terms`: those that the plan enters are entered there. `key`: what it is known by, if not by the plan.
+        `terms`: where the plan enters its terms. `key`: the key of the content, by default the plan.
         """
         key = plan if key is None else key
         content = self._contents.get(key)
@@ -110,7 +110,7 @@ class Keeper:
         return content
 
     def is_known(self, plan: op.Operator) -> bool:
-        """Whether a plan has a content, or is to be carried together with others: it costs little then."""
+        """Whether a plan has a content or would join a family, so that keeping it is cheap."""
         if plan in self._contents:
             return True
         shapes = (self._shape(part) for part in independent_parts(plan) if part not in self._contents)
@@ -119,7 +119,7 @@ class Keeper:
     def keep_prepared(
         self, plan: op.Operator, prepared: Prepared, changes: Sequence[Change], terms: Terms | None
     ) -> PlanContent:
-        """The content of a plan that was computed beside the epochs; the changes since are carried to it."""
+        """Keeps a content that was computed without the lock, and carries the changes since then to it."""
         fresh: list[Maintained] = []
         self._ready = prepared.plans
         if changes:
@@ -154,7 +154,7 @@ class Keeper:
     def _new(self, plan: op.Operator, saved: Saved | None, terms: Terms | None, key: Any) -> PlanContent:
         parts = independent_parts(plan)
         if len(parts) > 1:
-            # With terms of its own, a product shares no part with others, whose terms are other ones.
+            # A product with separate terms cannot share parts with contents that have other terms.
             keys = [None if terms is None else (plan, part) for part in parts]
             kept = [self.keep(part, saved, terms, key) for part, key in zip(parts, keys, strict=True)]
             return Product(plan, kept, terms, key)
@@ -200,7 +200,7 @@ class Keeper:
         return found[0], tuple(map(self._terms.dictionary.id_of, found[1]))
 
     def _make_family(self, shape: op.Operator, members: dict[Row, PlanContent]) -> None:
-        """From now on one plan carries them all; their rows stay where they are."""
+        """Replaces the plans of the members by one plan; their rows stay."""
         maintained = Maintained(shape, self._quads, self._terms)
         family = _Family(maintained, len(next(iter(members))))
         for constants, content in members.items():
@@ -224,7 +224,7 @@ class Keeper:
         self._enter(family, constants, content)
 
     def release(self, content: PlanContent) -> None:
-        """Forgets a content when its last user has given it back."""
+        """Releases a content, and removes it after its last user."""
         if not content.give_back():
             return
         self._contents.pop(content.key, None)
@@ -255,15 +255,15 @@ class Keeper:
     # Epochs
 
     def work(self) -> dict[Maintained, Inputs]:
-        """What there is to carry: the plans that the staged changes concern, and the changes of their leaves.
+        """Returns the plans that the staged changes affect, with the changes of their leaves.
 
-        Each of them is told by `ran` or `failed`; then `deltas` has what changed.
+        The caller reports each of them with `ran` or `failed`; then `deltas` returns the changes.
         """
         self._ran, self._changed = [], {}
         return self._dispatcher.dispatch(self._quads.staged)
 
     def ran(self, maintained: Maintained, delta: Mapping[Row, int]) -> None:
-        """A plan was carried, with this change of its result."""
+        """Reports that a plan was carried, with the change of its result."""
         self._ran.append(maintained)
         if delta:
             single = self._single.get(maintained)
@@ -275,13 +275,13 @@ class Keeper:
     def failed(
         self, maintained: Maintained, error: Exception, failures: dict[PlanContent, Exception]
     ) -> None:
-        """A plan could not be carried: its contents are noted as failed, and those made of them."""
+        """Reports that a plan failed; marks its contents, and the products of them, as failed."""
         maintained.rollback()
         for content in self.contents_of(maintained):
             failures.update(dict.fromkeys((content, *content.products), error))
 
     def deltas(self, failures: dict[PlanContent, Exception]) -> dict[PlanContent, Mapping[Row, int]]:
-        """The deltas of all contents, once each plan was carried; products that change too much fail."""
+        """The deltas of all contents, after each plan was carried; products that change too much fail."""
         changed = self._changed
         for content in list(changed):
             for whole in content.products:
@@ -303,7 +303,7 @@ class Keeper:
         return {(*key, *row): weight for key, content in members.items() for row, weight in content.items()}
 
     def size_of(self, maintained: Maintained) -> tuple[int, int]:
-        """About how many rows a maintained plan has, and the sum of their weights; of what is in memory."""
+        """The approximate number of a maintained plan's rows in memory, and the sum of their weights."""
         sizes = [content.size() for content in self.contents_of(maintained)]
         return sum(rows for rows, _ in sizes), sum(weight for _, weight in sizes)
 
@@ -316,10 +316,10 @@ class Keeper:
         return [single] if single is not None else list(self._family_of[maintained].members.values())
 
     def staged(self) -> dict[str, tuple[int, Mapping[Row, int]]]:
-        """The deltas of all stored relations in the epoch under way, by name: width and rows."""
+        """The deltas of all stored relations in the current epoch, by name: width and rows."""
         found: dict[str, tuple[int, Mapping[Row, int]]] = {}
         for content, delta in self._changed.items():
-            if delta:  # also where the rows are not stored: it is the view's history
+            if delta:  # even if the rows are not stored, because it is the view's history
                 found[content.name] = (len(content.plan.variables), delta)
         for maintained in self._ran:
             for name, width, pending in maintained.staged_states():

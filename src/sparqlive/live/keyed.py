@@ -1,8 +1,8 @@
 """Operators that keep their source's rows by key: groups, windows, closures.
 
-Owns what the compiler asks of them. Each is a state with the source's rows and whatever is derived from
-them; the rows are a relation of the store, the rest is derived again when they are loaded. They are never
-probed by keys: where that is wanted, the plan stores them.
+Defines their interface to the compiler. Each has a state with the source's rows and data derived from them.
+The store keeps the rows; the derived data is computed again when they are loaded. These operators are never
+probed by keys: where a plan needs that, it stores their result.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
 
 
 class Kept(Protocol):
-    """The state of such an operator. Nothing that is read as *before* changes until `commit`."""
+    """The state of such an operator. The state *before* an epoch does not change until `commit`."""
 
     pending: Mapping[Row, int]
 
     def load(self, rows: dict[Row, int]) -> None:
-        """Takes in the source's content; the state is empty."""
+        """Loads the source's content into an empty state."""
 
     def stage(self, delta: Mapping[Row, int]) -> None:
-        """The change of the source in the epoch under way."""
+        """Stages the change of the source in the current epoch."""
 
     def carry(self, delta: Mapping[Row, int]) -> Mapping[Row, int]:
-        """Stages a change of the source, and gives the operator's own change, without zeros."""
+        """Stages a change of the source, and returns the operator's own change, without zeros."""
 
     def commit(self) -> None: ...
 
     def rollback(self) -> None: ...
 
     def items(self) -> Iterable[tuple[Row, int]]:
-        """The source's rows before the epoch: what the store keeps."""
+        """The source's rows before the epoch, which the store keeps."""
 
     def content(self) -> Iterable[tuple[Row, int]]:
         """The operator's own rows before the epoch."""
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
-        """The operator's rows over other source rows, from scratch; the state is not looked at."""
+        """Computes the operator's rows over other source rows from scratch, without using the state."""
 
     def __len__(self) -> int: ...
 
@@ -53,7 +53,7 @@ class Kept(Protocol):
 
 
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    """The content before an epoch is at hand; that after it is made from the source's."""
+    """Reads the kept content before an epoch, and computes the content after it from the source's."""
     assert not any(v in point.env for v in node.operator.variables), (
         "keys are not pushed into what is kept by key"
     )

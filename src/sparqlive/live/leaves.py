@@ -43,7 +43,7 @@ def loop_names(compiler: Compiler, f: Function, node: Node, state: State, point:
 
 
 def _rows(f: Function, relation: str, variables: tuple[Var, ...], when: str, point: Point) -> None:
-    """A relation of one or two columns, the first of which is its key."""
+    """Writes a loop over a relation of one or two columns, with the first as its key."""
     env, weight, then = point.env, point.weight, point.then
     first, *others = variables
     second = others[0] if others else None

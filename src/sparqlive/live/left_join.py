@@ -21,7 +21,7 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
 
 
 def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    """Goes on with each right match of the left solution at the point, or with the solution alone."""
+    """Continues with each right match of the left solution at the point, or with the solution alone."""
     matcher, outputs = _matcher(compiler, node, state, point.env)
     bare = compiler.program.name("bare", _bare(compiler, len(outputs)))
     names = {v: f.fresh() for v in outputs}
@@ -45,9 +45,9 @@ def _outputs(operator: op.LeftJoin, env: Env) -> list[Var]:
 
 
 def _matcher(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[str, list[Var]]:
-    """A call that lists the right matches of a left solution, as values of what it leaves open.
+    """A call that lists the right matches of a left solution, as values of the variables that it leaves open.
 
-    A variable that the left solution may leave unbound comes out as what the two sides have together.
+    A variable that the left solution may leave unbound gets the value from either side.
     """
     operator, right = node.operator, node.children[1]
     assert isinstance(operator, op.LeftJoin)
@@ -71,7 +71,7 @@ def _matcher(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[st
 
     name = compiler.function_of(key, "match", arguments, env, Result.ROWS, body)
     call = f"{name}({', '.join(env[v].name for v in arguments)})"
-    if maybe:  # alone, the left solution keeps its own values
+    if maybe:  # without a match, the left solution keeps its own values
         alone = tuple_of([env[v].name if v in env else "0" for v in outputs])
         call = f"{call} or [({alone}, 1)]"
     return call, outputs
@@ -80,8 +80,8 @@ def _matcher(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[st
 def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> None:
     """Writes A' ⋈ (ΔB + flips(B, ΔB)) over the gathered change of the right side.
 
-    The left side is probed once a key: each of its solutions goes with the key's changed right rows, and
-    alone where the key flips.
+    The left side is probed once per key: each of its solutions joins the key's changed right rows, and
+    occurs alone if the key flips.
     """
     operator = node.operator
     assert isinstance(operator, op.LeftJoin)
@@ -114,7 +114,7 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> Non
 
 
 def _flip_whole_row(compiler: Compiler, f: Function, node: Node, env: Env) -> None:
-    """For one left solution: its changed matches, and itself alone if it had or has no match."""
+    """Writes the changed matches of one left solution, and the solution alone if it had or has no match."""
     operator = node.operator
     assert isinstance(operator, op.LeftJoin)
     outputs = _outputs(operator, env)

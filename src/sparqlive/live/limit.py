@@ -1,8 +1,8 @@
-"""How long carrying an epoch to one plan may take, in processor time.
+"""Limits the processor time for carrying an epoch to one plan.
 
-Owns what is being carried right now, for the thread that looks at it. A plan works on quads and terms that
-others share, so it is stopped only where its loops ask (`Program.stop`), and between two of its steps.
-Invariant: a plan is stopped only while it is being carried.
+Owns the plan that is being carried, for the thread that watches it. A plan works on shared quads and terms,
+so it is stopped only where its loops check (`Program.stop`), and between two of its steps. Invariant: a plan
+is stopped only while it is being carried.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparqlive.sparql.deadline import Work, watchdog
 
 
 class _Carried(Work):
-    """One plan being carried."""
+    """A plan that is being carried."""
 
     def __init__(self, limit: Limit, maintained: Maintained, thread: int) -> None:
         super().__init__("Carrying an epoch to the view", None)
@@ -42,7 +42,7 @@ class _Carried(Work):
 
 
 class Limit:
-    """The limit of the plans of one keeper; `close` when they are carried no more."""
+    """The limit of the plans of one keeper; `close` ends the watching thread."""
 
     def __init__(self, seconds: float, measures: bool = False) -> None:
         self._seconds = seconds
@@ -55,11 +55,11 @@ class Limit:
         watchdog().attend(self._look)
 
     def allow(self, seconds: float) -> None:
-        """From now on each plan may take so long."""
+        """Sets the limit per plan."""
         self._seconds = seconds
 
     def take_spent(self) -> dict[Maintained, float]:
-        """Processor time of each plan since this was last asked, if it is measured."""
+        """Processor time of each plan since the last call, if it is measured."""
         spent, self._spent = self._spent, {}
         return spent
 
@@ -87,7 +87,7 @@ class Limit:
     def close(self) -> None:
         watchdog().leave(self._look)
 
-    # In the thread that looks
+    # In the watching thread
 
     def _look(self, _: float) -> Work | None:
         now = self._now

@@ -1,7 +1,7 @@
-"""A plan that is kept: its compiled delta rules, the state of its operators, and the run of an epoch.
+"""A maintained plan: its compiled delta rules, the state of its operators, and the evaluation of an epoch.
 
-Owns the order of an epoch: each place where deltas are gathered is summed before anything above it reads it.
-Invariant: until `commit`, nothing of the state before the epoch is changed.
+Owns the order within an epoch: deltas that are gathered at an operator are complete before anything above
+reads them. Invariant: the state before the epoch does not change until `commit`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sparqlive.zset.run import Run
 from sparqlive.zset.zset import difference, without_zeros
 
 Saved = Callable[[str, op.Operator], Mapping[Row, int] | Run | Elsewhere | None]
-"""Gives the content of a named relation, that of the operator, if it was saved or computed elsewhere."""
+"""Returns the content of a named relation of an operator, if it was saved or computed elsewhere."""
 
 Inputs = dict[int, Any]
-"""For the number of each changed leaf: its changed rows."""
+"""The changed rows of each changed leaf, by its number."""
 
 
 def key_of(plan: op.Operator, scope: str = "") -> str:
-    """A name for a plan that is the same in every process; another one in each scope."""
+    """A name for a plan in a scope, the same in every process."""
     return op.digest_of(plan, scope)
 
 
@@ -38,12 +38,12 @@ def rows_name(plan: op.Operator, scope: str) -> str:
 
 
 def state_name(key: str, number: int) -> str:
-    """The name of the relation that an operator of a plan stores, by the plan's name."""
+    """The name of the relation that an operator of a plan stores."""
     return f"{key}/state/{number}"
 
 
 class Spent:
-    """What a piece of work has cost so far: how often it was done, for how many rows, and the seconds."""
+    """The cost of some work so far: how often it ran, for how many rows, and the seconds."""
 
     __slots__ = ("rows", "seconds", "times")
 
@@ -59,7 +59,7 @@ class Spent:
 
 
 class Summand:
-    """A term of a delta rule: the function that carries the change of one place to where it is gathered."""
+    """A term of a delta rule: the function from the change of one operator to where it is gathered."""
 
     __slots__ = ("function", "source", "spent", "target")
 
@@ -86,16 +86,16 @@ class Maintained:
         self._upkeep = {number: Spent() for number in self._compiler.states}
         self._member: Callable[..., None] | None = None
         self.carried = "live"
-        """How the last epoch that concerned the plan was carried to it."""
+        """The strategy of the last epoch that affected the plan."""
         self.gathering: dict[Row, int] = {}
-        """What the step under way gathers, for whoever looks how large it gets."""
+        """The rows that the current step gathers, for a thread that watches their number."""
         self._elsewhere: dict[int, Elsewhere] = {}
         self._load_states(saved)
 
     def _load_states(self, saved: Saved | None) -> None:
-        """Fills what is stored, lowest first: as it was saved, or from the quads as they are.
+        """Loads the state of operators, lowest first: as saved, or computed from the current quads.
 
-        What was saved is read when it is first needed.
+        Saved state is read when it is first needed.
         """
         for number, state in self._compiler.states.items():
             if isinstance(self._compiler.nodes[number].operator, op.Parameters):
@@ -115,13 +115,13 @@ class Maintained:
             state.load(content)
 
     def _fetch(self) -> None:
-        """Reads what operators store, if that was not done yet."""
+        """Reads the saved state of operators, unless that was done before."""
         for number, saved in self._elsewhere.items():
             self._compiler.states[number].load(saved.rows())
         self._elsewhere = {}
 
     def compute(self) -> dict[Row, int]:
-        """The whole result, from the quads as they are."""
+        """Computes the whole result from the current quads."""
         self._fetch()
         result: dict[Row, int] = {}
         gathers(result)
@@ -129,7 +129,7 @@ class Maintained:
         return result
 
     def top_state(self) -> Any:
-        """The state of the operator at the top, where it tells the result's rows: DISTINCT or a closure."""
+        """The state of the top operator, if it keeps the result's rows: DISTINCT or a closure."""
         self._fetch()
         return self._compiler.states[self._compiler.root.number]
 
@@ -148,7 +148,7 @@ class Maintained:
         rows.commit()
 
     def compute_member(self, constants: Row) -> dict[Row, int]:
-        """The result for one row of parameters, which need not be there."""
+        """Computes the result for one row of parameters, which need not be entered."""
         if self._member is None:
             parameters = self.plan.variables[: len(constants)]
             self._member = self._compiler.content(self._compiler.root, parameters)
@@ -163,7 +163,7 @@ class Maintained:
     # Carried by others
 
     def state_sources(self) -> dict[int, op.Operator]:
-        """For each operator that stores: the plan whose content it stores."""
+        """For each operator with state, the plan whose content it stores."""
         nodes = self._compiler.nodes
         return {
             number: nodes[number].children[0].operator
@@ -172,7 +172,7 @@ class Maintained:
         }
 
     def state_rows(self) -> dict[int, dict[Row, int]]:
-        """What each operator stores, before the epoch."""
+        """The stored rows of each operator before the epoch."""
         self._fetch()
         return {number: dict(self._compiler.states[number].items()) for number in self.state_sources()}
 
@@ -184,9 +184,9 @@ class Maintained:
         return []
 
     def rebuilt(self) -> dict[Row, int]:
-        """The result after the epoch under way, from scratch.
+        """Computes the result after the current epoch from scratch.
 
-        What operators store is staged, lowest first: what is computed next reads it.
+        The new state of operators is staged, lowest first, because the operators above read it.
         """
         self._fetch()
         for number, state in self._compiler.states.items():
@@ -199,11 +199,11 @@ class Maintained:
         return result
 
     def carried_by(self, strategy: str) -> None:
-        """Notes that others than `delta` carried the epoch under way."""
+        """Records the strategy of the current epoch, if it is not `delta`."""
         self.carried = strategy
 
     def take(self, deltas: Mapping[int, Mapping[Row, int]]) -> None:
-        """Stages the deltas of what operators store, computed elsewhere."""
+        """Stages deltas of the operators' state that were computed elsewhere."""
         self._fetch()
         for number, delta in deltas.items():
             if delta:
@@ -215,7 +215,7 @@ class Maintained:
         return self._compiler.leaves()
 
     def matching_quads(self) -> int:
-        """About how many quads the patterns match, counted for each of them."""
+        """The approximate number of quads that the patterns match, added up over the patterns."""
         return self._compiler.matching_quads()
 
     @property
@@ -223,7 +223,7 @@ class Maintained:
         return self._compiler
 
     def delta(self, inputs: Inputs) -> dict[Row, int]:
-        """The change of the result; what is stored is staged, not changed."""
+        """Computes the change of the result; changes of the state are only staged."""
         self.carried = "live"
         if self._elsewhere:
             self._fetch()
@@ -261,22 +261,21 @@ class Maintained:
             self._upkeep[parent.number].add(len(delta), perf_counter() - begun)
 
     def costs(self) -> Iterator[tuple[int, int | None, Spent]]:
-        """What carrying changes live has cost since the plan is in this process, all of it, piece by piece.
+        """The cost of carrying changes live in this process, by term of the delta rules.
 
-        A piece is a term of a delta rule: from the change of one operator, through all operators on the way
-        (they are one function), to the operator where deltas are gathered; or (None) what one operator took
-        to bring up to date what it stores.
+        A term leads from the change of one operator, through all operators on the way (as one function), to
+        the operator where deltas are gathered. A term to None is the update of an operator's state.
         """
         for _, summands in self._schedule:
             yield from ((summand.source, summand.target, summand.spent) for summand in summands)
         yield from ((number, None, spent) for number, spent in self._upkeep.items())
 
     def halt(self, error: Exception) -> None:
-        """Has the loops that are running end with an error: called from another thread."""
+        """Ends the running loops with an error; called from another thread."""
         self._compiler.program.stop.insert(0, error)
 
     def go_on(self) -> None:
-        """From here on loops run again."""
+        """Lets loops run again."""
         self._compiler.program.stop.clear()
 
     def commit(self) -> None:
@@ -296,18 +295,18 @@ class Maintained:
         return len(self._compiler.nodes[number].children[0].operator.variables)
 
     def states(self) -> Iterator[tuple[str, int, Any]]:
-        """What operators store, as named relations: name, width and rows with weights."""
+        """The state of operators as named relations: name, width and rows with weights."""
         for number, state in self._compiler.states.items():
             if not isinstance(self._compiler.nodes[number].operator, op.Parameters):
                 yield self._state_name(number), self._width(number), state
 
     def staged_states(self) -> Iterator[tuple[str, int, Mapping[Row, int]]]:
-        """The deltas of what operators store in the epoch under way."""
+        """The deltas of the operators' state in the current epoch."""
         for number, state in self._touched.items():
             yield self._state_name(number), self._width(number), state.pending
 
     def sizes(self) -> dict[int, tuple[int, int]]:
-        """Rows and bytes of what operators store, by their number."""
+        """Rows and bytes of the operators' state, by operator number."""
         self._fetch()
         return {number: (len(state), state.nbytes) for number, state in self._compiler.states.items()}
 

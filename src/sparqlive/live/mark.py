@@ -18,7 +18,7 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
 
 
 def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    """Goes on with the left solution at the point, marked."""
+    """Continues with the left solution at the point, marked."""
     operator = node.operator
     assert isinstance(operator, op.Mark)
     name = f.fresh()

@@ -1,7 +1,7 @@
 """Merged graphs: the union of several graphs as a set (a union default graph, several FROM).
 
-Owns how often a triple occurs in the graphs of a merged scope; the change of a merged graph is the sign
-change of that number. The triples themselves are pairs under the scope (`live/quad_pairs.py`).
+Owns the number of occurrences of each triple in the graphs of a merged scope. The change of a merged graph is
+the sign change of that number. The triples themselves are pairs under the scope (`live/quad_pairs.py`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ Triple: TypeAlias = tuple[int, int, int]
 
 
 class _Occurrences:
-    """How often a triple is there beyond once, and the changes of that in the epoch under way.
+    """The surplus occurrences of each triple beyond the first, and their changes in the current epoch.
 
-    Of a large batch, not the changes are listed but the triples that are there more than once after it, or
-    were before.
+    For a large batch, it lists the triples that occur more than once before or after it, not the changes.
     """
 
     __slots__ = ("again", "changes", "recounted")
@@ -69,7 +68,7 @@ class MergedQuads:
         self._scopes[scope] = occurrences
 
     def stage(self, scope: Scope, changes: Sequence[Change]) -> list[Change]:
-        """Stages what changes of graphs change in their union, and lists that."""
+        """Stages the changes of the unions that follow from changes of graphs, and lists them."""
         occurrences = self._scopes[scope]
         for subject, predicate, object_, graph, weight in changes:
             if scope.covers(graph):
@@ -86,7 +85,7 @@ class MergedQuads:
         return result
 
     def stage_columns(self, scope: Scope, changes: ColumnRows) -> ColumnRows:
-        """The same for a large batch; what changes is sorted by p, s, o."""
+        """Like `stage`, for a large batch; the changes are sorted by p, s, o."""
         occurrences = self._scopes[scope]
         subjects, predicates, objects, _, weights = changes.take(scope.covered(changes.columns[3])).columns
         order = np.lexsort((objects, subjects, predicates))
@@ -106,7 +105,7 @@ class MergedQuads:
         return changed
 
     def _counts(self, scope: Scope, subjects: Column, predicates: Column, objects: Column) -> Column:
-        """How often each of some triples was there, sorted by predicate."""
+        """The number of occurrences of each of some triples, which are sorted by predicate."""
         again = self._scopes[scope].again
         counts = np.zeros(len(subjects), dtype=np.int64)
         for start, stop in pairwise(group_starts(predicates).tolist()):
@@ -118,7 +117,7 @@ class MergedQuads:
         return counts
 
     def commit(self) -> None:
-        """Before the pairs are committed: it reads what was there."""
+        """Commits before the pairs do, because it reads their old state."""
         for scope, occurrences in self._scopes.items():
             for triple, count in occurrences.recounted.items():
                 if count > 1:
@@ -139,11 +138,11 @@ class MergedQuads:
             occurrences.recounted = {}
 
     def snapshot(self, original: MergedQuads, scopes: frozenset[Scope]) -> None:
-        """Knows the unions that the original has; they are read, not changed."""
+        """Copies the unions of the original, only for reading."""
         self._scopes = {scope: _Occurrences() for scope in original._scopes if scope in scopes}
 
     def adopt(self, snapshot: MergedQuads) -> set[Scope]:
-        """Takes over the unions that a snapshot's reader made; returns which are new."""
+        """Takes over the unions that a snapshot's reader created; returns the new ones."""
         new = {scope for scope in snapshot._scopes if scope not in self._scopes}
         self._scopes.update({scope: snapshot._scopes[scope] for scope in new})
         return new

@@ -1,4 +1,4 @@
-"""The occurrences of solutions: what a solution's weight counts, each told apart by a number."""
+"""Numbers the occurrences of equal solutions, which otherwise only the weight counts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sparqlive.zset.relation import Relation, Row
 
 
 class Occurrences(Relation):
-    """How often each solution of the source is there."""
+    """The number of occurrences of each solution of the source."""
 
     def __init__(self, operator: op.Numbered, dictionary: Dictionary) -> None:
         super().__init__(len(operator.source.variables))
         self._dictionary = dictionary
 
     def carry(self, delta: Mapping[Row, int]) -> dict[Row, int]:
-        """The highest numbers come and go: those of the others stay. Cost: one lookup a changed solution."""
+        """Adds or removes the highest numbers; the others stay. Cost: one lookup per changed solution."""
         self.stage(delta)
         result: dict[Row, int] = {}
         for row, weight in delta.items():
@@ -33,7 +33,7 @@ class Occurrences(Relation):
         return self.evaluate(self.items())
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
-        """The occurrences of solutions, which may be listed several times."""
+        """The occurrences of solutions; a solution may be listed several times."""
         weights: dict[Row, int] = {}
         for row, weight in rows:
             weights[row] = weights.get(row, 0) + weight

@@ -1,8 +1,8 @@
-"""A plan that is evaluated once: its result on the quads as they are. No delta rules are made for it.
+"""Evaluates a plan once, on the current quads, without delta rules.
 
-Owns volatile functions: RAND, UUID, STRUUID and BNODE are called once for each solution, equal ones included,
-however the rest of the plan is carried out. So bindings and filters that call one are evaluated first, and
-stand in the plan as tables. Refuses volatile functions anywhere else.
+Owns volatile functions: RAND, UUID, STRUUID and BNODE are called once per solution, even for equal solutions,
+however the rest of the plan is evaluated. So bindings and filters that call one are evaluated first, and
+replaced by tables in the plan. Rejects volatile functions anywhere else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Values = list[Value | None]
 
 
 def snapshot_for(plan: op.Operator, quads: Quads, dictionary: Dictionary, whole: bool = False) -> Quads:
-    """A copy of the quads that a plan reads; `whole`: what is merged of it serves other plans too."""
+    """A copy of the quads that a plan reads; `whole`: with merged graphs that other plans can use too."""
     scopes: set[Scope] = set()
     predicates: set[int] | None = set()
     for leaf in operators_of(plan):
@@ -57,7 +57,7 @@ def snapshot_for(plan: op.Operator, quads: Quads, dictionary: Dictionary, whole:
 
 
 class _Bounded(dict[Row, int]):
-    """Rows up to a number, and an error beyond it."""
+    """A dict of rows that raises an error beyond a number of rows."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -71,14 +71,15 @@ class _Bounded(dict[Row, int]):
 
 def _too_large(most: int) -> TooLarge:
     return TooLarge(
-        f"The query has more than {most:,} rows, which is the limit: ask for less, or register it as a view."
+        f"The result has more than {most:,} rows, which is the limit. Add a LIMIT, narrow the query, or "
+        f"register it as a view."
     )
 
 
 def compute_once(
     plan: op.Operator, quads: Quads, terms: Terms, most_rows: int | None = None
 ) -> dict[Row, int]:
-    """The rows of a plan; more of them than `most_rows` are an error."""
+    """Returns the rows of a plan; more than `most_rows` are an error."""
     settled = _Volatile(quads, terms).settled(plan)
     rows = _compute(settled, quads, terms, {} if most_rows is None else _Bounded(most_rows))
     if most_rows is not None and sum(rows.values()) > most_rows:
@@ -89,7 +90,7 @@ def compute_once(
 def _compute(plan: op.Operator, quads: Quads, terms: Terms, into: dict[Row, int]) -> dict[Row, int]:
     compiler = Compiler(store_unreachable(rewrite(plan)), quads, terms)
     gathers(into)
-    for number, state in compiler.states.items():  # what operators read of others is below them
+    for number, state in compiler.states.items():  # operators only read states below them
         content: dict[Row, int] = {}
         gathers(content)
         compiler.content(compiler.nodes[number].children[0])(content)
@@ -102,12 +103,12 @@ class _Volatile:
     def __init__(self, quads: Quads, terms: Terms) -> None:
         self._quads = quads
         self._terms = terms
-        # By identity: the solutions around an EXISTS stand in its body too, and have the same values there.
+        # By identity: the solutions around an EXISTS also occur in its body, with the same values.
         self._tables: dict[int, op.Table] = {}
         self._shared: dict[op.Shared, op.Operator] = {}
 
     def settled(self, plan: op.Operator) -> op.Operator:
-        """The plan with tables where it would call a volatile function."""
+        """Replaces the parts of a plan that call volatile functions by tables."""
         if isinstance(plan, op.Shared):
             if plan not in self._shared:
                 self._shared[plan] = with_children(plan, [self.settled(plan.source)])
@@ -120,14 +121,14 @@ class _Volatile:
         name = _volatile_in(plan)
         if name is not None:
             raise Unsupported(
-                f"{name}() is called where it has no single value for a solution: "
-                f"bind it to a variable with BIND, and use that."
+                f"{name}() is used where it has no single value per solution. "
+                f"Bind it to a variable with BIND, and use the variable."
             )
         return with_children(plan, [self.settled(child) for child in plan.children])
 
     def _table(self, plan: op.Operator, chain: list[op.Filter | op.Extend], source: op.Operator) -> op.Table:
         solutions = _compute(self.settled(source), self._quads, self._terms, {})
-        nodes: dict[str, BlankNode] = {}  # those of one solution: BNODE("a") is the same node in all of it
+        nodes: dict[str, BlankNode] = {}  # per solution, within which BNODE("a") is always the same node
         steps = [_step(step, nodes) for step in chain]
         rows = []
         for row, weight in solutions.items():
@@ -140,7 +141,7 @@ class _Volatile:
 
 
 def _chain(plan: op.Operator) -> tuple[list[op.Filter | op.Extend], op.Operator]:
-    """The filters and bindings at the top of a plan, lowest first, and what is under them."""
+    """The filters and bindings at the top of a plan, lowest first, and the operator below them."""
     steps = []
     while isinstance(plan, op.Filter | op.Extend):
         steps.append(plan)
@@ -156,7 +157,7 @@ def _volatile_in(plan: op.Operator) -> str | None:
 
 
 def _step(step: op.Filter | op.Extend, nodes: dict[str, BlankNode]) -> Callable[[_Values], bool]:
-    """Adds a binding to a solution, or tests it."""
+    """Returns a function that adds a binding to a solution, or tests it."""
     if isinstance(step, op.Filter):
         return compile_condition(step.condition, step.source.variables, blank_nodes=nodes)
     evaluate: Evaluate = compile_expression(step.expression, step.source.variables, blank_nodes=nodes)

@@ -1,4 +1,4 @@
-"""The table of operators: how each is evaluated in process. `tests/plan/test_operators.py` misses none."""
+"""The table of operators and their evaluation in process, complete by `tests/plan/test_operators.py`."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ Loop: TypeAlias = "Callable[[Compiler, Function, Node, State, Point], None]"
 
 @dataclass(frozen=True)
 class LiveOperator:
-    """How an operator is evaluated.
+    """The evaluation of an operator.
 
-    loop: writes loops over its content. state: what it stores, if it keeps its source's content.
-    flips: writes what a change of its right side changes, if it tests left solutions.
+    loop: writes loops over its content. state: creates its state, if it keeps its source's content.
+    flips: writes the effect of a change of its right side, if it tests left solutions.
     """
 
     loop: Loop

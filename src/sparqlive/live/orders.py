@@ -1,6 +1,6 @@
 """Secondary indexes: the quads of a scope in other orders than pairs, and its distinct nodes and graph names.
 
-An order is made from the pairs and what is staged when a plan first asks for it. From then on it changes with
+An order is created from the pairs and the staged changes when a plan first needs it, and then changes with
 them.
 """
 
@@ -17,7 +17,7 @@ from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import KeyedRelation, Row
 
 IndexKey: TypeAlias = tuple[int | None, tuple[int, ...], int]
-"""One predicate or all, the positions of a quad in the order of a row, and how many of them are the key."""
+"""One predicate or all; the positions of a quad in the order of a row; the number of key positions."""
 
 Kind: TypeAlias = Literal["nodes", "names"]
 
@@ -111,14 +111,14 @@ class Orders:
             }
 
     def adopt(self, snapshot: Orders) -> None:
-        """Takes over the orders that a snapshot's reader made and that are missing here."""
+        """Takes over the orders that a snapshot's reader created and that are missing here."""
         for scope, indexes in snapshot._indexes.items():
             self._indexes[scope] = {**indexes, **self._indexes.get(scope, {})}
         for scope, counted in snapshot._counted.items():
             self._counted[scope] = {**counted, **self._counted.get(scope, {})}
 
     def places(self) -> dict[int, methodcaller]:
-        """For each order that is here, by its relation's identity: how to get the same of other quads."""
+        """For each order, by its relation's identity, how to get the same order of other quads."""
         found: dict[int, methodcaller] = {}
         for scope, indexes in self._indexes.items():
             for key, relation in indexes.items():
@@ -158,10 +158,10 @@ class _Counted:
         self.delta: list[tuple[Row, int]] = []
 
     def copy(self) -> _Counted:
-        """To be read: without the counts."""
-        made = copy(self)
-        made.relation = self.relation.copy()
-        return made
+        """A copy for reading; the counts are not copied."""
+        other = copy(self)
+        other.relation = self.relation.copy()
+        return other
 
     def _rows(self, quad: Sequence[int]) -> Iterable[Row]:
         if not self._nodes:
@@ -179,7 +179,7 @@ class _Counted:
 
     def check(self, quads: Iterable[Quad]) -> None:
         rows = {row for quad in quads for row in self._rows(quad)}
-        assert set(self.relation.rows_before()) == rows == set(self._counts), "counted nodes or names are off"
+        assert set(self.relation.rows_before()) == rows == set(self._counts), "wrong counts of nodes or names"
 
     def stage(self, changes: Sequence[Change]) -> None:
         """Counts the changes; the sign changes of the counts are the delta."""

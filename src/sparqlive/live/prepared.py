@@ -1,7 +1,7 @@
-"""A plan that is to be kept, computed before it is: beside the epochs, on a copy of the quads.
+"""Computes the content of a new plan on a copy of the quads, without blocking epochs.
 
-Owns which relations a content will ask for, by name. Invariant: what is computed here is what a `Maintained`
-of the same plan would compute on the same quads.
+Owns the names of the relations that a content needs. Invariant: the result equals what a `Maintained` of the
+same plan would compute on the same quads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Rows: TypeAlias = Mapping[Row, int] | Run
 class Prepared:
     """The relations of a content by name, and the copy of the quads that they were computed from.
 
-    `plans`: where its terms stay apart from others', each part of the plan is compiled and loaded already.
+    `plans`: the compiled and loaded parts of a plan whose terms are separate from the session's.
     """
 
     relations: Mapping[str, Rows]
@@ -41,14 +41,14 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Bulk:
-    """How plans of many quads are computed: by columns. `from_quads`: how many are many."""
+    """Computes plans over many quads by columns. `from_quads`: the minimum number of quads."""
 
     content: Callable[[op.Operator], Rows]
     from_quads: int
 
 
 def prepared(plan: op.Operator, quads: Quads, terms: Terms, scope: str, bulk: Bulk | None = None) -> Prepared:
-    """Computes the relations of a plan; all of it is new, so that it can be stopped anywhere."""
+    """Computes the relations of a plan; it shares no state, so that it can be stopped at any point."""
     relations: dict[str, Rows] = {}
     for part in independent_parts(plan):
         stored = store_unreachable(part)
@@ -63,7 +63,7 @@ def prepared(plan: op.Operator, quads: Quads, terms: Terms, scope: str, bulk: Bu
                     state.load(content)
         if not isinstance(stored, op.Distinct | op.Closure):
             relations[rows_name(part, scope)] = _content(compiler, compiler.root, by_columns)
-        compiler.segments()  # their code is cached: writing it takes longest, and would hold up epochs
+        compiler.segments()  # caches their code: generating it takes longest, and would block epochs
     return Prepared(relations, quads)
 
 
@@ -81,13 +81,13 @@ def _computed(content: Callable[[dict[Row, int]], None]) -> dict[Row, int]:
 
 
 def prepared_apart(plan: op.Operator, quads: Quads, terms: Terms, scope: str) -> Prepared:
-    """The same for a plan whose terms stay as they are: what is compiled and loaded is kept as it is."""
+    """Like `prepared`, for a plan with its own terms: also returns its compiled and loaded parts."""
     relations: dict[str, Rows] = {}
     plans = {}
     for part in independent_parts(plan):
-        made = plans[part] = Maintained(store_unreachable(part), quads, terms, None, scope)
-        if not isinstance(made.plan, op.Distinct | op.Closure):
-            rows = made.compute()
+        maintained = plans[part] = Maintained(store_unreachable(part), quads, terms, None, scope)
+        if not isinstance(maintained.plan, op.Distinct | op.Closure):
+            rows = maintained.compute()
             run = Relation(len(part.variables), rows).run
             relations[rows_name(part, scope)] = rows if run is None else run
     return Prepared(relations, quads, plans)

@@ -1,4 +1,4 @@
-"""Projections: some variables of the source; summing equal solutions is left to where they are gathered."""
+"""Projections: keep some variables of the source; equal solutions are added up where they are gathered."""
 
 from __future__ import annotations
 

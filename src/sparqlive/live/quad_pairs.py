@@ -1,9 +1,9 @@
 """The runs of quads: subject → objects of each graph and predicate, in memory or on disk.
 
-Owns every pair of subject and object, its inverse order (object → subjects), and which of them plans read.
-A merged graph has its pairs here too, under its scope (`live/merged.py` says what they are). Changes of pairs
-that plans read are pending until `commit`; changes of all others wait for it in a list. Pairs of a store
-that no plan reads stay on disk (`live/cold.py`). Invariant: pairs and their inverse hold the same rows.
+Owns all pairs of subject and object, their inverses (object → subjects), and which of them plans read. The
+pairs of a merged graph are here too, under its scope; `live/merged.py` determines them. Changes of pairs that
+plans read are pending until `commit`; changes of all other pairs wait for it in a list. Pairs of a store that
+no plan reads stay on disk (`live/cold.py`). Invariant: pairs and their inverse hold the same rows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PairTable(NamedTuple):
 
 _MOST_COPIED = 250
 _ROWS_TO_COPY = 128
-"""To copy so many rows of a run takes as long as to look up or to stage one row by itself."""
+"""Copying this many rows of a run takes as long as looking up or staging a single row."""
 
 
 class QuadPairs:
@@ -48,7 +48,7 @@ class QuadPairs:
         self.cold: dict[Key, Cold] = {}
         self.inverses: dict[Key, KeyedRelation] = {}
         self._touched: set[KeyedRelation] = set()
-        # Pairs that no plan reads need no pending layer: their changes wait for the commit.
+        # Pairs that no plan reads need no pending layer; their changes wait for the commit.
         self._read: set[Key] = set()
         self._unread: list[tuple[KeyedRelation | Cold, int, int, int]] = []
         self._empty = KeyedRelation(2, 1)
@@ -65,7 +65,7 @@ class QuadPairs:
         return cold is not None and cold.has_before(subject, object_)
 
     def select(self, wanted: Callable[[int | Scope, int], bool]) -> Iterator[tuple[Key, KeyedRelation]]:
-        """Of graphs and predicates that are wanted: what is in memory, and a copy of what is on disk."""
+        """The pairs of the selected graphs and predicates: those in memory, and copies of those on disk."""
         for key, pairs in list(self.in_memory.items()):
             if wanted(*key):
                 yield key, pairs
@@ -74,14 +74,14 @@ class QuadPairs:
                 yield key, cold.relation()
 
     def quads(self, wanted: Callable[[int, int], bool]) -> Iterator[Quad]:
-        """The quads of graphs and predicates that are wanted, merged graphs left out."""
+        """The quads of the selected graphs and predicates, without merged graphs."""
         chosen = self.select(lambda graph, predicate: isinstance(graph, int) and wanted(graph, predicate))
         for (graph, predicate), pairs in chosen:
             for subject, object_ in pairs.rows_before():
                 yield subject, predicate, object_, graph  # type: ignore[misc]
 
     def of_scope(self, scope: Scope, predicate: int | None) -> Iterator[Quad]:
-        """The quads of a scope, of one predicate if given; merged triples with 0 as their graph."""
+        """The quads of a scope, for one predicate if given; merged triples have 0 as their graph."""
         if scope.kind != "merged":
             yield from self.quads(
                 lambda graph, of: (predicate is None or of == predicate) and scope.covers(graph)
@@ -94,7 +94,7 @@ class QuadPairs:
                 yield subject, of, object_, 0
 
     def graph_sizes(self) -> dict[int, int]:
-        """The number of quads of each graph that has any."""
+        """The number of quads of each graph that is not empty."""
         sizes: dict[int, int] = {}
         every: tuple[Mapping[Key, KeyedRelation | Cold], ...] = (self.in_memory, self.cold)
         for found in every:
@@ -104,7 +104,7 @@ class QuadPairs:
         return {graph: size for graph, size in sizes.items() if size}
 
     def present(self, quads: Iterable[Quad]) -> set[Quad]:
-        """Of some quads, those that were there before the epoch under way, in memory or on disk."""
+        """Those of the given quads that existed before the current epoch, in memory or on disk."""
         known, found, unread = self.in_memory, set(), []
         for quad in quads:
             subject, predicate, object_, graph = quad
@@ -118,7 +118,7 @@ class QuadPairs:
         return found
 
     def effective(self, wanted: Mapping[Quad, int]) -> list[Change]:
-        """Of the quads wanted in (+1) or out (-1), those that are not so already."""
+        """The effective changes among quads to insert (+1) or delete (-1)."""
         known = self.in_memory.get
         cold = self.cold
         changes: list[Change] = []
@@ -131,7 +131,7 @@ class QuadPairs:
                     unread.append(quad)
                     continue
                 there = False
-            else:  # KeyedRelation.has_before, written out: this is most of what a batch costs
+            else:  # KeyedRelation.has_before, inlined: this is most of the cost of a batch
                 changed = pairs.overlay.get(subject)
                 if changed is not None and object_ in changed:
                     there = changed[object_] > 0
@@ -145,12 +145,12 @@ class QuadPairs:
         return changes
 
     def effective_columns(self, wanted: ColumnRows) -> ColumnRows:
-        """The same for a large batch of rows s, p, o, g, weight: of several words on a quad the last counts.
+        """Like `effective`, for a large batch of rows s, p, o, g, weight: the last change of a quad counts.
 
         The changes are sorted by p, g, s, o.
         """
         subjects, predicates, objects, graphs, _ = wanted.columns
-        order = np.lexsort((objects, subjects, graphs, predicates))  # stable: the last word stays last
+        order = np.lexsort((objects, subjects, graphs, predicates))  # stable: the last change stays last
         ordered = wanted.take(order)
         subjects, predicates, objects, graphs, _ = ordered.columns
         last = ordered.take(group_starts(predicates, graphs, subjects, objects)[1:] - 1)
@@ -161,7 +161,7 @@ class QuadPairs:
         return last.take(there == (last.columns[4] < 0))
 
     def has(self, key: Key, subjects: Column, objects: Column) -> Mask:
-        """Which of many pairs, best sorted, were there before the epoch under way, in memory or on disk."""
+        """Which of many pairs, ideally sorted, existed before the current epoch, in memory or on disk."""
         pairs = self.in_memory.get(key) or self.cold.get(key)
         if pairs is None:
             return np.zeros(len(subjects), dtype=bool)
@@ -178,8 +178,8 @@ class QuadPairs:
     # Reading by plans
 
     def of(self, graph: int | Scope, predicate: int) -> KeyedRelation:
-        """Subject → objects of one graph and predicate, to be read also while changes are staged."""
-        is_read = (graph, predicate) in self._read  # then nothing of it was left for the commit
+        """Subject → objects of one graph and predicate, readable also while changes are staged."""
+        is_read = (graph, predicate) in self._read  # then none of its changes wait for the commit
         self._read.add((graph, predicate))
         found = self.in_memory.get((graph, predicate))
         if found is None and (graph, predicate) in self.cold:
@@ -191,7 +191,7 @@ class QuadPairs:
         return found
 
     def inverse(self, graph: int | Scope, predicate: int) -> KeyedRelation:
-        """Object → subjects, made when first asked for."""
+        """Object → subjects, created at the first call."""
         found = self.inverses.get((graph, predicate))
         if found is None:
             pairs = self.of(graph, predicate)
@@ -201,7 +201,7 @@ class QuadPairs:
         return found
 
     def of_if_any(self, graph: int | Scope, predicate: int) -> KeyedRelation:
-        """Like `of`, for a graph or predicate known only at run time: nothing is made."""
+        """Like `of`, for a graph or predicate known only at run time; creates nothing."""
         found = self.in_memory.get((graph, predicate), self._empty)
         return self._warm((graph, predicate)) if (graph, predicate) in self.cold else found
 
@@ -211,7 +211,7 @@ class QuadPairs:
         return self.inverse(graph, predicate)
 
     def read_any_predicate(self) -> None:
-        """From now on lookups may ask for any graph and predicate while changes are staged."""
+        """Allows lookups of any graph and predicate while changes are staged, from now on."""
         self.reads_any_predicate = True
         self._stage_unread({entry[0] for entry in self._unread if isinstance(entry[0], KeyedRelation)})
 
@@ -220,7 +220,7 @@ class QuadPairs:
             self._warm(key)
 
     def _warm(self, key: Key) -> KeyedRelation:
-        """Pairs that a plan reads are taken into memory."""
+        """Loads pairs that a plan reads into memory."""
         cold = self.cold.pop(key)
         found = self.in_memory[key] = cold.relation()
         self._read.add(key)
@@ -229,7 +229,7 @@ class QuadPairs:
         return found
 
     def _stage_unread(self, wanted: set[KeyedRelation]) -> None:
-        """What was left for the commit becomes pending, for relations that are read after all."""
+        """Makes changes that wait for the commit pending, for relations that are read after all."""
         waiting, self._unread = self._unread, []
         for entry in waiting:
             pairs, subject, object_, weight = entry
@@ -242,7 +242,7 @@ class QuadPairs:
     # Changing
 
     def stage(self, changes: Sequence[Change]) -> None:
-        """Puts effective changes into the pending layers, or on the list of what waits for the commit."""
+        """Puts effective changes into the pending layers, or into the list that waits for the commit."""
         touched, known, inverses = self._touched, self.in_memory, self.inverses
         read, read_all = self._read, self.reads_any_predicate
         for subject, predicate, object_, graph, weight in changes:
@@ -264,7 +264,7 @@ class QuadPairs:
                 touched.add(inverse)
 
     def stage_columns(self, changes: ColumnRows, scope: Scope | None = None) -> None:
-        """The same for a large batch sorted by p, g, s, o; with a scope, for changes of that merged graph."""
+        """Like `stage`, for a large batch sorted by p, g, s, o; with a scope, for that merged graph."""
         for key, part in _groups(changes, scope):
             subjects, _, objects, _, weights = changes[part].columns
             pairs = self.in_memory.get(key)
@@ -286,7 +286,7 @@ class QuadPairs:
         self._touched.add(relation)
 
     def stage_merged(self, scope: Scope, predicate: int, subject: int, object_: int, weight: int) -> None:
-        """One change of a merged graph, which plans always read."""
+        """Stages one change of a merged graph, which plans always read."""
         pairs = self.of(scope, predicate)
         pairs.stage_value(subject, object_, weight)
         self._touched.add(pairs)
@@ -310,7 +310,7 @@ class QuadPairs:
         self._unread.clear()
 
     def insert(self, changes: Iterable[Change]) -> None:
-        """Many new quads at once, where there are no inverses: a run for pairs that have none."""
+        """Adds many new quads at once if there are no inverses; pairs without a run get one."""
         groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for subject, predicate, object_, graph, _ in changes:
             groups.setdefault((graph, predicate), []).append((subject, object_))
@@ -323,7 +323,7 @@ class QuadPairs:
                     pairs.apply(subject, object_, 1)
 
     def load_columns(self, subjects: Column, predicates: Column, objects: Column, graph: int) -> int:
-        """Bulk load of one graph that has no quads yet, sorted once; returns the number of rows."""
+        """Loads one empty graph in bulk, sorted once; returns the number of rows."""
         order = np.argsort(predicates, kind="stable")
         sorted_predicates = predicates[order]
         rows = 0
@@ -337,7 +337,7 @@ class QuadPairs:
     # On disk
 
     def attach(self, disk: QuadRuns) -> int:
-        """The quads of a store's runs, where there were none; returns their number."""
+        """Attaches the quads of a store's runs to empty pairs; returns their number."""
         size = 0
         for key, rows in disk.sizes():
             self.cold[key] = Cold(disk, key)
@@ -345,7 +345,7 @@ class QuadPairs:
         return size
 
     def move(self, disk: QuadRuns, since: Sequence[Change]) -> None:
-        """New runs are on disk, which lack the changes since: what no plan reads is left there."""
+        """Switches to new runs on disk and the changes since; pairs that no plan reads stay there."""
         unread = {key for key in self.in_memory if isinstance(key[0], int) and key not in self._read}
         left = set(self.cold) if self.reads_any_predicate else set(self.cold) | unread
         self.cold = {}
@@ -362,7 +362,7 @@ class QuadPairs:
                 target.apply(subject, object_, weight)
 
     def columns(self) -> Iterator[tuple[Column, Column, Column, Column]]:
-        """All quads in memory as columns s, p, o, g, sorted by p, g, s, o, in pieces."""
+        """Yields all quads in memory as columns s, p, o, g, sorted by p, g, s, o, in pieces."""
         graphs = sorted((key[1], key[0]) for key in self.in_memory if isinstance(key[0], int))
         for predicate, graph in graphs:
             pairs = self.in_memory[(graph, predicate)]
@@ -373,9 +373,9 @@ class QuadPairs:
                 yield subjects, np.full(size, predicate), objects, np.full(size, graph)
 
     def tables(self, scope: Scope, predicate: int | None, after: bool, merged: bool) -> Iterator[PairTable]:
-        """The pairs of a scope as columns, before the epoch under way or after it; runs are not copied.
+        """The pairs of a scope as columns, before or after the current epoch; runs are not copied.
 
-        merged: those of a merged graph, not of the graphs in it.
+        merged: the pairs of the merged graph, not of the graphs in it.
         """
 
         def is_wanted(graph: int | Scope, of: int) -> bool:
@@ -393,7 +393,7 @@ class QuadPairs:
                 yield PairTable(of, graph if isinstance(graph, int) else 0, *run.columns)
 
     def _stage_waiting(self, key: Key, pairs: KeyedRelation) -> None:
-        """What waits for the commit is staged where it is read after all; `pairs` may be a copy from disk."""
+        """Stages changes that wait for the commit if they are read after all; `pairs` may be a copy."""
         cold = self.cold.get(key)
         if cold is None:
             self._stage_unread({pairs})
@@ -403,7 +403,7 @@ class QuadPairs:
                 pairs.stage_value(subject, object_, weight)
 
     def is_blank(self) -> bool:
-        """Whether there are no quads, and no deleted ones are left in a run either."""
+        """Whether there are no quads, not even deleted ones in a run."""
         return not self.cold and all(
             pairs.run is None and not pairs.overlay for pairs in self.in_memory.values()
         )
@@ -419,17 +419,17 @@ class QuadPairs:
         return made
 
     def keep_inverses(self, snapshot: QuadPairs) -> None:
-        """Takes over the inverses that a snapshot's reader made, of runs that are still there."""
+        """Takes over the inverses that a snapshot's reader created, for runs that are still in use."""
         for key, inverse in snapshot.inverses.items():
             pairs, copied = self.in_memory.get(key), snapshot.in_memory.get(key)
             if pairs is None or copied is None or key in self.inverses:
                 continue
             if pairs.run is copied.run:
                 self.inverses[key] = _inverted(pairs, inverse.run)
-                self._read.add(key)  # from now on both are changed together
+                self._read.add(key)  # from now on both change together
 
     def adopt(self, snapshot: QuadPairs, new: set[Scope]) -> None:
-        """Takes over what a snapshot's reader took into memory or made; `new` are merged scopes."""
+        """Takes over relations that a snapshot's reader loaded or created; `new` are merged scopes."""
         for key, pairs in snapshot.in_memory.items():
             if key in self.cold or key[0] in new:
                 self.cold.pop(key, None)
@@ -441,7 +441,7 @@ class QuadPairs:
                 self._read.add(key)
 
     def places(self) -> dict[int, methodcaller]:
-        """For each relation in memory, by its identity: how to get the same of other quads."""
+        """For each relation in memory, by its identity, how to get the same relation of other quads."""
         found = {id(relation): methodcaller("pairs", *key) for key, relation in self.in_memory.items()}
         found.update((id(relation), methodcaller("inverse", *key)) for key, relation in self.inverses.items())
         return found
@@ -458,7 +458,7 @@ class QuadPairs:
 
 
 def stage_rows(relation: KeyedRelation, columns: Sequence[Column], weights: Column) -> None:
-    """Stages changes as columns, or one by one where a copy of the run would cost more."""
+    """Stages changes as columns, or one by one if copying the run would cost more."""
     if not _is_few(weights, relation):
         relation.stage_columns(columns, weights)
         return
@@ -472,7 +472,7 @@ def _is_few(changed: Column, pairs: KeyedRelation | Cold) -> bool:
 
 
 def _groups(changes: ColumnRows, scope: Scope | None = None) -> Iterator[tuple[Key, slice]]:
-    """The parts of changes of one predicate and graph, which stand together; or of one scope."""
+    """The ranges of sorted changes with one predicate and graph, or with one predicate of a scope."""
     _, predicates, _, graphs, _ = changes.columns
     starts = group_starts(predicates, graphs).tolist()
     for start, stop in pairwise(starts):
@@ -491,20 +491,20 @@ def run_of(rows: Sequence[tuple[int, ...]], arity: int) -> Run:
 
 
 def copy_of(relation: KeyedRelation) -> KeyedRelation:
-    """A copy; what has changed becomes part of the run before, where that costs no more than copies do."""
+    """A copy; merges the overlay into the run first if that is not more expensive than copying it."""
     if relation.overlay_rows > max(_MOST_COPIED, (relation.run.length if relation.run else 0) // 64):
         relation.merge()
     return relation.copy()
 
 
 def _disk_order(quad: Quad) -> Quad:
-    """The order of quads on disk: in it, many are looked up without reading a file twice."""
+    """The order of quads on disk, in which many lookups read each file only once."""
     subject, predicate, object_, graph = quad
     return predicate, graph, subject, object_
 
 
 def _inverted(pairs: KeyedRelation, run: Run | None = None) -> KeyedRelation:
-    """Pairs the other way round, the pending ones too; `run` is that of the inverse, if it is known."""
+    """The inverse of pairs, including pending ones; `run` is the run of the inverse, if known."""
     if run is None and pairs.run is not None:
         run = Run.sort([pairs.run.columns[1], pairs.run.columns[0]])
     made = KeyedRelation(2, 1, run)

@@ -1,9 +1,9 @@
-"""The quads in memory: what plans read and what an epoch changes, one object for all orders.
+"""The quads of a session in all orders, for plans to read and epochs to change.
 
 Owns the number of quads, the scopes that plans watch, and the staged changes of each. Its parts hold the
 rows: runs per graph and predicate (`live/quad_pairs.py`), merged graphs (`live/merged.py`), other orders and
-counts (`live/orders.py`). Invariants: a quad is there once; `stage` is given changes that change something;
-what is staged is seen by `after` and forgotten by `rollback`.
+counts (`live/orders.py`). Invariants: each quad occurs once; `stage` receives only effective changes; staged
+changes are visible to `after`, and discarded by `rollback`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Quads:
     # Looking up
 
     def __contains__(self, quad: Quad) -> bool:
-        """Whether a quad was there before the epoch under way, in memory or on disk."""
+        """Whether a quad existed before the current epoch, in memory or on disk."""
         return quad in self._pairs
 
     def __iter__(self) -> Iterator[Quad]:
@@ -52,15 +52,15 @@ class Quads:
         return self._pairs.quads(lambda name, _: name == graph)
 
     def of_predicates(self, predicates: Container[int]) -> Iterator[Quad]:
-        """The quads of some predicates, in whatever graph."""
+        """The quads of some predicates in any graph."""
         return self._pairs.quads(lambda _, predicate: predicate in predicates)
 
     def graph_sizes(self) -> dict[int, int]:
-        """The number of quads of each graph that has any."""
+        """The number of quads of each graph that is not empty."""
         return self._pairs.graph_sizes()
 
     def present(self, quads: Iterable[Quad]) -> set[Quad]:
-        """Of some quads, those that were there before the epoch under way, in memory or on disk."""
+        """Those of the given quads that existed before the current epoch, in memory or on disk."""
         return self._pairs.present(quads)
 
     @property
@@ -69,13 +69,13 @@ class Quads:
         return bool(self._pairs.cold)
 
     def is_blank(self) -> bool:
-        """Whether there are no quads, and no deleted ones are left in a run either."""
+        """Whether there are no quads, not even deleted ones in a run."""
         return self._pairs.is_blank()
 
     # What plans read
 
     def watch(self, scope: Scope) -> None:
-        """From now on, staged changes are listed for this scope too."""
+        """Lists staged changes for this scope too, from now on."""
         if scope.kind == "merged" and scope not in self._merged:
             self._merged.add(scope)
         if scope.kind == "one":
@@ -85,26 +85,26 @@ class Quads:
             self._plural.add(scope)
 
     def is_merged(self, scope: Scope) -> bool:
-        """Whether a scope needs no set of its own, or has one."""
+        """Whether a scope has its own set of triples, or needs none."""
         return scope.kind != "merged" or scope in self._merged
 
     def pairs(self, graph: int | Scope, predicate: int) -> KeyedRelation:
-        """Subject → objects of one graph and predicate, to be read also while changes are staged."""
+        """Subject → objects of one graph and predicate, readable also while changes are staged."""
         return self._pairs.of(graph, predicate)
 
     def inverse(self, graph: int | Scope, predicate: int) -> KeyedRelation:
-        """Object → subjects, made when first asked for."""
+        """Object → subjects, created at the first call."""
         return self._pairs.inverse(graph, predicate)
 
     def pairs_if_any(self, graph: int | Scope, predicate: int) -> KeyedRelation:
-        """Like `pairs`, for a graph or predicate known only at run time: nothing is made."""
+        """Like `pairs`, for a graph or predicate known only at run time; creates nothing."""
         return self._pairs.of_if_any(graph, predicate)
 
     def inverse_if_any(self, graph: int | Scope, predicate: int) -> KeyedRelation:
         return self._pairs.inverse_if_any(graph, predicate)
 
     def read_any_predicate(self) -> None:
-        """From now on lookups may ask for any graph and predicate while changes are staged."""
+        """Allows lookups of any graph and predicate while changes are staged, from now on."""
         self._pairs.read_any_predicate()
 
     @property
@@ -114,7 +114,7 @@ class Quads:
     def index(
         self, scope: Scope, predicate: int | None, order: tuple[int, ...], key_length: int
     ) -> KeyedRelation:
-        """The scope's quads (of one predicate if given) as rows in the order of positions given."""
+        """The scope's quads (of one predicate if given) as rows in the given order of positions."""
         return self._orders.index(scope, (predicate, order, key_length), self.staged.get(scope, ()))
 
     def nodes(self, scope: Scope) -> KeyedRelation:
@@ -130,26 +130,26 @@ class Quads:
         return self._orders.counted_delta(kind, scope)
 
     def tables(self, scope: Scope, predicate: int | None, after: bool) -> Iterator[PairTable]:
-        """The pairs of a scope as columns, before the epoch under way or after it.
+        """The pairs of a scope as columns, before or after the current epoch.
 
-        Where several graphs are merged and `is_merged` is false, those of each graph.
+        If several graphs are merged and `is_merged` is false, the pairs of each graph.
         """
         return self._pairs.tables(scope, predicate, after, merged=self.is_merged(scope))
 
     # Changing
 
     def effective(self, wanted: Mapping[Quad, int]) -> list[Change]:
-        """Of the quads wanted in (+1) or out (-1), those that are not so already."""
+        """The effective changes among quads to insert (+1) or delete (-1)."""
         return self._pairs.effective(wanted)
 
     def effective_columns(self, wanted: ColumnRows) -> ColumnRows:
-        """The same for a large batch, in which the last word on a quad counts; sorted by p, g, s, o."""
+        """Like `effective`, for a large batch; the last change of a quad counts. Sorted by p, g, s, o."""
         return self._pairs.effective_columns(wanted)
 
     def stage(self, changes: Sequence[Change]) -> None:
-        """Puts a batch of effective changes into the pending layers; they are listed by scope.
+        """Puts a batch of effective changes into the pending layers, and lists them by scope.
 
-        A large batch is given as columns, sorted as `effective_columns` does.
+        A large batch is given as columns, in the order of `effective_columns`.
         """
         if isinstance(changes, ColumnRows):
             self._pairs.stage_columns(changes)
@@ -175,7 +175,7 @@ class Quads:
         return {scope: found for scope, found in staged.items() if len(found)}
 
     def _by_scope(self, changes: Sequence[Change]) -> dict[Scope, list[Change]]:
-        """The changes that each watched scope sees; scopes that see none are left out."""
+        """The changes of each watched scope that has any."""
         staged: dict[Scope, list[Change]] = {}
         by_graph: dict[int, list[Change]] = {}
         for change in changes:
@@ -208,7 +208,7 @@ class Quads:
         self.staged = {}
 
     def add(self, changes: Sequence[Change]) -> None:
-        """Changes that no view looks at: the same as stage and commit; large ones are sorted at once."""
+        """Stages and commits changes that no view reads; a large batch is sorted at once."""
         if isinstance(changes, ColumnRows):
             self.stage(changes)
             self.commit()
@@ -222,37 +222,37 @@ class Quads:
         self.size += len(changes)
 
     def load_columns(self, subjects: Column, predicates: Column, objects: Column, graph: int) -> None:
-        """Bulk load of one graph that has no quads yet: sorted once, no overlay."""
+        """Loads one empty graph in bulk, sorted once, without an overlay."""
         self.size += self._pairs.load_columns(subjects, predicates, objects, graph)
 
     def clear(self) -> None:
-        """Forgets everything; only where no plan reads."""
+        """Removes everything; only allowed if no plan reads the quads."""
         self.__init__()  # type: ignore[misc]
 
     # On disk
 
     def attach(self, disk: QuadRuns) -> None:
-        """The quads of a store's runs, where there were none; they stay on disk until a plan reads them."""
+        """Attaches the quads of a store's runs to empty quads; they stay on disk until a plan reads them."""
         self.size += self._pairs.attach(disk)
 
     def move(self, disk: QuadRuns, since: Sequence[Change]) -> None:
-        """New runs are on disk, which lack the changes since: what no plan reads is left there."""
+        """Switches to new runs on disk and the changes since; quads that no plan reads stay there."""
         self._pairs.move(disk, since)
 
     def warm_all(self) -> None:
-        """Takes all quads into memory."""
+        """Loads all quads into memory."""
         self._pairs.warm_all()
 
     def columns(self) -> Iterator[tuple[Column, Column, Column, Column]]:
-        """All quads in memory as columns s, p, o, g, sorted by p, g, s, o, in pieces."""
+        """Yields all quads in memory as columns s, p, o, g, sorted by p, g, s, o, in pieces."""
         return self._pairs.columns()
 
     # Snapshots
 
     def snapshot(self, scopes: Iterable[Scope], predicates: frozenset[int] | None) -> Quads:
-        """A copy of these scopes' quads (of some predicates; None: of all), to be read and thrown away.
+        """A copy of the quads of some scopes (and predicates; None: all) for temporary reading.
 
-        Runs are shared and never changed: it costs what has changed since they were made.
+        Immutable runs are shared, so the cost is that of the changes since the runs were written.
         """
         wanted = frozenset(scopes)
         apart = [scope for scope in wanted if scope not in self._merged]
@@ -269,25 +269,25 @@ class Quads:
         return made
 
     def keep_inverses(self, snapshot: Quads) -> None:
-        """Takes over the inverses that a snapshot's reader made, of runs that are still there."""
+        """Takes over the inverses that a snapshot's reader created, for runs that are still in use."""
         self._pairs.keep_inverses(snapshot._pairs)
 
     def adopt(self, snapshot: Quads) -> None:
-        """Takes over the orders that a snapshot's reader made and that are missing here.
+        """Takes over the orders that a snapshot's reader created and that are missing here.
 
-        The quads are those of the snapshot, which is not read any more.
+        The quads equal those of the snapshot, which is no longer read.
         """
         self._pairs.adopt(snapshot._pairs, self._merged.adopt(snapshot._merged))
         self._orders.adopt(snapshot._orders)
 
     def places(self) -> Mapping[int, Callable[[Quads], KeyedRelation]]:
-        """For each order that is here, by its relation's identity: how to get the same of other quads."""
+        """For each order, by its relation's identity, how to get the same order of other quads."""
         return {**self._pairs.places(), **self._orders.places()}
 
     def check(self) -> None:
         """Raises AssertionError if two orders of the same quads differ, or the size is wrong."""
         quads = list(self)
-        assert self.size == len(quads), "the number of quads is off"
+        assert self.size == len(quads), "the number of quads is wrong"
         self._pairs.check_inverses()
         self._orders.check()
         self._merged.check(quads)
@@ -299,7 +299,7 @@ class Quads:
 
 
 def inserts_of(changes: Sequence[Change]) -> int:
-    """How many of the changes are insertions."""
+    """The number of insertions among the changes."""
     if isinstance(changes, ColumnRows):
         return int((changes.columns[4] > 0).sum())
     return sum(change[4] > 0 for change in changes)

@@ -1,4 +1,4 @@
-"""Quad patterns: lookups in the index that fits what is bound."""
+"""Quad patterns: lookups in the index that fits the bound positions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _graph_key(scope: Scope) -> int | Scope:
 
 @dataclass
 class _Access:
-    """How a pattern is looked up: the known positions, the free ones, and the relation to ask."""
+    """The lookup of a pattern: the relation, its key, the free positions, and the known ones."""
 
     relation: str
     key: str
@@ -54,7 +54,7 @@ def _positions(operator: op.Scan) -> list[VarOrTerm]:
 
 
 def _known(compiler: Compiler, operator: op.Scan, env: Env) -> dict[int, str]:
-    """The positions whose value is known, and its name."""
+    """The positions whose value is known, with its name in the code."""
     known = {}
     for position, term in enumerate(_positions(operator)):
         if not isinstance(term, Var):
@@ -97,11 +97,11 @@ def _access(compiler: Compiler, operator: op.Scan, known: dict[int, str]) -> _Ac
 
 def _method(compiler: Compiler, method: object) -> str:
     """One name for a bound method, which is a new object at each access."""
-    made = compiler.methods
+    names = compiler.methods
     name = getattr(method, "__name__", "method")
-    if name not in made:
-        made[name] = compiler.program.name("q", method)
-    return made[name]
+    if name not in names:
+        names[name] = compiler.program.name("q", method)
+    return names[name]
 
 
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
@@ -131,7 +131,7 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
 
 
 def _bind(operator: op.Scan, names: dict[int, str]) -> tuple[dict[Var, Local], list[str]]:
-    """The variables that a row binds; one that stands twice must have one value."""
+    """The variables that a row binds, and tests that a repeated variable has one value."""
     bound: dict[Var, Local] = {}
     tests = []
     for position, term in enumerate(_positions(operator)):
@@ -179,7 +179,7 @@ def count(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[str, 
 def changed_rows(
     compiler: Compiler, f: Function, operator: op.Scan
 ) -> tuple[str, dict[Var, Local], list[str]]:
-    """The head of a loop over changed quads whose constants match, what it binds, and its tests."""
+    """The header of a loop over changed quads that match, the variables it binds, and its tests."""
     names = {position: f.fresh() for position in range(4)}
     bound, tests = _bind(operator, names)
     tests += _excluded(compiler, operator, names[PREDICATE])
@@ -187,7 +187,7 @@ def changed_rows(
 
 
 def fan_out(compiler: Compiler, operator: op.Scan, bound: frozenset[Var]) -> float | None:
-    """The measured number of solutions of a lookup, where the index is there and has rows."""
+    """The measured number of solutions per lookup, if the index exists and has rows."""
     if isinstance(operator.predicate, Var) or isinstance(operator.graph, op.NamedGraphs):
         return None
     id_of = compiler.terms.dictionary.id_of

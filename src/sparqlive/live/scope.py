@@ -1,4 +1,4 @@
-"""Quads as ids, and scopes: which of them a pattern reads."""
+"""Quads as ids, and scopes: the sets of quads that a pattern can read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SUBJECT, PREDICATE, OBJECT, GRAPH = range(4)
 
 @dataclass(frozen=True)
 class Scope:
-    """Which quads: of one graph, of several merged into a set, or of each named graph.
+    """The quads of one graph, of several graphs merged into a set, or of each named graph.
 
-    `graphs` None means all: for "merged" the unnamed one too, for "named" without it.
+    `graphs` None means all graphs: with the unnamed one for "merged", without it for "named".
     """
 
     kind: Literal["one", "merged", "named"]

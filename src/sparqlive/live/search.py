@@ -1,9 +1,9 @@
-"""What is left to do of a join while its loops are written: the next step, found without looking at all.
+"""Chooses the order of a join's loops while they are written, without scanning all parts at each step.
 
-Owns the order. Parts that share no unbound variable are kept apart, in groups: one that binds nothing anybody
-reads becomes a factor. Each step costs what it changes (a variable that becomes bound concerns the parts that
-have it), so that writing a join takes time in proportion to its parts, and writing its delta rule, one loop
-over the others for each part, in proportion to their square.
+Parts that share no unbound variable form separate groups; a group whose variables are not read later becomes
+a factor. Each step costs only what it changes: a variable that becomes bound affects the parts that have it.
+So writing a join takes time proportional to its parts, and writing its delta rule, one loop over the others
+for each part, time proportional to their square.
 Invariant: variables are bound one after another, and never unbound again.
 """
 
@@ -27,7 +27,7 @@ Estimate = Callable[["Node", frozenset[Var]], float]
 
 
 class Search:
-    """Parts and items (filters and bindings) that wait; each is an element with a number, parts first.
+    """The remaining parts and items (filters and bindings); each is a numbered element, parts first.
 
     `needed` are the variables that are read after the join.
     """
@@ -64,9 +64,9 @@ class Search:
         self._parts_left = len(parts)
         self._group_of: dict[int, int] = {}
         self._groups: dict[int, set[int]] = {}
-        self._wanted: dict[int, int] = {}
+        self._needed_count: dict[int, int] = {}
         self._quiet: list[tuple[int, int]] = []
-        self._made = 0
+        self._group_count = 0
         self._cheapest: list[tuple[float, int]] = []
         self._estimates = [0.0] * len(parts)
         self._ready: list[int] = []
@@ -88,7 +88,7 @@ class Search:
         return not self._parts_left
 
     def ready_item(self) -> Item | None:
-        """The first filter or binding for which nothing that follows can still bind what it reads."""
+        """Takes the first filter or binding whose variables nothing that follows can still bind."""
         if not self._ready:
             return None
         number = heappop(self._ready)
@@ -96,10 +96,10 @@ class Search:
         return self.items[number]
 
     def unread_group(self, may_be_last: Callable[[Group], bool]) -> Group | None:
-        """The first group whose variables nobody reads, which is then done; the last only if it may be."""
+        """Takes the first group whose variables are not read later; the last group only if it may be."""
         while self._quiet:
             _, group = self._quiet[0]
-            if self._wanted.get(group, 1):
+            if self._needed_count.get(group, 1):
                 heappop(self._quiet)
                 continue
             elements, width = sorted(self._groups[group]), len(self.parts)
@@ -112,7 +112,7 @@ class Search:
         return None
 
     def cheapest_part(self) -> tuple[Part, frozenset[Var]]:
-        """The part to look up next, and which of its variables are read later."""
+        """Takes the part to look up next; returns also its variables that are read later."""
         while True:
             estimate, number = heappop(self._cheapest)
             if number in self._alive and self._estimates[number] == estimate:
@@ -126,7 +126,7 @@ class Search:
     # What changes
 
     def bind(self, env: Env) -> None:
-        """Takes note of the variables that what was taken last has bound."""
+        """Marks the variables that the last taken element has bound."""
         new = [v for v in self._latest if v not in self._bound and v in env and env[v].bound]
         self._bound.update(new)
         touched: dict[int, set[int]] = {}
@@ -134,17 +134,17 @@ class Search:
             self._settle(v)
             near = [element for element in self._at[v] if element in self._alive]
             if near:
-                group = self._group_of[near[0]]  # that of all of them: so far the variable was not bound
+                group = self._group_of[near[0]]  # one group, because the variable was not bound so far
                 touched.setdefault(group, set()).update(near)
-                self._wanted[group] -= v in self._needed and self._to_come[v] > 0
+                self._needed_count[group] -= v in self._needed and self._to_come[v] > 0
             for element in near:
                 if element < len(self.parts):
                     self._rate(element)
         for group, elements in touched.items():
-            if len(elements) == 1:  # what hung together does so still, at this element
+            if len(elements) == 1:  # the group stays connected through this element
                 self._note_if_quiet(group)
             else:
-                del self._wanted[group]
+                del self._needed_count[group]
                 self._regroup(self._groups.pop(group))
 
     def _take(self, elements: list[int]) -> None:
@@ -159,14 +159,14 @@ class Search:
                 self._to_come[v] -= 1
                 if not self._to_come[v]:
                     self._settle(v)
-                    self._wanted[group] -= v in self._needed and v not in self._bound
+                    self._needed_count[group] -= v in self._needed and v not in self._bound
             if members:
                 self._note_if_quiet(group)
             else:
-                del self._groups[group], self._wanted[group]
+                del self._groups[group], self._needed_count[group]
 
     def _settle(self, variable: Var) -> None:
-        """Nothing that follows can bind the variable: one thing less that filters and bindings wait for."""
+        """Marks a variable that nothing that follows can bind; filters and bindings no longer wait for it."""
         if variable in self._settled:
             return
         self._settled.add(variable)
@@ -200,16 +200,16 @@ class Search:
                         left.difference_update(near)
                         found.update(near)
                         to_visit += near
-            self._made += 1
-            self._groups[self._made] = found
-            self._group_of.update(dict.fromkeys(found, self._made))
-            self._wanted[self._made] = sum(
+            self._group_count += 1
+            self._groups[self._group_count] = found
+            self._group_of.update(dict.fromkeys(found, self._group_count))
+            self._needed_count[self._group_count] = sum(
                 v in self._needed and self._to_come.get(v, 0) > 0 for v in variables
             )
-            self._note_if_quiet(self._made)
+            self._note_if_quiet(self._group_count)
 
     def _note_if_quiet(self, group: int) -> None:
-        if not self._wanted[group]:
+        if not self._needed_count[group]:
             first = min(self._groups[group])
             if first < len(self.parts):
                 heappush(self._quiet, (first, group))

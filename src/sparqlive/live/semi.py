@@ -1,8 +1,8 @@
 """EXISTS, NOT EXISTS and MINUS: ΔA tested against B from the left, A' ⋈ flips from the right (Theorem 4.6).
 
-With shared variables that are always bound on both sides, flips are counted on these keys. Otherwise the
-keys are whole left solutions: each left solution that a changed right one is compatible with is tested
-before and after, which covers all schemas at once (the paper's chain over schemas, §4.5.3).
+If the shared variables are always bound on both sides, they are the keys of flips. Otherwise the keys are
+whole left solutions: each left solution that is compatible with a changed right one is tested before and
+after, which covers all schemas at once (the paper's chain over schemas, §4.5.3).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
 def loop_left(
     compiler: Compiler, f: Function, node: Node, state: State, point: Point, attach: Attach
 ) -> None:
-    """Loops over the left side; `attach` goes on from each of its solutions."""
+    """Writes a loop over the left side; `attach` continues from each of its solutions."""
     left = node.children[0]
 
     def each(f2: Function, env: Env, weight: str) -> None:
@@ -42,7 +42,7 @@ def loop_left(
 
 
 def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    """Goes on with the left solution at the point if its test says so."""
+    """Continues with the left solution at the point if it passes the test."""
     operator = node.operator
     assert isinstance(operator, op.Semi)
     test = tester(compiler, node, state, point.env)
@@ -51,7 +51,7 @@ def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Poi
 
 
 def tester(compiler: Compiler, node: Node, state: State, env: Env) -> str:
-    """A call that tells whether the left solution in `env` has a match on the right."""
+    """A call that returns whether the left solution in `env` has a match on the right."""
     operator, right = node.operator, node.children[1]
     assert isinstance(operator, op.LeftJoin | op.Semi | op.Mark)
     condition = operator.condition if isinstance(operator, op.LeftJoin) else None
@@ -84,7 +84,7 @@ def testers(compiler: Compiler, node: Node, env: Env) -> tuple[str, str]:
 def _with_common_variable(
     compiler: Compiler, f: Function, operator: op.Semi, right: Node, state: State, env: Env
 ) -> None:
-    """MINUS where the two solutions may have no bound variable in common: compared value by value."""
+    """Compares solutions value by value, for MINUS if they may have no bound variable in common."""
     columns = right.operator.variables
     rows = compiler.rows_of(f, right, state, env, columns, raw=True)
     own = {v: f.fresh() for v in columns}
@@ -111,7 +111,7 @@ def _pairwise(
 
 
 def kept(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) -> None:
-    """A flipped left solution enters or leaves."""
+    """Adds or removes a flipped left solution."""
     operator = node.operator
     assert isinstance(operator, op.Semi)
     sign = "(1 if now else -1)" if operator.keep else "(-1 if now else 1)"
@@ -144,7 +144,7 @@ def flips_with(compiler: Compiler, f: Function, node: Node, left_state: State, o
     env = {v: Local(f.fresh(), True) for v in keys}
     with f.block(f"for {tuple_of([env[v].name for v in keys])}, sign in signs.items()"):
         was, now = testers(compiler, node, env)
-        # What leaves was there, and what enters is: of these no test is needed.
+        # A removed row existed before, and an added row exists now: neither needs a test.
         f.line(f"was, now = sign != 2 or {was}, sign != 1 or {now}")
         with f.block("if was != now"):
             left = node.children[0]
@@ -156,7 +156,7 @@ def whole_row_flips(
     compiler: Compiler, f: Function, node: Node, left_state: State,
     on_row: Callable[[Compiler, Function, Node, Env], None],
 ) -> None:  # fmt: skip
-    """Gathers the left solutions that a changed right one is compatible with; tests each before and after.
+    """Gathers the left solutions that are compatible with a changed right one; tests each before and after.
 
     `touched` maps a left solution to its weight and to the changed matches.
     """

@@ -1,4 +1,4 @@
-"""Stored operators: rows kept in memory with an index for each set of keys that probes use."""
+"""Stored operators: rows in memory, with an index for each set of keys that probes use."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _Index = dict[Row, dict[Row, int]]
 class StoredRows:
     """The rows of an operator before the epoch, and its pending delta, both by key.
 
-    A row that leaves a key variable unbound is compatible with every value of it: it is filed under UNDEF,
-    and a probe looks there too.
+    A row that leaves a key variable unbound is compatible with every value of it. It is indexed under UNDEF,
+    and probes also look there.
     """
 
     def __init__(self, operator: op.Stored | op.Shared | op.Parameters) -> None:
@@ -63,7 +63,7 @@ class StoredRows:
         self.pending = {}
 
     def reader(self, variables: Sequence[Var], state: State) -> Callable[..., Rows]:
-        """A function of the values of `variables` that lists the compatible rows."""
+        """Returns a function of the values of `variables` that lists the compatible rows."""
         positions = tuple(self._variables.index(v) for v in variables)
         if positions not in self._indexes:
             self._indexes[positions] = _by_key(self.rows, positions)
@@ -108,7 +108,7 @@ class StoredRows:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, estimated: a row of the dict and one of each index."""
+        """Memory in bytes, estimated per row for the dict and for each index."""
         return len(self.rows) * (100 + 32 * len(self._variables) + 100 * len(self._indexes))
 
 
@@ -135,7 +135,7 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
 
 
 def loop_over(f: Function, operator: op.Operator, rows: str, point: Point) -> None:
-    """Writes a loop over rows of an operator with their weights, which agree with what is bound."""
+    """Writes a loop over rows of an operator, with weights, that are compatible with the bound variables."""
     own = {v: f.fresh() for v in operator.variables}
     factor = f.fresh("w")
     with f.block(f"for {tuple_of(list(own.values()))}, {factor} in {rows}"):

@@ -1,7 +1,7 @@
 """Expressions over ids: conditions and bindings of a plan as functions of integers.
 
-Owns the way from an id to the value that an expression reads, and back. Invariant: an id stands for one
-term, so that a value is parsed once and kept while it is in use.
+Translates ids to the values that expressions read, and back. Invariant: an id stands for one term, so that a
+value is parsed once and cached while it is in use.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Terms:
         return known
 
     def id_of(self, value: Value) -> int:
-        """The id of a value's term. Of a computed integer no term is made: its text is known."""
+        """The id of a value's term. A computed integer needs no term object, because its text is known."""
         if value.kind == INTEGER and value.is_computed:
             return self.dictionary.enter(f'"{value.value}"^^<{XSD}integer>')
         return self.dictionary.id_of(value.term)
 
     def order(self, number: int) -> tuple[bytes, bytes]:
-        """The place of an id's term in the order of terms: its rank, and what follows among equals."""
+        """The sort key of an id's term: its rank, and a tie-breaker among equals."""
         known = self._orders.get(number)
         if known is not None:
             return known
@@ -57,7 +57,7 @@ class Terms:
     def _order(self, number: int) -> tuple[bytes, bytes]:
         if number == UNDEF:
             return order_bytes(None)
-        text = self.dictionary.text(number)  # where it says enough, no term is made of it
+        text = self.dictionary.text(number)  # if the text suffices, no term object is created
         if text[0] == "<":
             return iri_bytes(text[1:-1]), b""
         if text[0] == "_":

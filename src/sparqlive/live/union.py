@@ -1,4 +1,4 @@
-"""UNION: what follows is written for each of its parts."""
+"""UNION: writes the code that follows once for each part."""
 
 from __future__ import annotations
 

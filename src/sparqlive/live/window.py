@@ -1,7 +1,7 @@
-"""LIMIT and OFFSET: the rows below are kept in order, and a change moves the edges of the window.
+"""LIMIT and OFFSET: keeps the source's rows in order; a change moves rows across the edges of the window.
 
-Rows are kept as the byte strings of `plan/places.py`, so that no comparison looks at a term. Invariant: a row
-has as many entries as copies, but no more than the window's end can tell apart.
+Rows are kept as the byte strings of `plan/places.py`, so that comparisons need no terms. Invariant: a row has
+one entry per copy, up to the end of the window.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _OBJECT_BYTES = 33 + 8  # of a byte string, and a reference to it
 
 
 class OrderedRows:
-    """The rows of a window's source, in order. A change costs a search, whatever the number of rows."""
+    """The rows of a window's source, in order. A change costs a search, independent of the number of rows."""
 
     def __init__(self, operator: op.Window, terms: Terms) -> None:
         self._window = Cut(operator, terms.order)
         self._places, self._end = self._window.places, self._window.end
-        # The window is what is before its end, less what is before its offset.
+        # The window is the rows before its end, minus the rows before its offset.
         self._edges = [(operator.offset, -1)] if operator.offset else []
         if self._end is not None:
             self._edges.append((self._end, 1))
@@ -75,13 +75,13 @@ class OrderedRows:
         self.pending, self._carried = {}, False
 
     def _take(self, delta: Mapping[Row, int]) -> dict[Row, int]:
-        """Takes a change in; the change of the window."""
+        """Applies a change; returns the change of the window."""
         change = dict(delta) if self._end is None else {}
         for row, weight in delta.items():
             entry = self._places.entry(row)
             old = self._weights.get(entry) or int(entry in self._entries)
             new = old + weight
-            assert new >= 0, "a row is taken away more often than it was there"
+            assert new >= 0, "a row is removed more often than it occurs"
             copies = min(new, self._most) - min(old, self._most)
             for _ in range(copies):
                 self._add(entry, row, change)
@@ -95,7 +95,7 @@ class OrderedRows:
         return without_zeros(change)
 
     def _add(self, entry: bytes, row: Row, change: dict[Row, int]) -> None:
-        """What comes before an edge pushes the last one over it."""
+        """Adds an entry; before an edge, it pushes the last row across the edge."""
         entries = self._entries
         start, stop = self._range(entry)
         place = entries.bisect_right(entry) - start
@@ -108,7 +108,7 @@ class OrderedRows:
         entries.add(entry)
 
     def _remove(self, entry: bytes, row: Row, change: dict[Row, int]) -> None:
-        """What goes before an edge lets the next one in."""
+        """Removes an entry; before an edge, the next row moves in across the edge."""
         entries = self._entries
         start, stop = self._range(entry)
         place = entries.bisect_left(entry) - start
@@ -121,7 +121,7 @@ class OrderedRows:
         entries.remove(entry)
 
     def _range(self, entry: bytes) -> tuple[int, int]:
-        """Where the rows with the same key begin and end."""
+        """The range of the rows with the same key."""
         width = self._places.key_width
         if not width:
             return 0, len(self._entries)
@@ -148,7 +148,7 @@ class OrderedRows:
 
     @contextmanager
     def _before(self) -> Iterator[None]:
-        """The state before the epoch, while one is under way."""
+        """Context in which the state is that before the current epoch."""
         if not self._carried:
             yield
             return
@@ -164,7 +164,7 @@ class OrderedRows:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, estimated from some of the rows."""
+        """Memory in bytes, estimated from a sample of the rows."""
         sample = list(islice(self._entries, _SAMPLE))
         size = sum(map(len, sample)) / len(sample) if sample else 0
         return int(self._rows * (_OBJECT_BYTES + size))
@@ -173,6 +173,6 @@ class OrderedRows:
 def in_order(
     rows: Iterable[tuple[Row, int]], variables: Sequence[Var], order: op.Order, terms: Terms
 ) -> list[tuple[Row, int]]:
-    """Rows as ORDER BY lists them; what it leaves open is decided as in a window."""
+    """Rows in the order of ORDER BY; ties are broken as in a window."""
     place: Callable[[Row], bytes] = Places(variables, order, terms.order).entry
     return sorted(rows, key=lambda item: place(item[0]))

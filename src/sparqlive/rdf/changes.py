@@ -1,13 +1,12 @@
-"""Changes as text: the `.changes` format, and RDF Patch beside it.
+"""Reads and writes changes as text: the `.changes` format and RDF Patch.
 
-`.changes`: a line is `+` or `-`, a space, and one N-Quads statement; a line that starts with `@` (and may
-give a time) begins the next batch; empty lines and lines that start with `#` say nothing. RDF Patch: `A` and
-`D` rows, a transaction (`TX` … `TC`) is a batch, an aborted one (`TA`) is none; headers and prefixes say
-nothing about quads.
+`.changes`: a line is `+` or `-`, a space, and one N-Quads statement; a line that starts with `@`, optionally
+with a time, starts the next batch; empty lines and lines that start with `#` are ignored. RDF Patch: `A` and
+`D` rows; a transaction (`TX` … `TC`) is a batch; an aborted one (`TA`) and headers and prefixes are ignored.
 
-Owns the two syntaxes. Refuses what it does not understand, with file and line, and a transaction without an
-end, which is a file cut short. Invariants: labels of blank nodes are kept; a quad is in a batch once, and the
-last word on it won; one batch at a time is in memory.
+Rejects everything else with file and line, and a transaction without an end, because the file is truncated.
+Invariants: blank nodes keep their labels; a quad is in a batch once, with its last change; one batch at a
+time is in memory.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ _COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open
 _PARSED_AT_ONCE = 10_000
 _PLACE = re.compile(r"^Parser error(?: at line .*?| between .*?)?: |^Parser error ")
 _PATCH_ROW = re.compile(r"([A-Z]+)(?:\s+|(?=\.|$))")
-# A string that is not closed reaches to the end: else the search would begin again at each quote in it.
+# An unclosed string extends to the end; otherwise the search would restart at each quote in it.
 _QUOTED_OR_LABEL = re.compile(r'("(?:[^"\\]++|\\.)*+"?)|<_:([^<>\s]+)>')
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What becomes one epoch: the quads that leave and those that enter, and where the batch begins."""
+    """The changes of one epoch: quads to insert and to delete, the time, and the first line of the batch."""
 
     insert: tuple[Quad, ...]
     delete: tuple[Quad, ...]
@@ -53,19 +52,19 @@ class Batch:
 
 
 def _batch(words: Mapping[Quad, int], time: str | None = None, line: int = 0) -> Batch:
-    """The batch of the last word on each quad."""
+    """A batch from the last change of each quad."""
     insert = tuple(quad for quad, weight in words.items() if weight > 0)
     delete = tuple(quad for quad, weight in words.items() if weight < 0)
     return Batch(insert, delete, time, line)
 
 
 def is_changes_name(name: str) -> bool:
-    """Whether a file name tells a syntax of changes."""
+    """Whether a file name has the ending of a syntax of changes."""
     return _plain_name(name).endswith(ENDINGS)
 
 
 def read_changes(path: str | os.PathLike[str], graph: NamedNode | None = None) -> Iterator[Batch]:
-    """The batches of a file; quads without a graph of their own are in `graph` if it is given."""
+    """Yields the batches of a file; quads of the unnamed graph go into `graph` if it is given."""
     file = Path(path)
     opener = _COMPRESSED.get(file.suffix, open)
     try:
@@ -76,18 +75,18 @@ def read_changes(path: str | os.PathLike[str], graph: NamedNode | None = None) -
 
 
 def parse_changes(lines: Iterable[bytes], name: str, graph: NamedNode | None = None) -> Iterator[Batch]:
-    """The batches in lines of text; the name tells the syntax, and stands in what is said of errors."""
+    """Yields the batches in lines of text; the name determines the syntax, and is used in errors."""
     plain = _plain_name(name)
     if not plain.endswith(ENDINGS):
         raise Error(
-            f"{name}: the name does not tell the syntax of the changes. "
-            f"Known endings are {' and '.join(ENDINGS)}, also with .gz or .bz2."
+            f"{name}: the file name does not show the syntax of the changes. "
+            f"Use the ending {' or '.join(ENDINGS)}, optionally followed by .gz or .bz2."
         )
     return _batches(lines, Reader(name, graph, "patch" if plain.endswith(".rdfp") else "changes"))
 
 
 def parse_batch(text: bytes, name: str) -> Batch:
-    """All that a text says, as one batch; its first line tells the syntax."""
+    """Reads a whole text as one batch; its first line determines the syntax."""
     words: dict[Quad, int] = {}
     for batch in _batches(text.split(b"\n"), Reader(name)):
         words.update(dict.fromkeys(batch.delete, -1))
@@ -102,30 +101,30 @@ def _batches(lines: Iterable[bytes], reader: Reader) -> Iterator[Batch]:
             yield batch
     if reader.transaction:
         raise ChangesSyntaxError(
-            f"{reader.name}, line {reader.transaction}: the transaction that begins here has no end (TC): "
-            f"it is cut short."
+            f"{reader.name}, line {reader.transaction}: the transaction that starts here has no end (TC); "
+            f"the file is truncated."
         )
     if reader.started:
         yield reader.finish()
 
 
 def write_changes(batches: Iterable[Batch]) -> Iterator[str]:
-    """The lines of a `.changes` document, each with its line end."""
+    """Yields the lines of a `.changes` document, each with its line end."""
     for batch in batches:
         yield f"@ {batch.time}\n" if batch.time else "@\n"
         yield from _rows(batch, "-", "+")
 
 
 def write_patch(batches: Iterable[Batch]) -> Iterator[str]:
-    """The lines of an RDF Patch, a transaction a batch."""
+    """Yields the lines of an RDF Patch, one transaction per batch."""
     for batch in batches:
         yield "TX .\n"
         yield from _rows(batch, "D", "A")
         yield "TC .\n"
 
 
-def _rows(batch: Batch, gone: str, come: str) -> Iterator[str]:
-    for sign, quads in ((gone, batch.delete), (come, batch.insert)):
+def _rows(batch: Batch, delete: str, insert: str) -> Iterator[str]:
+    for sign, quads in ((delete, batch.delete), (insert, batch.insert)):
         for quad in quads:
             subject, predicate, object_, graph = quad
             name = "" if isinstance(graph, DefaultGraph) else f"{graph} "
@@ -139,7 +138,7 @@ def _plain_name(name: str) -> str:
 
 
 class Reader:
-    """Makes batches of lines, as they come. Which of the two syntaxes it is, the first line tells."""
+    """Groups lines into batches as they arrive. Without `syntax`, the first line determines it."""
 
     def __init__(
         self,
@@ -152,33 +151,33 @@ class Reader:
         self.line = line
         """The number of the last line."""
         self.transaction = 0
-        """The line of the TX of the transaction under way; 0 outside of one."""
+        """The line of the current transaction's TX; 0 outside of a transaction."""
         self.marked = False
-        """Whether a line said that the batch under way begins: `@`, or TX."""
+        """Whether a line, `@` or TX, started the current batch."""
         self._row = {"changes": self._changes_row, "patch": self._patch_row, None: self._first_row}[syntax]
         self._gathering = _Gathering(name, graph)
 
     @property
     def started(self) -> bool:
-        """Whether a batch is under way."""
+        """Whether there is a current batch."""
         return self._gathering.started
 
     def take(self, line: bytes) -> Batch | None:
-        """The batch that ends with this line, or before it: then another one is under way."""
+        """Reads a line; returns the batch that ends with this line or before it, if any."""
         self.line += 1
         try:
             text = line.decode("utf-8").strip()
         except UnicodeDecodeError as error:
-            raise self._error(f"this is not UTF-8: {error.reason}.") from error
+            raise self._error(f"the line is not UTF-8: {error.reason}.") from error
         return self._row(text) if text and not text.startswith("#") else None
 
     def finish(self) -> Batch:
-        """The batch under way, which ends here."""
+        """Ends and returns the current batch."""
         self.marked = False
         return self._gathering.finish()
 
     def _start(self, time: str | None) -> Batch | None:
-        """A batch begins; the one before it, if it has not ended yet."""
+        """Starts a batch; returns the one before it if that has not ended yet."""
         batch = self.finish() if self.started else None
         self._gathering.start(self.line, time)
         self.marked = True
@@ -187,8 +186,8 @@ class Reader:
     def _first_row(self, text: str) -> Batch | None:
         if text[0] not in "+-@" and not _PATCH_ROW.match(text):
             raise self._error(
-                f"this is no line of changes, which starts with '+ ', '- ' or '@', and no row of an RDF "
-                f"Patch, which starts with letters such as A, D or TX: {_shown(text)}"
+                f"expected a line of changes, which starts with '+ ', '- ' or '@', or a row of an RDF Patch, "
+                f"which starts with letters such as A, D or TX: {_excerpt(text)}"
             )
         self._row = self._changes_row if text[0] in "+-@" else self._patch_row
         return self._row(text)
@@ -199,8 +198,8 @@ class Reader:
             return self._start(_time(rest, self.name, self.line))
         if sign not in "+-" or not rest[:1].isspace():
             raise self._error(
-                f"a line of changes starts with '+ ' or '- ' and goes on with an N-Quads statement, or "
-                f"starts with '@': {_shown(text)}"
+                f"a line of changes must start with '+ ' or '- ' and an N-Quads statement, or with '@': "
+                f"{_excerpt(text)}"
             )
         self._gathering.add(self.line, 1 if sign == "+" else -1, rest)
         return None
@@ -219,10 +218,12 @@ class Reader:
             self.transaction = 0
             batch = self.finish()
         elif code not in ("H", "PA", "PD"):
-            known = (
-                "TX, TC and TA take turns" if code in ("TX", "TC", "TA") else "rows are H TX TC TA PA PD A D"
+            rule = (
+                "TX must alternate with TC or TA"
+                if code in ("TX", "TC", "TA")
+                else "rows start with H TX TC TA PA PD A or D"
             )
-            raise self._error(f"this is no RDF Patch, where {known}: {_shown(text)}")
+            raise self._error(f"not a valid RDF Patch, in which {rule}: {_excerpt(text)}")
         return None if code == "TA" else batch
 
     def _error(self, sentence: str) -> ChangesSyntaxError:
@@ -239,20 +240,20 @@ def _time(rest: str, name: str, number: int) -> str | None:
         text = ""
     if not text or not rest[0].isspace():
         raise ChangesSyntaxError(
-            f"{name}, line {number}: after '@' comes nothing, or a space and a time such as "
-            f"2026-01-01T00:00:00Z, not {_shown(rest.strip())}"
+            f"{name}, line {number}: after '@', expected nothing, or a space and a time such as "
+            f"2026-01-01T00:00:00Z, not {_excerpt(rest.strip())}"
         )
     return text
 
 
 def _label(match: re.Match[str]) -> str:
-    """Patches may write a blank node as `<_:label>`."""
+    """Rewrites a blank node in the form `<_:label>`, which patches may use."""
     return match[1] or f"_:{match[2]}"
 
 
 @dataclass
 class _Gathering:
-    """The batch under way: statements not parsed yet, and the last word on each quad."""
+    """The current batch: statements that are not parsed yet, and the last change of each quad."""
 
     name: str
     graph: NamedNode | None
@@ -296,18 +297,17 @@ class _Gathering:
     def _statement(self, line: int, statement: str) -> Quad:
         if has_too_many_triple_terms(statement):
             raise InvalidChange(
-                f"{self.name}, line {line}: {_shown(statement)} has triple terms: RDF 1.2 triple terms are "
+                f"{self.name}, line {line}: {_excerpt(statement)} has triple terms; RDF 1.2 triple terms are "
                 f"not supported yet."
             )
         try:
             quads: list[Quad] = list(parse(statement, RdfFormat.N_QUADS))
         except SyntaxError as error:
             reason = _PLACE.sub("", str(error.msg))
-            raise ChangesSyntaxError(f"{self.name}, line {line}: {reason}: {_shown(statement)}") from error
+            raise ChangesSyntaxError(f"{self.name}, line {line}: {reason}: {_excerpt(statement)}") from error
         if len(quads) != 1:
             raise ChangesSyntaxError(
-                f"{self.name}, line {line}: there are {len(quads)} statements where one belongs: "
-                f"{_shown(statement)}"
+                f"{self.name}, line {line}: expected one statement, not {len(quads)}: {_excerpt(statement)}"
             )
         return quads[0]
 
@@ -318,6 +318,6 @@ class _Gathering:
             raise InvalidChange(f"{self.name}, line {line}: {error}") from error
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     text = text.strip()
     return text if len(text) <= 120 else text[:117] + "…"

@@ -1,9 +1,9 @@
-"""Terms and quads as ids: blocks of N-Triples and N-Quads lines by columns, anything else quad by quad.
+"""Encodes terms and quads as ids: N-Triples and N-Quads lines in blocks by columns, anything else by quad.
 
-Owns encoding. Lines are cut at single spaces, all of a block at once; each distinct piece of text is looked
-at once, and taken as it stands only if a strict expression says that it is a canonical term already. Lines
-with any other piece are given to the parser, one by one if need be. Refuses triple terms. Invariant: both
-ways give the same text, so the same id, to the same term; what the parser would refuse is refused here too.
+Splits all lines of a block at single spaces at once. Each distinct piece of text is checked once, and used
+directly only if it matches a strict pattern of canonical terms. Lines with other pieces go to the parser, one
+by one if necessary. Rejects triple terms. Invariant: both ways produce the same text, and so the same id, for
+the same term; input that the parser rejects is rejected here too.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ FaultKind = Literal_["syntax", "unsupported", "unreadable"]
 
 _SPACE, _NEWLINE, _DOT, _QUOTE, _LESS, _UNDERSCORE = b' \n."<_'
 
-# Canonical terms, as pyoxigraph writes them. Narrower than the grammar where the grammar is intricate: hosts
-# with odd characters, long language tags and so on are left to the parser.
+# Canonical terms, as pyoxigraph writes them. Narrower than the grammar where that is intricate: hosts with
+# unusual characters, long language tags and so on are left to the parser.
 _BEYOND_ASCII = r"\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}"
 _PATH = rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/{_BEYOND_ASCII}-]|%[0-9A-Fa-f]{{2}})*"
 _QUERY = rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?{_BEYOND_ASCII}-]|%[0-9A-Fa-f]{{2}})*"
@@ -53,7 +53,7 @@ _NEVER_WRITTEN = tuple(
 )
 
 _SEED = 42
-"""Of `hash_of`, which is written out here: called once a term it would be the slowest part."""
+"""The seed of `hash_of`, which is inlined here: calling it once per term would be the slowest part."""
 _BATCH_LENGTH = 16 << 20
 _QUAD_LENGTH = 200
 
@@ -62,7 +62,7 @@ _NO_TERM, _NOT_CANONICAL, _NODE_IRI, _NODE_BLANK, _LITERAL = range(5)
 
 @dataclass(frozen=True)
 class Fault:
-    """A line that is not what it should be. `line` counts from one within what was given."""
+    """A rejected line. `line` counts from one within the input."""
 
     line: int
     text: str
@@ -72,7 +72,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Quads as columns of ids (subject, predicate, object, graph), and the terms in them, each once."""
+    """Quads as columns of ids (subject, predicate, object, graph), and their distinct terms."""
 
     quads: tuple[Ids, Ids, Ids, Ids]
     ids: Ids
@@ -83,7 +83,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Encoder:
-    """How terms become ids. `graph` is the canonical text of the graph for quads of the unnamed one."""
+    """Encodes terms as ids. `graph` is the canonical text of the graph for quads of the unnamed graph."""
 
     graph: str | None = None
     hash_function: Callable[[str], int] = hash_of
@@ -103,7 +103,7 @@ class Encoder:
         return numbers
 
     def lines(self, block: bytes, syntax: RdfFormat, scope: str | None) -> Encoded:
-        """The quads of whole lines. Faulty lines are left out and named."""
+        """Encodes whole lines; skips faulty lines and reports them."""
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n")
         pieces = _cut(block, with_graph=syntax == RdfFormat.N_QUADS)
@@ -117,7 +117,7 @@ class Encoder:
         return replace(together([by_columns, parsed]), faults=faults, lines=len(pieces.taken))
 
     def quads(self, quads: Iterable[Quad], label: Callable[[str], str]) -> Encoded:
-        """Quads as the parser gives them; blank nodes are renamed by `label`."""
+        """Encodes parsed quads; `label` renames blank nodes."""
         codes: dict[str, int] = {}
         rows: list[int] = []
         unnamed = self.graph or ""
@@ -136,7 +136,7 @@ class Encoder:
         return _encoded(np.array(rows, dtype=np.int64).reshape(-1, 4), ids, texts)
 
     def _columns(self, pieces: _Pieces, scope: str | None) -> Encoded:
-        """The lines whose pieces are all canonical terms in a place where they may be; `taken` says which."""
+        """Encodes the lines whose pieces are canonical terms in valid positions; marks them in `taken`."""
         kinds = _kinds(pieces.texts)
         subject, predicate, object_, graph = pieces.codes
         node = (kinds == _NODE_IRI) | (kinds == _NODE_BLANK)
@@ -154,7 +154,7 @@ class Encoder:
     def _renamed(
         self, texts: pa.StringArray, kinds: npt.NDArray[np.int8], scope: str | None
     ) -> pa.StringArray:
-        """Blank nodes under their document's labels; no graph under the name of the unnamed one's place."""
+        """Renames blank nodes by their document's scope, and the unnamed graph to `graph`."""
         blank = kinds == _NODE_BLANK
         unnamed = kinds == _NO_TERM
         if blank.any() and scope is not None:
@@ -169,17 +169,17 @@ class Encoder:
 
 
 def encoded_text(text: Any, exceptions: Mapping[str, int]) -> list[Encoded]:
-    """The quads of N-Quads text, whose blank nodes keep their labels; none of no text."""
+    """Encodes N-Quads text, whose blank nodes keep their labels; returns nothing for empty text."""
     if not text:
         return []
     encoded = Encoder(exceptions=exceptions).lines(text.encode() + b"\n", RdfFormat.N_QUADS, None)
     if encoded.faults:
-        return [Encoder(exceptions=exceptions).quads(read_text(text), labels(None))]  # raises, and says why
+        return [Encoder(exceptions=exceptions).quads(read_text(text), labels(None))]  # raises with the reason
     return [encoded]
 
 
 def _encoded(codes: npt.NDArray[np.int64], ids: Ids, texts: pa.StringArray) -> Encoded:
-    """From places in `texts` to ids. The empty text is the name of the unnamed graph, and no term."""
+    """Translates positions in `texts` to ids. The empty text is the unnamed graph, and not a term."""
     subject, predicate, object_, graph = (codes[:, place] for place in range(4))
     empty = pc.equal(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
     if empty.any():
@@ -191,7 +191,7 @@ def _encoded(codes: npt.NDArray[np.int64], ids: Ids, texts: pa.StringArray) -> E
 
 
 def together(parts: Sequence[Encoded]) -> Encoded:
-    """All quads; terms that are in several parts are there several times."""
+    """Concatenates parts; a term of several parts occurs several times."""
     if len(parts) == 1:
         return parts[0]
     quads = [np.concatenate([part.quads[place] for part in parts]) for place in range(4)]
@@ -203,7 +203,7 @@ def together(parts: Sequence[Encoded]) -> Encoded:
 
 
 def labels(scope: str | None) -> Callable[[str], str]:
-    """From the label in a document to one that no other document has; without a scope, labels stay."""
+    """Returns a function that makes labels of a document globally unique; without a scope, labels stay."""
     if scope is None:
         return "_:{}".format
     begin = xxhash.xxh3_128(scope.encode() + b"\n")
@@ -217,7 +217,7 @@ def labels(scope: str | None) -> Callable[[str], str]:
 
 
 def numbered_labels(scope: str) -> Callable[[str], str]:
-    """The same where the parser makes up labels, each time others: their order counts, not their name."""
+    """Like `labels`, for labels that the parser generates randomly: counts their order, not their name."""
     numbers: dict[str, int] = {}
     label = labels(scope)
     return lambda name: label(str(numbers.setdefault(name, len(numbers))))
@@ -228,28 +228,28 @@ def numbered_labels(scope: str) -> Callable[[str], str]:
 
 @dataclass
 class _Pieces:
-    """A block's lines cut into pieces of text: the distinct pieces, and which of them make up each line."""
+    """The lines of a block split into pieces of text: the distinct pieces, and the pieces of each line."""
 
     texts: pa.StringArray
     codes: tuple[Ids, Ids, Ids, Ids]
     taken: npt.NDArray[np.bool_]
-    """Lines that may be canonical."""
+    """Marks lines that may be canonical."""
     starts: Ids
     ends: Ids
 
 
 def _cut(block: bytes, with_graph: bool) -> _Pieces:
-    """Cuts at the first two spaces, the last, and for quads at the one before it if a node follows.
+    """Splits at the first two spaces, the last one, and for quads at the one before if a node follows it.
 
-    The cuts divide the bytes without a gap, each piece with the space (or line end) before it: so they are
-    the offsets of an Arrow array over the block's own bytes. A line without these cuts is a piece as a whole.
+    The cuts divide the bytes without gaps, each piece with the space (or line end) before it, and so are the
+    offsets of an Arrow array over the block's own bytes. A line without these cuts is one piece.
     """
     data = np.empty(len(block) + 1, dtype=np.uint8)
     data[0] = _NEWLINE
     data[1:] = np.frombuffer(block, dtype=np.uint8)
     marks = np.flatnonzero(data <= _SPACE)
     signs = data[marks]
-    if not ((signs == _SPACE) | (signs == _NEWLINE)).all():  # tabs and the like, which the parser looks at
+    if not ((signs == _SPACE) | (signs == _NEWLINE)).all():  # tabs and the like, which the parser handles
         marks = marks[(signs == _SPACE) | (signs == _NEWLINE)]
     line_marks = np.flatnonzero(data[marks] == _NEWLINE)
     data[marks] = _SPACE
@@ -295,7 +295,7 @@ def _without_first_byte(pieces: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _readable(texts: pa.BinaryArray) -> pa.StringArray:
-    """As UTF-8. What is not becomes a text that no term has, so that the parser sees the line."""
+    """Decodes UTF-8. Invalid bytes become a text that is not a term, so that the parser gets the line."""
     try:
         return texts.cast(pa.string())
     except pa.ArrowInvalid:
@@ -310,7 +310,7 @@ def _decoded(text: bytes) -> str:
 
 
 def _kinds(texts: pa.StringArray) -> npt.NDArray[np.int8]:
-    """What each piece is, if it is a canonical term."""
+    """The kind of each piece: a kind of canonical term, none, or not canonical."""
     canonical = pc.match_substring_regex(texts, _CANONICAL)
     for ending in _NEVER_WRITTEN:
         canonical = pc.and_not(canonical, pc.ends_with(texts, ending))
@@ -328,7 +328,7 @@ def _kinds(texts: pa.StringArray) -> npt.NDArray[np.int8]:
 
 
 def _parsed(lines: Sequence[bytes], numbers: Ids, syntax: RdfFormat) -> tuple[list[Quad], list[Fault]]:
-    """The quads of lines that need the parser; if one has a fault, line by line."""
+    """Parses the lines that need the parser; line by line if one has a fault."""
     text = b"\n".join(lines)
     if text.count(b"<<(") <= MOST_TRIPLE_TERMS:
         try:
@@ -363,19 +363,19 @@ TRIPLE_TERM = "RDF 1.2 triple terms are not supported yet"
 
 
 def is_plain(quad: Quad) -> bool:
-    """Whether a quad is without triple terms."""
+    """Whether a quad has no triple terms."""
     return isinstance(quad.subject, NamedNode | BlankNode) and isinstance(
         quad.object, NamedNode | BlankNode | Literal
     )
 
 
 def reason_of(error: SyntaxError) -> str:
-    """What the parser says, without the place."""
+    """The parser's message without the position."""
     return str(error.msg).partition(": ")[2] or str(error.msg)
 
 
 def batches(quads: Iterable[Quad]) -> Iterator[list[Quad]]:
-    """Lists of some quads, of fewer where they are long."""
+    """Yields lists of quads, shorter lists if the quads are long."""
     batch: list[Quad] = []
     length = 0
     for quad in quads:

@@ -1,9 +1,9 @@
-"""Compares two versions of a document, whose blank nodes may have other labels in each.
+"""Compares two versions of a document, whose blank nodes may have different labels.
 
-Owns the matching of blank nodes: what is the same up to labels and order keeps the labels of the old version,
-so that reading it again changes nothing. Parts of a document that hang together by blank nodes are matched
-as wholes: one that did change comes out with new nodes. Invariant: the result is the new version up to
-labels, whatever the bound on work does; only how much of the old one is recognised depends on it.
+Matches blank nodes: statements that are the same up to labels and order keep the labels of the old version,
+so that reading an unchanged document again changes nothing. Parts of a document that blank nodes connect are
+matched as a whole; a part that changed gets new nodes. Invariant: the result equals the new version up to
+labels. The bounds on the search only affect how much of the old version is recognised.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pyoxigraph import BlankNode, Quad
 
 Renaming: TypeAlias = dict[BlankNode, BlankNode]
 
-# Steps of the search for a renaming of one part. Nodes that nothing but each other tells apart need it; few
-# documents have any, and those that are made to be hard have many.
+# Maximum steps of the search for a renaming of one part. Only nodes with the same surroundings need a search;
+# few documents have any, except those made to be hard.
 SEARCH_STEPS = 20_000
-# Steps for all parts of a document together, beside some for each of its quads: beyond that, what is hard in
-# many parts is not looked for any more, and comes out with new nodes.
+# Maximum steps for all parts of a document, in addition to some per quad. Beyond that, the search stops, and
+# the remaining parts get new nodes.
 DOCUMENT_STEPS = 200_000
 _STEPS_PER_QUAD = 10
 _ROUNDS = 64
 
 
 def matched(old: Iterable[Quad], new: Iterable[Quad]) -> list[Quad]:
-    """The new quads; blank nodes that are in the old ones too are labelled as there, others anew."""
+    """Returns the new quads; blank nodes that match old ones get their labels, others get new labels."""
     before, after = _Document(old), _Document(new)
     if not after.mentions:
         return after.ground
@@ -63,7 +63,7 @@ def renamed(quad: Quad, names: Mapping[BlankNode, BlankNode]) -> Quad:
 
 @dataclass
 class _Part:
-    """Blank nodes that hang together, and the quads that mention them."""
+    """Connected blank nodes, and the quads that mention them."""
 
     nodes: list[BlankNode] = field(default_factory=list)
     quads: set[Quad] = field(default_factory=set)
@@ -103,7 +103,7 @@ class _Document:
         return found
 
     def signature(self, part: _Part) -> Hashable:
-        """The same for parts that are the same up to labels."""
+        """A value that is equal for parts that are equal up to labels."""
         return frozenset(Counter(_coloured(quad, self.colours) for quad in part.quads).items())
 
 
@@ -113,7 +113,7 @@ def _nodes(quad: Quad) -> set[BlankNode]:
 
 
 def _coloured(quad: Quad, colours: Mapping[BlankNode, int], own: BlankNode | None = None) -> Hashable:
-    """A quad with colours in place of labels; `own` is the node it is looked at from."""
+    """A quad with colours instead of labels, as seen from the node `own`."""
 
     def view(term: Any) -> Hashable:
         if not isinstance(term, BlankNode):
@@ -126,9 +126,9 @@ def _coloured(quad: Quad, colours: Mapping[BlankNode, int], own: BlankNode | Non
 
 
 def _colour(before: _Document, after: _Document) -> None:
-    """Colours the nodes of both by what they are next to, and that by what it is next to, and so on.
+    """Colours the nodes of both versions by their neighbours, and refines the colours round by round.
 
-    A colour that neither version has twice is final; the others are refined until they no longer split.
+    A colour that occurs at most once per version is final; others are refined until they no longer split.
     """
     documents = (before, after)
     for document in documents:
@@ -138,7 +138,7 @@ def _colour(before: _Document, after: _Document) -> None:
     left = DOCUMENT_STEPS + _STEPS_PER_QUAD * sum(len(document.others) for document in documents)
     for _ in range(_ROUNDS):
         left -= sum(len(document.mentions[node]) for document, node in waiting)
-        if left < 0:  # a colour that is not final is right too: only less is told apart by it
+        if left < 0:  # colours that are not final are also correct, but distinguish less
             return
         fresh = [(document, node, _next_colour(document, node)) for document, node in waiting]
         for document, node, colour in fresh:
@@ -160,12 +160,12 @@ def _next_colour(document: _Document, node: BlankNode) -> int:
 
 
 def _size(part: _Part) -> int:
-    """What a search takes that never errs."""
+    """The number of steps of a search without wrong choices."""
     return 2 * len(part.nodes) + len(part.quads)
 
 
 def _search(new: _Document, part: _Part, old: _Document, other: _Part, most_steps: int) -> _Search:
-    """The search for a renaming of a part into another one of the same signature."""
+    """A search for a renaming of a part into another one with the same signature."""
     by_colour: dict[int, list[BlankNode]] = defaultdict(list)
     for node in other.nodes:
         by_colour[old.colours[node]].append(node)
@@ -174,7 +174,7 @@ def _search(new: _Document, part: _Part, old: _Document, other: _Part, most_step
 
 
 class _Search:
-    """Tries the nodes one after the other; a choice is tested on the quads whose nodes are all chosen."""
+    """Assigns the nodes one after the other; tests each choice on the quads whose nodes are all assigned."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class _Search:
         self._order = order
         self._most_steps = most_steps
         self.steps = 0
-        """How much was tried: choices that were listed, and quads that were compared."""
+        """The number of steps so far: listed choices and compared quads."""
         place = {node: number for number, node in enumerate(order)}
         self._tests: list[list[Quad]] = [[] for _ in order]
         for node in order:
@@ -198,13 +198,13 @@ class _Search:
                     self._tests[place[node]].append(quad)
 
     def run(self) -> Renaming | None:
-        """A renaming; None if there is none, or none is found in time.
+        """Returns a renaming; None if there is none, or if the steps do not suffice to find it.
 
-        Depth first, without recursion: documents may have long lists.
+        Depth first, without recursion, because documents can have long lists.
         """
         names: Renaming = {}
         used: set[BlankNode] = set()
-        open_choices = [self._listed(0)]
+        open_choices = [self._choices_at(0)]
         while open_choices:
             depth = len(open_choices) - 1
             node = self._order[depth]
@@ -219,10 +219,10 @@ class _Search:
             used.add(choice)
             if depth + 1 == len(self._order):
                 return names
-            open_choices.append(self._listed(depth + 1))
+            open_choices.append(self._choices_at(depth + 1))
         return None
 
-    def _listed(self, depth: int) -> list[BlankNode]:
+    def _choices_at(self, depth: int) -> list[BlankNode]:
         choices = list(self._choices(self._order[depth]))
         self.steps += len(choices)
         return choices
@@ -230,7 +230,7 @@ class _Search:
     def _next(
         self, choices: list[BlankNode], depth: int, names: Renaming, used: set[BlankNode]
     ) -> BlankNode | None:
-        """The next choice for a node that passes its tests; it is in `names` then."""
+        """The next choice for a node that passes its tests; enters it into `names`."""
         while choices and self.steps <= self._most_steps:
             self.steps += 1 + len(self._tests[depth])
             choice = choices.pop()

@@ -1,10 +1,10 @@
-"""The dictionary: which id stands for which term.
+"""The dictionary: maps terms to ids, and ids to terms.
 
-Owns ids. The id of a term is the 64-bit xxHash of its canonical N-Triples form, the same number on every
-machine and on the JVM (Spark's `xxhash64`). Two terms never share an id: a term that arrives when its
-hash is taken gets another id (`other_id`), kept as an exception. Invariant: `term(id_of(t)) == t`.
+The id of a term is the 64-bit xxHash of its canonical N-Triples form, the same number on every machine and on
+the JVM (Spark's `xxhash64`). Two terms never share an id: if its hash is taken, a new term gets another id
+(`other_id`), recorded as an exception. Invariant: `term(id_of(t)) == t`.
 
-Terms are held as text: strings are cheaper than objects, and the garbage collector never looks at them.
+Terms are stored as text: strings are cheaper than objects, and the garbage collector does not visit them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Term = NamedNode | BlankNode | Literal
 UNDEF = 0
 """No term: an unbound variable."""
 DEFAULT_GRAPH = 1
-"""The name of the unnamed graph."""
+"""The id of the unnamed graph."""
 _RESERVED = frozenset({UNDEF, DEFAULT_GRAPH})
 _SEED = 42
 _CACHED_TERMS = 10_000
@@ -39,16 +39,16 @@ def hash_of(text: str) -> int:
 
 
 def other_id(text: str, attempt: int) -> int:
-    """The id to try for a term whose hash is taken: attempts count from 1.
+    """The id to try for a term whose hash is taken; attempts count from 1.
 
-    Anybody can make texts that share one xxHash, also with whatever is appended to them. BLAKE2 cannot be
-    steered, so the attempts at all terms together stay linear in the number of terms.
+    An attacker can create many texts with the same xxHash, even with suffixes appended. BLAKE2 resists this,
+    so that the total number of attempts stays linear in the number of terms.
     """
     return int.from_bytes(blake2b(f"{attempt} {text}".encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def term_of(text: str) -> Term:
-    """The term of a canonical N-Triples form."""
+    """Parses the canonical N-Triples form of a term."""
     if text[0] == "<":
         return NamedNode(text[1:-1])
     if text[0] == "_":
@@ -71,11 +71,11 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 class Dictionary:
-    """Ids and terms, both ways.
+    """Ids and terms, in both directions.
 
     `older` finds the text of an id among terms that are not in memory (a store's runs, or a dictionary that
-    this one extends), and `older_exception` the id of an exception there. `hash_function` is replaced by
-    tests that force collisions. Once a journal is started, it gets each entry and exception that is new.
+    this one extends), and `older_exception` finds the id of an exception there. Tests replace `hash_function`
+    to force collisions. A started journal records each new entry and exception.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class Dictionary:
         self._older_exception = older_exception
         self._journal: list[tuple[int, str]] | None = None
         self._new_exceptions: list[tuple[str, int]] = []
-        # Caches only, and small: the garbage collector walks over the terms in them.
+        # Only caches, and small, because the garbage collector visits the terms in them.
         self.ids: dict[Term | DefaultGraph, int] = {DefaultGraph(): DEFAULT_GRAPH}
         self._terms: dict[int, Term] = {}
 
     def id_of(self, term: Term | DefaultGraph) -> int:
-        """The id of a term, which is entered if it is new."""
+        """The id of a term; enters a new term."""
         known = self.ids.get(term)
         if known is not None:
             return known
@@ -106,7 +106,7 @@ class Dictionary:
         return number
 
     def extended(self) -> Dictionary:
-        """A dictionary that knows these terms too, and keeps what is entered to itself."""
+        """Returns a dictionary on top of this one; new terms are entered only there."""
         return Dictionary(self._hash, self._known, self._exception)
 
     def _known(self, number: int) -> str | None:
@@ -118,7 +118,7 @@ class Dictionary:
         return self._older_exception(text) if known is None and self._older_exception is not None else known
 
     def find(self, term: Term | DefaultGraph) -> int | None:
-        """The id of a term, if it has one; nothing is entered."""
+        """The id of a term, or None; enters nothing."""
         if term in self.ids:
             return self.ids[term]
         text = str(term)
@@ -127,14 +127,14 @@ class Dictionary:
         return number if self._known(number) == text else None
 
     def enter(self, text: str) -> int:
-        """The id of a term given by its canonical N-Triples form."""
+        """Enters a term by its canonical N-Triples form; returns its id."""
         number = self._hash(text)
         if number not in _RESERVED and self._claim(number, text):
             return number
         return self._enter_exception(text)
 
     def enter_columns(self, hashes: npt.NDArray[np.int64], texts: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The ids of many terms, whose hashes (or ids, if they are exceptions) are known already."""
+        """Enters many terms whose hashes (or ids, for exceptions) are already known; returns their ids."""
         known, enter = self._texts, self.enter
         ids = [
             number if known.get(number) == text or self._claims(number, text) else enter(text)
@@ -143,11 +143,11 @@ class Dictionary:
         return np.array(ids, dtype=np.int64)
 
     def _claims(self, number: int, text: str) -> bool:
-        """Whether an id stands for a text from now on, that is not known as an exception."""
+        """Claims an id for a text that is not an exception; returns whether the id stands for it."""
         return number not in _RESERVED and text not in self.exceptions and self._claim(number, text)
 
     def _claim(self, number: int, text: str) -> bool:
-        """Whether the id stands for this text, from now on if it stood for none."""
+        """Claims a free id for a text; returns whether the id stands for this text."""
         known = self._known(number)
         if known is None:
             known = self._texts[number] = text
@@ -185,7 +185,7 @@ class Dictionary:
         return known
 
     def quads(self, numbers: Iterable[tuple[int, int, int, int]]) -> Iterator[Quad]:
-        """Quads that are given by the ids of subject, predicate, object and graph."""
+        """Decodes quads from the ids of subject, predicate, object and graph."""
         term = self.term
         for subject, predicate, object_, graph in numbers:
             name = DefaultGraph() if graph == DEFAULT_GRAPH else term(graph)
@@ -199,31 +199,31 @@ class Dictionary:
         entries: Iterable[tuple[int, str]],
         exceptions: Iterable[tuple[str, int]],
     ) -> None:
-        """Takes in what a store has: terms that are found by `older`, entries, and exceptions."""
+        """Adds the content of a store: terms that `older` finds, entries, and exceptions."""
         self._older = older
         self._texts.update(entries)
         self.exceptions.update(exceptions)
 
     def move(self, older: Callable[[int], str | None], entries: Iterable[tuple[int, str]]) -> None:
-        """What was in memory is found by `older` now, but for some entries and those of the journal."""
+        """Drops terms from memory that `older` finds now, except for `entries` and the journal."""
         self._older = older
         self._texts = dict(entries) | dict(self._journal or ())
 
     def load_exceptions(self, exceptions: Mapping[str, int]) -> None:
-        """Takes in exceptions that are made elsewhere and not in the store yet."""
+        """Adds exceptions that workers created and that are not in the store yet."""
         self.exceptions.update(exceptions)
         self._new_exceptions += exceptions.items()
 
     def start_journal(self) -> None:
-        """From now on new entries and exceptions are noted, until they are saved."""
+        """Starts an empty journal of new entries and exceptions."""
         self._journal, self._new_exceptions = [], []
 
     def journal(self) -> tuple[list[tuple[int, str]], list[tuple[str, int]]]:
-        """The entries and the exceptions that were noted."""
+        """The entries and exceptions in the journal."""
         return list(self._journal or ()), list(self._new_exceptions)
 
     def entries(self) -> Iterable[tuple[int, str]]:
-        """What is in memory."""
+        """The entries in memory."""
         return self._texts.items()
 
     def __len__(self) -> int:

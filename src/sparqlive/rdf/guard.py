@@ -1,8 +1,8 @@
-"""Parsing under guard: what is nested so deep that pyoxigraph cannot take it is refused.
+"""Guarded parsing: rejects documents that are nested too deeply for pyoxigraph.
 
-Nesting takes its parsers of RDF/XML and JSON-LD quadratic time; deeper, that of JSON-LD, and triple terms in
-any syntax, end the process (JSON-LD from about 3,000 levels, triple terms from about 15,000). Owns the
-bounds. A document is looked at as the parser asks for its bytes: it is read once, and never held whole.
+Its parsers of RDF/XML and JSON-LD take quadratic time in the nesting depth. Deep JSON-LD (from about 3,000
+levels) and deep triple terms in any syntax (from about 15,000) crash the process. Owns the bounds. The guard
+inspects the bytes as the parser reads them: a document is read once, and never held in memory completely.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparqlive.errors import InvalidChange
 
 _DEEPEST = 1_000
 MOST_TRIPLE_TERMS = 2_000  # in one statement, nested or not
-_TRIPLE_TERMS = "it has triple terms: RDF 1.2 triple terms are not supported yet."
+_TRIPLE_TERMS = "the document has triple terms; RDF 1.2 triple terms are not supported yet."
 _JSON_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:(")|(\\?))|[\[\]{}]', re.DOTALL)
 
 
@@ -31,9 +31,9 @@ def parse_guarded(
     doctype: bool = True,
     **options: Any,
 ) -> Iterator[Quad]:
-    """The quads of a document; what is refused is an InvalidChange, without the document's name.
+    """Yields the quads of a document; raises InvalidChange, without the document's name, if it is rejected.
 
-    Without `doctype`, RDF/XML with a DOCTYPE, and with it entities, is refused too.
+    `doctype=False` also rejects RDF/XML with a DOCTYPE, and so with entities.
     """
     guarded = _Guarded(stream, syntax, deepest, doctype)
     for quad in parse(cast("IO[bytes]", guarded), syntax, base_iri=base_iri, **options):
@@ -43,23 +43,23 @@ def parse_guarded(
 
 
 def has_too_many_triple_terms(statements: str) -> bool:
-    """Whether one of the lines might end the process."""
+    """Whether one of the lines could crash the parser."""
     return statements.count("<<(") > MOST_TRIPLE_TERMS and any(
         line.count("<<(") > MOST_TRIPLE_TERMS for line in statements.split("\n")
     )
 
 
 def check_json(body: bytes, deepest: int) -> None:
-    """Refuses JSON that is nested too deep."""
+    """Rejects JSON that is nested too deeply."""
     _json_guard(deepest)(body)
 
 
 class _Guarded:
-    """A stream whose bytes are looked at on their way to the parser."""
+    """A stream that inspects its bytes on their way to the parser."""
 
     def __init__(self, stream: IO[bytes], syntax: RdfFormat, deepest: int, doctype: bool) -> None:
         self.triple_terms = 0
-        """Seen since the last quad; those in literals too."""
+        """The number of triple terms since the last quad, including text in literals that looks like one."""
         self._stream = stream
         if syntax == RdfFormat.RDF_XML:
             self._look = _xml_guard(deepest, doctype)
@@ -74,7 +74,7 @@ class _Guarded:
         return data
 
     def _count_triple_terms(self, data: bytes) -> None:
-        self.triple_terms += data.count(b"<<(")  # one that is cut between two pieces may be missed
+        self.triple_terms += data.count(b"<<(")  # misses one that is split between two reads
         if self.triple_terms > MOST_TRIPLE_TERMS:
             raise InvalidChange(_TRIPLE_TERMS)
 
@@ -83,7 +83,7 @@ def _xml_guard(deepest: int, doctype: bool) -> Callable[[bytes], None]:
     depth = 0
 
     def refuse(*_: Any) -> None:
-        raise InvalidChange("it has a DOCTYPE; documents with DOCTYPE or entities are not read.")
+        raise InvalidChange("documents with a DOCTYPE or entities are not accepted.")
 
     def start(*_: Any) -> None:
         nonlocal depth
@@ -105,13 +105,13 @@ def _xml_guard(deepest: int, doctype: bool) -> Callable[[bytes], None]:
         try:
             parser.Parse(data, not data)
         except expat.ExpatError as error:
-            raise SyntaxError(f"this is not well-formed XML: {error}") from error
+            raise SyntaxError(f"the XML is not well-formed: {error}") from error
 
     return look
 
 
 def _json_guard(deepest: int) -> Callable[[bytes], None]:
-    depth, begun = 0, b""  # the beginning of a string that goes on in the next piece
+    depth, begun = 0, b""  # the start of a string that continues in the next read
 
     def look(data: bytes) -> None:
         nonlocal depth, begun
@@ -131,4 +131,4 @@ def _json_guard(deepest: int) -> Callable[[bytes], None]:
 
 
 def _too_deep(deepest: int) -> InvalidChange:
-    return InvalidChange(f"it is nested more than {deepest:,} levels deep.")
+    return InvalidChange(f"the document is nested more than {deepest:,} levels deep.")

@@ -1,7 +1,7 @@
-"""Reading RDF: documents in any syntax, plain or compressed, and quads given as objects or text.
+"""Reads RDF: documents in any syntax, plain or compressed, and quads as Python objects or text.
 
-Owns the ways in. Refuses, with place and reason, what no graph can hold. Invariant: blank nodes of a
-document are its own (they get new labels); those of given objects and of N-Quads text keep their label.
+Rejects statements that no graph can hold, with their position and the reason. Invariant: blank nodes of a
+document get new labels, because they are local to it; those of objects and of N-Quads text keep their labels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sparqlive.rdf.guard import has_too_many_triple_terms, parse_guarded
 
 
 def _open_zstd(file: Path, _mode: str) -> Any:
-    import pyarrow as pa  # it takes a while to import
+    import pyarrow as pa  # slow to import
 
     return pa.CompressedInputStream(pa.OSFile(str(file)), "zstd")
 
@@ -32,14 +32,14 @@ _COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open
 
 
 def read_paths(paths: Iterable[str | os.PathLike[str]], graph: NamedNode | None) -> Iterator[Quad]:
-    """The quads of files and globs, in order; those without a graph of their own go into `graph`."""
+    """Yields the quads of files and globs, in order; quads of the unnamed graph go into `graph`."""
     for path in paths:
         for file in _files(os.fspath(path)):
             yield from _read_file(file, graph)
 
 
 def size_of(paths: Iterable[str]) -> int:
-    """The bytes of the files that paths and globs name."""
+    """The total size in bytes of the files that match paths and globs."""
     return sum(file.stat().st_size for path in paths for file in _files(path))
 
 
@@ -64,8 +64,8 @@ def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
     syntax = _format(file)
     if syntax is None:
         raise Error(
-            f"{file}: the name does not tell the RDF syntax. "
-            f"Known endings are .nt .nq .ttl .trig .rdf .jsonld, also with .gz, .bz2 or .zst."
+            f"{file}: the file name does not show the RDF syntax. Use one of the endings "
+            f".nt .nq .ttl .trig .rdf .jsonld, optionally followed by .gz, .bz2 or .zst."
         )
     opener = _COMPRESSED.get(file.suffix, open)
     try:
@@ -77,14 +77,14 @@ def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
         raise Error(f"{file}: cannot be read: {error}.") from error
     except InvalidChange as error:
         raise InvalidChange(f"{file}: {error}") from error
-    except (SyntaxError, EOFError) as error:  # pyoxigraph's message says line and column
+    except (SyntaxError, EOFError) as error:  # pyoxigraph's message contains line and column
         raise RdfSyntaxError(f"{file}: {error}") from error
 
 
 def read_text(text: str) -> Iterator[Quad]:
-    """The quads of N-Quads text."""
+    """Yields the quads of N-Quads text."""
     if has_too_many_triple_terms(text):
-        raise InvalidChange("The N-Quads text has triple terms: RDF 1.2 triple terms are not supported yet.")
+        raise InvalidChange("The N-Quads text has triple terms; RDF 1.2 triple terms are not supported yet.")
     try:
         for quad in parse(text, RdfFormat.N_QUADS):
             yield check_quad(quad, None)
@@ -93,7 +93,7 @@ def read_text(text: str) -> Iterator[Quad]:
 
 
 def read_objects(items: Iterable[Any], graph: NamedNode | None = None) -> Iterator[Quad]:
-    """Quads and triples given as pyoxigraph objects, or as an rdflib graph or dataset."""
+    """Yields quads and triples given as pyoxigraph objects, or as an rdflib graph or dataset."""
     if type(items).__module__.startswith("rdflib"):
         items = _from_rdflib(items)
     for item in items:
@@ -101,16 +101,16 @@ def read_objects(items: Iterable[Any], graph: NamedNode | None = None) -> Iterat
 
 
 def changes_of(changes: str | Iterable[Any]) -> list[Any]:
-    """Changes given as N-Quads text or as objects; objects are checked when they are encoded."""
+    """Lists changes given as N-Quads text or as objects; objects are checked when they are encoded."""
     if isinstance(changes, str):
         return list(read_text(changes))
     if isinstance(changes, Quad) or not isinstance(changes, Iterable):
-        raise InvalidChange(f"Give a list of quads, or N-Quads text, not {changes!r}.")
+        raise InvalidChange(f"Expected an iterable of quads or N-Quads text, not {changes!r}.")
     return list(changes)
 
 
 def paths_of(source: Any) -> list[str]:
-    """The paths that a source is given by; none if it is given by quads."""
+    """The paths that `load` was given; none if it was given quads."""
     if isinstance(source, str | os.PathLike):
         return [os.fspath(source)]
     if isinstance(source, list | tuple) and all(isinstance(item, str | os.PathLike) for item in source):
@@ -119,37 +119,37 @@ def paths_of(source: Any) -> list[str]:
 
 
 def read_source(source: Any, graph: NamedNode | None) -> Iterator[Quad]:
-    """The quads of whatever `load` takes: paths, globs, quads, triples, or an rdflib graph."""
+    """Yields the quads of whatever `load` accepts: paths, globs, quads, triples, or an rdflib graph."""
     paths = paths_of(source)
     if paths:
         return read_paths(paths, graph)
     if not isinstance(source, Iterable):
-        raise InvalidChange(f"load takes a path, paths, or an iterable of quads, not {source!r}.")
+        raise InvalidChange(f"Expected a path, a list of paths, or an iterable of quads, not {source!r}.")
     return read_objects(source, graph)
 
 
 def check_quad(item: Any, graph: NamedNode | None) -> Quad:
-    """A quad that a graph can hold; a triple, or a quad of the unnamed graph, goes into `graph`."""
+    """Returns a quad that a graph can hold; triples, and quads of the unnamed graph, go into `graph`."""
     if isinstance(item, Triple):
         subject, predicate, object_ = item
         name: Any = DefaultGraph()
     elif isinstance(item, Quad):
         subject, predicate, object_, name = item
     else:
-        raise InvalidChange(f"{item!r} is not a quad: give pyoxigraph quads or triples, or N-Quads text.")
+        raise InvalidChange(f"{item!r} is not a quad. Use pyoxigraph quads or triples, or N-Quads text.")
     if isinstance(object_, Triple) or isinstance(subject, Triple):
-        raise InvalidChange(f"{item} has a triple term: RDF 1.2 triple terms are not supported yet.")
+        raise InvalidChange(f"{item} has a triple term; RDF 1.2 triple terms are not supported yet.")
     if not isinstance(subject, NamedNode | BlankNode) or not isinstance(
         object_, NamedNode | BlankNode | Literal
     ):
-        raise InvalidChange(f"{item} has a term in a wrong position.")
+        raise InvalidChange(f"{item} has a term in a position where RDF does not allow it.")
     if isinstance(name, DefaultGraph) and graph is not None:
         return Quad(subject, predicate, object_, graph)
     return item if isinstance(item, Quad) else Quad(subject, predicate, object_)
 
 
 def _from_rdflib(graph: Any) -> Iterator[Quad]:
-    """rdflib writes N-Quads of what it holds; blank nodes keep their label."""
+    """Has rdflib write N-Quads, in which blank nodes keep their labels."""
     context_aware = getattr(graph, "context_aware", False)
     text = graph.serialize(format="nquads" if context_aware else "nt11", encoding="utf-8")
     yield from parse(text, RdfFormat.N_QUADS)

@@ -1,7 +1,7 @@
-"""Names that only sparqlive itself writes: the graphs of views, and where resources are described.
+"""Reserved names, which only sparqlive itself writes: the graphs of views, and links between documents.
 
-Owns these names, and the sentence by which others are refused them. Whoever reads `LINKS` can trust it: no
-document, load or update has put anything there.
+Owns these names, and the errors for attempts to write them. Readers of `LINKS` can trust it: no document,
+load or update can write there.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary
 VIEW_SCHEME = "view:"
 """`<view:name>` is the graph of a view; it is computed, never stored."""
 LINKS = NamedNode("sparqlive:links")
-"""The graph of which documents describe which resources, of views that follow links."""
+"""The graph that records which documents describe which resources, for views that follow links."""
 DESCRIBED_BY = NamedNode("sparqlive:describedBy")
-"""The predicate of its triples: a resource, and the document that was fetched for it."""
+"""The predicate of its triples, from a resource to the document that was fetched for it."""
 PREFIXES = ("<view:", "<sparqlive:")
-"""What such names begin with, as N-Triples writes them."""
+"""The prefixes of reserved names in N-Triples syntax."""
 _REMEMBERED = 100_000
 
 
 class Gate:
-    """Every quad that comes in passes here, by its ids; names that were looked at are remembered."""
+    """Checks every inserted quad, by its ids; remembers the names that it has checked."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         self._dictionary = dictionary
@@ -33,14 +33,14 @@ class Gate:
         self._predicates: set[int] = set()
 
     def check(self, wanted: Mapping[tuple[int, int, int, int], int]) -> None:
-        """Refuses quads that come in under a reserved name; those that leave may have any."""
+        """Rejects inserts under a reserved name; deletes may use any name."""
         graphs, predicates = self._graphs, self._predicates
         for (_, predicate, _, graph), weight in wanted.items():
             if (graph not in graphs or predicate not in predicates) and weight > 0:
                 self.check_names((predicate,), (graph,))
 
     def check_names(self, predicates: Iterable[int], graphs: Iterable[int]) -> None:
-        """The same for all predicates and graphs of quads that come in."""
+        """Rejects reserved predicates and graphs of inserted quads."""
         for numbers, known, refusal in (
             (graphs, self._graphs, graph_refusal),
             (predicates, self._predicates, predicate_refusal),
@@ -55,25 +55,25 @@ class Gate:
 
 
 def graph_refusal(graph: str) -> str | None:
-    """Why nobody may write into a graph, or name a source so; None if everybody may."""
+    """Why a graph or a source cannot have this name; None if it can."""
     if graph.startswith(VIEW_SCHEME):
         return (
-            f"Nothing can be written into the graph <{graph}>: graphs of that name are views', and their "
-            f"content is computed. Choose another name for the graph."
+            f"Cannot write into the graph <{graph}>: names that start with {VIEW_SCHEME} are reserved for "
+            f"the graphs of views. Choose another name for the graph."
         )
     if graph == LINKS.value:
         return (
-            f"Nothing can be written into the graph <{graph}>: sparqlive alone writes there which documents "
-            f"describe which resources. Choose another name for the graph."
+            f"Cannot write into the graph <{graph}>: it is reserved for sparqlive's records of which "
+            f"documents describe which resources. Choose another name for the graph."
         )
     return None
 
 
 def predicate_refusal(predicate: str) -> str | None:
-    """Why nobody may write quads of a predicate; None if everybody may."""
+    """Why quads with this predicate cannot be written; None if they can."""
     if predicate == DESCRIBED_BY.value:
         return (
-            f"No quad of the predicate <{predicate}> can be written: sparqlive alone says with it which "
-            f"documents describe which resources, so that nobody can forge it."
+            f"Cannot write quads with the predicate <{predicate}>: it is reserved for sparqlive's records of "
+            f"which documents describe which resources. Choose another predicate."
         )
     return None

@@ -1,9 +1,9 @@
-"""The catalog: one SQLite database that says what is in a store.
+"""The catalog: the SQLite database that describes the content of a store.
 
-Owns epochs, the change log, the list of runs, views and deltas. A file that it does not name does not exist.
-Refuses a store of another format. Invariants: an epoch is there whole or not at all, because it is one
-transaction, synced before it returns (`synchronous=FULL` in WAL mode) unless durability is relaxed; only the
-holder of the writer's lock writes.
+Owns epochs, the change log, the list of runs, views and deltas. A run that it does not list is not part of
+the store. Rejects a store of another format. Invariants: an epoch is atomic, because it is one transaction,
+synced before it returns (`synchronous=FULL` in WAL mode) unless durability is relaxed; only the holder of the
+writer's lock writes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column, RunRows
 
 FORMAT = 3
-# What is read when a store is opened, or said to be missing. The rest is compared when it is first read.
+# Tables that are compared when a store is opened. The others are compared when they are first read.
 _COMPARED_FIRST = ("meta", "changes", "terms", "exceptions", "relations", "runs", "replaced", "views")
 Durability = Literal["epoch", "relaxed"]
 Rows = Mapping[tuple[int, ...], int]
@@ -47,7 +47,7 @@ Rows = Mapping[tuple[int, ...], int]
 
 @dataclass(frozen=True)
 class Base:
-    """What stands under a relation's deltas: its content as of an epoch, in runs, or here if it is small."""
+    """The base of a relation's deltas: its content as of an epoch, in runs, or here if it is small."""
 
     epoch: int
     width: int
@@ -55,7 +55,7 @@ class Base:
 
 
 class Catalog:
-    """The catalog of a store; `read_only` for a process beside the writer."""
+    """The catalog of a store; `read_only` for a process other than the writer."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Catalog:
         sync_milliseconds: int = 100,
         first_meta: Mapping[str, str] | None = None,
     ) -> None:
-        """`first_meta` is recorded if the store is made now."""
+        """`first_meta` is recorded if the store is created now."""
         self.directory = directory
         self.read_only = read_only
         self._syncer: Syncer | None = None
@@ -74,17 +74,20 @@ class Catalog:
         self._last = Head("", 0, 0)
         self._used_under: Any = None
         self.has_head = False
-        """Whether it was compared with the last commit that was acknowledged."""
-        with self._said("opened"):
+        """Whether it was compared with the last acknowledged commit."""
+        with self._failures("opened"):
             if not is_store(directory):
                 if read_only:
-                    raise StoreFailed(f"There is no store at {directory}: only a writer makes one.")
+                    raise StoreFailed(
+                        f"There is no store at {directory}. Check the path, or create the store by opening "
+                        f"it for writing."
+                    )
                 check_ground(directory)
             elif not read_only and not (directory / "writer.lock").exists():
                 self._ensure_catalog()
         self._lock = None if read_only else WriterLock(directory)
         try:
-            with self._said("opened"):
+            with self._failures("opened"):
                 if not read_only and not self._path.exists():
                     self._create(first_meta or {})
                 self._last = self._open_verified()
@@ -97,7 +100,7 @@ class Catalog:
         _open_catalogs.add(self)
 
     def _create(self, first_meta: Mapping[str, str]) -> None:
-        """The catalog of an empty store, whole before it has its name: a file without content was damaged."""
+        """Creates the catalog of an empty store, complete before it gets its name: it is never seen empty."""
         path = self.directory / "catalog.new"
         for left in self.directory.glob("catalog.new*"):
             left.unlink()
@@ -122,7 +125,7 @@ class Catalog:
         return self.directory / CATALOG
 
     def _ensure_catalog(self) -> None:
-        """Refuses what only has the name of a catalog, before anything is put beside it."""
+        """Rejects a file that is not a catalog, before anything is created next to it."""
         self._use(read_connection(self._path))
         try:
             if not self._format():
@@ -131,7 +134,7 @@ class Catalog:
             self._database.close()
 
     def _open_verified(self) -> Head:
-        """Opens the catalog and compares it with what was written; nothing is changed, also by closing it."""
+        """Opens the catalog and verifies it, without changing anything, not even by closing it."""
         head = read_head(self.directory)
         self.has_head = head is not None
         self._use(read_connection(self._path))
@@ -170,33 +173,33 @@ class Catalog:
             self._syncer = Syncer(self._path.with_name(f"{CATALOG}-wal"), sync_seconds, self._acknowledge)
 
     def acknowledge(self) -> None:
-        """Says from now on, beside the catalog, which commit is the last: once it is known to be."""
-        with self._said("opened"):
+        """Starts writing the head, after the catalog was verified to be the latest."""
+        with self._failures("opened"):
             self._head = HeadFile(self.directory)
         self._head.write(self._last)
 
     def _format(self) -> int:
-        """What the catalog says of its format; 0 where it says nothing that can be."""
+        """The format recorded in the catalog; 0 if it is missing or impossible."""
         tables = {name for name, _ in self._sealed.pairs("SELECT name, type FROM sqlite_master")}
         found = "meta" in tables and self._sealed.value("SELECT value FROM meta WHERE key = 'format'")
-        said = int(found) if isinstance(found, str) and found.isdecimal() else 0
-        return said if ("totals" in tables) == (said > UPGRADED) else 0
+        number = int(found) if isinstance(found, str) and found.isdecimal() else 0
+        return number if ("totals" in tables) == (number > UPGRADED) else 0
 
     def _check_format(self) -> None:
         found = self._format()
         if found == FORMAT:
             return
         if not found:
-            raise Damaged(self._path, "it does not say which format it has")
+            raise Damaged(self._path, "it does not state its format")
         if found == UPGRADED:
             raise StoreFailed(
-                f"The store {self.directory} has format {found}, of an older version of sparqlive. "
-                f"Open it once for writing, for example by `sparqlive check`, to bring it to format {FORMAT}."
+                f"The store {self.directory} has format {found}, from an older version of sparqlive. "
+                f"Open it once for writing to upgrade it to format {FORMAT}; `sparqlive check` does this."
             )
         older = "an older" if found < FORMAT else "a newer"
         raise StoreFailed(
-            f"The store {self.directory} has format {found}, of {older} version of sparqlive, and this "
-            f"version reads format {FORMAT}: use the version that wrote it."
+            f"The store {self.directory} has format {found}, from {older} version of sparqlive, but this "
+            f"version reads format {FORMAT}. Use the version that wrote it."
         )
 
     @property
@@ -205,15 +208,15 @@ class Catalog:
         return isinstance(self._database, Forked)
 
     def use_under(self, lock: Any) -> None:
-        """Names the lock of the session, which another thread may hold while the process forks."""
+        """Sets the session's lock, which another thread may hold while the process forks."""
         self._used_under = lock
 
     def leave_to_the_parent(self) -> sqlite3.Connection:
-        """In a process that was forked: nothing is read or written here; the connection, to be left alone."""
+        """Disables the catalog in a forked process; returns the parent's connection, which must stay open."""
         database = self._database
         self._database = Forked(self.directory)  # type: ignore[assignment]
         self._sealed.use(self._database)
-        if self._used_under is not None:  # whoever holds it is not in this process
+        if self._used_under is not None:  # a thread that holds it does not exist in this process
             self._used_under._at_fork_reinit()
         return database
 
@@ -227,7 +230,7 @@ class Catalog:
             if not self.read_only:
                 self._database.execute("PRAGMA synchronous=FULL")
                 self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.Error:  # full or gone: the log next to the database holds what was committed
+        except sqlite3.Error:  # disk full or gone: the log next to the database has all commits
             pass
         finally:
             self._database.close()
@@ -238,21 +241,21 @@ class Catalog:
                 self._lock.release()
 
     @contextmanager
-    def _said(self, what: str) -> Iterator[None]:
-        """Errors of the disk and of SQLite as sentences."""
+    def _failures(self, what: str) -> Iterator[None]:
+        """Turns errors of the disk and of SQLite into StoreFailed."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
             raise StoreFailed(
-                f"The store {self.directory} could not be {what}: {error}. Its last epoch is as it was; "
-                f"what was not acknowledged did not happen, and can be done again once the cause is removed."
+                f"The store {self.directory} could not be {what}: {error}. Its last epoch is unchanged, and "
+                f"unacknowledged changes were not made. Remove the cause and try again."
             ) from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing; synced when the block is left."""
+        """An atomic transaction, synced when the block ends."""
         self.ensure_writable()
-        with self._said("written"):
+        with self._failures("written"):
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -271,18 +274,20 @@ class Catalog:
                 self._acknowledge(self._last)
 
     def _acknowledge(self, head: Head) -> None:
-        """Says beside the catalog that a commit is on the disk."""
+        """Records in the head that a commit is on disk."""
         if self._head is not None:
             self._head.write(head)
 
     def ensure_writable(self) -> None:
         if self.read_only:
-            raise StoreFailed(f"The store {self.directory} is open read-only: nothing can be changed here.")
+            raise StoreFailed(
+                f"The store {self.directory} is open read-only. Open it for writing to change it."
+            )
 
     @contextmanager
     def snapshot(self) -> Iterator[Catalog]:
-        """The catalog as it is now, whatever is committed meanwhile; for another thread, or to read much."""
-        with self._said("read"):
+        """The catalog as of now, unaffected by later commits; for another thread, or to read a lot."""
+        with self._failures("read"):
             other = _Snapshot(self.directory)
             try:
                 with other.reading():
@@ -292,7 +297,7 @@ class Catalog:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Whatever is read inside belongs to one epoch, also while another process writes."""
+        """Context in which all reads belong to one epoch, even while another process writes."""
         self._database.execute("BEGIN")
         try:
             yield
@@ -300,15 +305,15 @@ class Catalog:
             self._database.execute("COMMIT")
 
     def renew(self) -> None:
-        """From now on, whatever is read is as of the last epoch there is now."""
-        with self._said("read"):
+        """Moves reads to the current last epoch."""
+        with self._failures("read"):
             if self._database.in_transaction:
                 self._database.execute("COMMIT")
             self._database.execute("BEGIN")
         self.epoch()
 
     def poll(self) -> sqlite3.Connection:
-        """Another connection, which sees each commit."""
+        """Opens another connection, which sees each commit."""
         return read_connection(self._path)
 
     # Meta
@@ -318,7 +323,7 @@ class Catalog:
         return str(rows[0][1]) if rows else None
 
     def metas(self, prefix: str) -> list[str]:
-        """The values of all keys that begin so."""
+        """The values of all keys that start with `prefix`."""
         where, values = "substr(key, 1, ?) = ?", (len(prefix), prefix)
         return [value for _, value in self._sealed.rows("meta", where, values, "ORDER BY key")]
 
@@ -328,7 +333,7 @@ class Catalog:
     # Epochs and changes
 
     def epoch(self) -> int:
-        """The last epoch; they are counted from 1, and none is ever removed."""
+        """The last epoch. Epochs are numbered from 1, and are never removed."""
         last = int(self._sealed.value("SELECT max(number) FROM epochs") or 0)
         if last != self._sealed.total("epochs")[0]:
             raise Damaged(self._path, "epochs are missing")
@@ -342,9 +347,9 @@ class Catalog:
         note: Mapping[str, Any],
         changes: Sequence[Sequence[int]] | None,
     ) -> None:
-        """An epoch and its changes, unless runs written in the same transaction hold them."""
-        said = json.dumps(note) if note else "{}"
-        self._sealed.add("epochs", (number, time.time(), *counts, strategy, said))
+        """Adds an epoch and its changes; None if runs of the same transaction hold the changes."""
+        text = json.dumps(note) if note else "{}"
+        self._sealed.add("epochs", (number, time.time(), *counts, strategy, text))
         if changes is not None:
             self._sealed.add("changes", (number,), packed_changes(changes))
 
@@ -354,18 +359,18 @@ class Catalog:
         return [{**dict(zip(names, row, strict=True)), "note": json.loads(row[5])} for row in rows]
 
     def epoch_before(self, time: float) -> int:
-        """The last epoch that was made before a time."""
+        """The last epoch before a time."""
         number = int(self._sealed.value("SELECT max(number) FROM epochs WHERE time < ?", (time,)) or 0)
         self._sealed.rows("epochs", "number = ?", (number,))
         return number
 
     def changes(self, since: int) -> Iterator[tuple[int, Column]]:
-        """The changes after an epoch, each as rows of s, p, o, g, w."""
+        """The changes of each epoch after `since`, as rows of s, p, o, g, w."""
         for epoch, blob in self._sealed.rows("changes", "epoch > ?", (since,), "ORDER BY epoch"):
             yield epoch, np.frombuffer(blob, np.int64).reshape(-1, 5)
 
     def change_rows(self, since: int) -> int:
-        """How many changes there are after an epoch."""
+        """The number of changes after an epoch."""
         query = "SELECT coalesce(sum(length(quads)), 0) FROM changes WHERE epoch > ?"
         return int(self._sealed.value(query, (since,))) // 40
 
@@ -391,11 +396,11 @@ class Catalog:
     # Relations and their runs
 
     def set_base(self, name: str, epoch: int, width: int, rows: Rows | None) -> None:
-        """The content under the deltas of a relation, from now on; rows None: in runs."""
+        """Sets the base of a relation's deltas; rows None means that it is in runs."""
         self._sealed.add("relations", (name, epoch, width), None if rows is None else packed_rows(rows))
 
     def begin(self, name: str, width: int) -> None:
-        """A relation that was empty before its first delta."""
+        """Adds a relation that is empty before its first delta, unless it exists."""
         if not self.has(name):
             self._sealed.add("relations", (name, -1, width))
 
@@ -409,11 +414,11 @@ class Catalog:
         )
 
     def has(self, name: str) -> bool:
-        """Whether there is a relation; its content is not looked at."""
+        """Whether a relation exists; its content is not verified."""
         return bool(self._sealed.value("SELECT count(*) FROM relations WHERE name = ?", (name,)))
 
     def bases(self) -> dict[str, int]:
-        """The epoch under the deltas of each relation."""
+        """The epoch of each relation's base."""
         return dict(self._sealed.pairs("SELECT name, epoch FROM relations"))
 
     def add_run(self, run: RunFile) -> None:
@@ -430,7 +435,7 @@ class Catalog:
         return sorted(found, key=lambda run: (run.relation, run.first, run.path))
 
     def forget_runs(self, paths: Iterable[str], epoch: int) -> None:
-        """Files that are no part of anything after an epoch; they stay until nobody reads older epochs."""
+        """Marks files as replaced after an epoch; they stay until no reader needs older epochs."""
         for path in paths:
             self._sealed.delete("runs", "path = ?", (path,))
             self._sealed.add("replaced", (path, epoch))
@@ -457,7 +462,7 @@ class Catalog:
         self._sealed.delete("views", "name = ?", (name,))
 
     def set_since(self, name: str, epoch: int) -> None:
-        """The view's history begins at this epoch."""
+        """Sets the epoch at which the view's history starts."""
         for _, text, base, _, refresh, position in self._sealed.rows("views", "name = ?", (name,)):
             self._sealed.add("views", (name, text, base, epoch, refresh, position))
 
@@ -466,7 +471,7 @@ class Catalog:
         return [(name, text, base, since, refresh) for name, text, base, since, refresh, _ in rows]
 
     def add_delta(self, relation: str, epoch: int, width: int, rows: Rows) -> None:
-        """A delta of a stored relation: rows of `width` columns and a weight."""
+        """Adds a delta of a stored relation: rows of `width` columns and a weight."""
         self._sealed.add("deltas", (relation, epoch, width), packed_rows(rows))
 
     def deltas(self, relation: str, since: int, until: int | None = None) -> Iterator[tuple[int, Column]]:
@@ -476,21 +481,21 @@ class Catalog:
             yield epoch, np.frombuffer(blob, np.int64).reshape(-1, width + 1)
 
     def delta_rows(self, relation: str, since: int) -> int:
-        """How many rows the deltas of a relation after an epoch have."""
+        """The number of rows of a relation's deltas after an epoch."""
         query = (
             "SELECT coalesce(sum(length(rows) / (8 * (width + 1))), 0) FROM deltas "
             "WHERE relation = ? AND epoch > ?"
         )
         return int(self._sealed.value(query, (relation, since)))
 
-    # Forgetting what is no longer kept
+    # Deleting old history
 
     def history_start(self) -> int:
-        """Deltas and changes after this epoch are kept."""
+        """The epoch after which deltas and changes are kept."""
         return int(self.meta("history_start") or 0)
 
     def forget_history(self, until: int, most_epochs: int) -> bool:
-        """Deltas and changes up to an epoch, some epochs at a time; whether there are more."""
+        """Deletes deltas and changes of some epochs up to `until`; returns whether there are more."""
         start = self.history_start()
         stop = min(until, start + most_epochs)
         if stop <= start:
@@ -507,30 +512,30 @@ class Catalog:
         return [group.partition("/")[2] for group in self._sealed.groups() if group.startswith("deltas/")]
 
     def forget_terms(self, until: int) -> None:
-        """Terms up to this place, which a run holds now."""
+        """Deletes the terms up to this position, which a run holds now."""
         self._sealed.delete("terms", "number <= ?", (until,))
 
     # Batches of streams
 
     def batch_epoch(self, source: str, batch: int) -> int | None:
-        """The epoch that a stream's batch became, if it was committed."""
+        """The epoch of a stream's batch, if it was committed."""
         rows = self._sealed.rows("batches", "source = ? AND batch = ?", (source, batch))
         return int(rows[0][2]) if rows else None
 
     def add_batch(self, source: str, batch: int, epoch: int) -> None:
         self._sealed.add("batches", (source, batch, epoch))
 
-    # Looking at everything
+    # Verification
 
     def verify(self) -> None:
-        """Raises unless every row of the catalog is as it was written."""
+        """Raises unless every row of the catalog is unchanged."""
         self._sealed.verify()
         self.terms()
         self.epoch()
 
 
 class _Snapshot(Catalog):
-    """A catalog that is read by a connection of its own, and was compared when the store was opened."""
+    """A catalog with its own connection, which needs no verification after that of the store."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -540,17 +545,17 @@ class _Snapshot(Catalog):
 
 
 def check_terms(terms: Iterable[tuple[int, str]], exceptions: Mapping[str, int], where: str) -> None:
-    """Raises where an id is not that of its text."""
+    """Raises if an id does not match its text."""
     for number, text in terms:
         if hash_of(text) != number and exceptions.get(text) != number:
             raise StoreFailed(
                 f"{where} is damaged: {number} is not the id of the term {text}. "
-                f"Put a copy of the store in its place."
+                f"Restore the store from a backup."
             )
 
 
 _open_catalogs: weakref.WeakSet[Catalog] = weakref.WeakSet()
-# Connections of the parent: to close them here would let go of files and locks that it uses.
+# Connections of the parent process: closing them here would release files and locks that it uses.
 _of_the_parent: list[sqlite3.Connection] = []
 
 
@@ -563,14 +568,14 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def packed_changes(changes: Sequence[Sequence[int]]) -> bytes:
-    """Changes, one after the other, as numbers of 64 bits."""
+    """Packs changes as 64-bit numbers."""
     if isinstance(changes, ColumnRows):
         return changes.packed()
     return array("q", chain.from_iterable(changes)).tobytes()
 
 
 def packed_rows(rows: Rows) -> bytes:
-    """Rows, each followed by its weight, as numbers of 64 bits."""
+    """Packs rows, each followed by its weight, as 64-bit numbers."""
     if isinstance(rows, RunRows):
         assert rows.run.weights is not None
         return ColumnRows((*rows.run.columns, rows.run.weights)).packed()

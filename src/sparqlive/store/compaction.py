@@ -1,9 +1,9 @@
 """Compaction: folds the log and the deltas into new runs.
 
-Owns the folding of one relation: the files that its changes fall into are read, one at a time, and written
-anew; the others stay. Reads a snapshot of the catalog and immutable files, so that it needs no lock while it
-works. Invariant: it deletes nothing and names nothing; `Store.install` does, in one transaction, and only
-what is still as it was when the folding began.
+Folds one relation at a time: reads the files that contain changed rows one by one, and rewrites them; other
+files stay. It reads a snapshot of the catalog and immutable files, and so needs no lock. Invariant: it
+changes nothing in the catalog. `Store.install` does, in one transaction, and only for relations that have not
+changed since the folding started.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sparqlive.store.runs import ROWS_A_FILE, RunFile, read_columns, write_rows
 from sparqlive.zset.run import Column, Run
 
 QUADS = "quads"
-# A relation of up to so many rows is held in the catalog, a larger one in files.
+# The catalog holds relations of at most this many rows; larger ones are in files.
 SMALL = 10_000
 _STEM_LENGTH = 60
 
@@ -32,21 +32,21 @@ Rows = dict[tuple[int, ...], int]
 
 @dataclass(frozen=True)
 class Folded:
-    """A relation's content as of an epoch, ready to take the place of an older one."""
+    """A relation's content as of an epoch, ready to replace an older one."""
 
     relation: str
     width: int
     epoch: int
     base: int
     inputs: list[str]
-    """The epoch and the files that it was folded from: if these are others by now, it is void."""
+    """The epoch and the files that were folded: if these have changed meanwhile, the result is discarded."""
     replaced: list[str] = field(default_factory=list)
     runs: list[RunFile] = field(default_factory=list)
     rows: Rows | None = None
 
 
 class Writer:
-    """Gathers sorted rows and writes them as files of a relation."""
+    """Collects sorted rows and writes them as files of a relation."""
 
     def __init__(self, place: Place, folder: str, relation: str, width: int) -> None:
         self._place = place
@@ -58,7 +58,7 @@ class Writer:
         self.runs: list[RunFile] = []
 
     def add(self, columns: Sequence[Column]) -> None:
-        """Rows in the order of the relation, after those that were added before."""
+        """Adds rows in the order of the relation."""
         for start in range(0, len(columns[0]), ROWS_A_FILE):
             piece = [column[start : start + ROWS_A_FILE] for column in columns]
             if self._size + len(piece[0]) > ROWS_A_FILE:
@@ -67,7 +67,7 @@ class Writer:
             self._size += len(piece[0])
 
     def flush(self) -> None:
-        """What was added so far becomes a file."""
+        """Writes the rows added so far to a file."""
         if not self._size:
             return
         columns = [np.ascontiguousarray(np.concatenate(parts)) for parts in zip(*self._waiting, strict=True)]
@@ -81,10 +81,10 @@ class Writer:
 
 
 def file_stem(relation: str) -> str:
-    """What the files of a relation are named by: another one for each relation, whatever its name is.
+    """The stem of a relation's file names, unique for each relation.
 
-    The end of the name is there for people. Names may be long, differ in case or in normalisation alone, and
-    hold anything: the digest before it tells them apart.
+    Names of relations can be long, differ only in case or normalisation, and contain any character, so a
+    digest distinguishes them. The readable end is for people.
     """
     if relation == QUADS:
         return QUADS
@@ -93,7 +93,7 @@ def file_stem(relation: str) -> str:
 
 
 def names_of(relation: str, width: int) -> tuple[str, ...]:
-    """The columns of a relation's files in the order that they are sorted by; a weight comes last."""
+    """The columns of a relation's files in sort order, with the weight last."""
     if relation == QUADS:
         return ("p", "g", "s", "o")
     return (*(f"c{number}" for number in range(width)), "w")
@@ -104,7 +104,7 @@ def _file_order(names: Sequence[str]) -> Sequence[str]:
 
 
 def fold(place: Place, folder: str, catalog: Catalog, relation: str, epoch: int) -> Folded | None:
-    """Folds the changes of a relation up to an epoch into its content; None if the relation is not there."""
+    """Folds the changes of a relation up to an epoch into its content; None if it does not exist."""
     base = catalog.base(relation)
     if base is None:
         return None
@@ -125,9 +125,9 @@ def fold(place: Place, folder: str, catalog: Catalog, relation: str, epoch: int)
 
 
 def _changes(catalog: Catalog, relation: str, since: int, until: int, width: int) -> tuple[Column, int]:
-    """The sum of the changes after an epoch: sorted rows, each with its weight; and the epoch of the last.
+    """The sum of the changes after an epoch, as sorted rows with weights; and the epoch of the last change.
 
-    A view that is refreshed later may yet get a delta of the current epoch: it is not passed over.
+    The epoch of the last change, because a deferred view may still get a delta of the current epoch.
     """
     if relation == QUADS:
         log = [rows[:, [1, 3, 0, 2, 4]] for epoch, rows in catalog.changes(since) if epoch <= until]
@@ -161,7 +161,7 @@ def _fold_files(
     changes: Column,
     writer: Writer,
 ) -> list[str]:
-    """Goes over the segments in order. A file that a change falls into is written anew, whole, and named."""
+    """Goes through the segments in order; rewrites each file that contains a change, and returns its name."""
     if relation == QUADS:
         segments: Sequence[Segment] = segments_of(place, runs)
     else:
@@ -173,7 +173,7 @@ def _fold_files(
     for segment, start, stop in _joined(parts):
         if segment.path not in touched:
             if last and (relation != QUADS or last[:2] == [*segment.first[:2]]):
-                writer.flush()  # a new file must not reach over rows that stay where they are
+                writer.flush()  # a new file must not span rows that stay in another file
             continue
         columns = read_columns(place, segment.run, names_of(relation, width), segment.start, segment.stop)
         rows = _merged(relation, width, columns, changes[start:stop])
@@ -184,7 +184,7 @@ def _fold_files(
 
 
 def _joined(parts: Iterable[tuple[Segment, int, int]]) -> Iterator[tuple[Segment, int, int]]:
-    """Segments with the changes that fall into them; those that lie next to each other are read at once."""
+    """Segments with their ranges of changes; adjacent segments are joined, to be read at once."""
     waiting: tuple[Segment, int, int] | None = None
     for segment, start, stop in parts:
         if waiting is not None:
@@ -214,7 +214,7 @@ def _merged(relation: str, width: int, columns: list[Column], changes: Column) -
         np.concatenate([weights, changes[:, width]]),
     )
     assert run.weights is not None
-    assert relation != QUADS or (run.weights == 1).all(), "a quad is there once"
+    assert relation != QUADS or (run.weights == 1).all(), "each quad is stored once"
     return run.columns if relation == QUADS else (*run.columns, run.weights)
 
 
@@ -235,7 +235,7 @@ def _rows_before(changes: Column, first: Sequence[int]) -> int:
 def written_quads(
     place: Place, folder: str, parts: Iterator[tuple[Column, Column, Column, Column]]
 ) -> list[RunFile]:
-    """Quads given as columns s, p, o, g in order of p, g, s, o, as files."""
+    """Writes quads, given as columns s, p, o, g in the order of p, g, s, o, to files."""
     writer = Writer(place, folder, QUADS, 4)
     for s, p, o, g in parts:
         writer.add((p, g, s, o))

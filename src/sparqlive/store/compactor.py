@@ -1,8 +1,9 @@
-"""Compaction in the background: when it is due, and how it keeps out of the writer's way.
+"""Compaction in the background, without blocking the writer for long.
 
-Owns the thread. Work on files is done without the session's lock, from a snapshot of the catalog; the lock is
-taken for the one transaction that names the new runs, and for forgetting history, some epochs at a time.
-Invariant: at most one compaction at a time; one that fails leaves the store as it was, and is tried again.
+Owns the thread, and decides when compaction is due. Files are written without the session's lock, from a
+snapshot of the catalog. The lock is held for the transaction that registers the new runs, and to delete
+history, some epochs at a time. Invariant: at most one compaction runs at a time. One that fails leaves the
+store unchanged, and is tried again later.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from sparqlive.store.compaction import QUADS
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.store import TERMS, Store, TermRuns
 
-# A compaction begins when so many changed rows, or epochs, wait to be folded.
+# A compaction starts when more changed rows, or more epochs, than this wait to be folded.
 DUE_ROWS = 200_000
 DUE_EPOCHS = 10_000
-# Of a relation in files, changes wait until they are this part of it: writing it anew must pay.
+# A relation in files is rewritten when its changes exceed one eighth of it.
 _PART = 8
-# The lock is held for as long as it takes to forget so many epochs.
+# How many epochs of history are deleted per hold of the lock.
 _EPOCHS_AT_ONCE = 250
 
 _log = logging.getLogger("sparqlive.store")
@@ -38,7 +39,7 @@ class Compactor:
         moved: Callable[[QuadRuns, TermRuns], None],
         kept_from: Callable[[], int],
     ) -> None:
-        """`moved` is told where things are now, under the lock; history before `kept_from` is forgotten."""
+        """Calls `moved` with the new files, under the lock; deletes history before `kept_from`."""
         self._store = store
         self._lock = lock
         self._moved = moved
@@ -51,11 +52,11 @@ class Compactor:
         self._terms: TermRuns | None = None
 
     def opened(self, quads: QuadRuns, terms: TermRuns) -> None:
-        """What the session has read of the files."""
+        """Sets the files that the session has opened."""
         self._quads, self._terms = quads, terms
 
     def committed(self, rows: int) -> None:
-        """Takes note of an epoch; called under the lock."""
+        """Counts an epoch, and starts a compaction if one is due; called under the lock."""
         self._rows += rows
         self._epochs += 1
         if (self._rows > DUE_ROWS or self._epochs > DUE_EPOCHS) and self._thread is None:
@@ -67,18 +68,18 @@ class Compactor:
         try:
             self.run(everything=False)
         except StoreFailed as error:
-            _log.warning("Compaction is put off: %s", error)
+            _log.warning("Compaction failed and will be tried again: %s", error)
         finally:
             self._thread = None
 
     def wait(self) -> None:
-        """Until a compaction that is under way has ended."""
+        """Waits until a running compaction has ended."""
         thread = self._thread
         if thread is not None:
             thread.join()
 
     def run(self, everything: bool) -> None:
-        """Folds what pays, or everything; the caller does not hold the session's lock."""
+        """Folds what is worth it, or everything; the caller must not hold the session's lock."""
         with self._one_at_a_time, self._store.attempt() as folder:
             with self._store.catalog.snapshot() as snapshot:
                 relations = [name for name in snapshot.bases() if everything or _pays(snapshot, name)]
@@ -90,9 +91,9 @@ class Compactor:
                 if one.relation == QUADS:
                     runs = {path: run for path, run in runs.items() if path not in one.replaced}
                     runs |= {run.path: run for run in one.runs}
-            made, replaced, _ = terms
+            new_terms, replaced, _ = terms
             term_runs = {path: run for path, run in term_runs.items() if path not in replaced}
-            term_runs |= {run.path: run for run in made}
+            term_runs |= {run.path: run for run in new_terms}
             place = self._store.place
             quads = QuadRuns(place, list(runs.values()), self._quads)
             dictionary = TermRuns(place, term_runs.values(), self._terms)

@@ -1,8 +1,7 @@
-"""Connections to a catalog, and the threads that look after them.
+"""Connections to a catalog, and their background threads.
 
-Owns how SQLite is opened for writing and for reading, the thread that syncs its log where durability is
-relaxed, the one that looks whether another process has committed, and what stands for a connection in a
-forked process.
+Opens SQLite for writing and for reading. Owns the thread that syncs its log if durability is relaxed, the
+thread that polls for commits of another process, and the placeholder for a connection in a forked process.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def write_connection(path: Path) -> sqlite3.Connection:
 
 
 def read_connection(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write. In a directory that cannot be written there is no log to look at."""
+    """Opens a connection that cannot write; a read-only directory without a log is opened as immutable."""
     ways = ["mode=ro"]
     if not os.access(path.parent, os.W_OK) and not path.with_name("catalog.sqlite-wal").exists():
         ways = ["mode=ro&immutable=1"]
@@ -41,7 +40,7 @@ def read_connection(path: Path) -> sqlite3.Connection:
 
 
 class Poller:
-    """Looks, every so often, whether another process has committed something."""
+    """Regularly checks whether another process has committed."""
 
     def __init__(
         self, database: sqlite3.Connection, on_change: Callable[[], None], seconds: float = 0.05
@@ -62,7 +61,7 @@ class Poller:
                     seen = version
                     self._on_change()
             except (StoreFailed, sqlite3.Error) as error:
-                _log.error("A reader stays at the epoch that it has reached: %s", error)
+                _log.error("The reader cannot follow the store and stays at its epoch: %s", error)
 
     def stop(self) -> None:
         self._stopped.set()
@@ -72,10 +71,10 @@ class Poller:
 
 
 class Syncer:
-    """Brings the database's log to the disk every so often, where durability is relaxed."""
+    """Regularly syncs the database's log to disk if durability is relaxed."""
 
     def __init__(self, path: Path, seconds: float, synced: Callable[[Head], None]) -> None:
-        """`synced` hears which commit is on the disk."""
+        """Calls `synced` with the last commit that is on disk."""
         self._due: Head | None = None
         self._synced = synced
         self._path = path
@@ -85,7 +84,7 @@ class Syncer:
         self._thread.start()
 
     def owe(self, head: Head) -> None:
-        """A commit is to be brought to the disk, with all before it."""
+        """Schedules a commit, and all before it, to be synced."""
         self._due = head
 
     def _run(self) -> None:
@@ -108,7 +107,7 @@ class Syncer:
 
 
 class Forked:
-    """Stands where the database was, in a process that was forked from the one that opened it."""
+    """Replaces the database in a process that was forked from the one that opened it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -116,7 +115,7 @@ class Forked:
 
     def __getattr__(self, name: str) -> Any:
         raise StoreFailed(
-            f"The store {self._directory} was opened by process {self._opened_by}, and this is process "
-            f"{os.getpid()}, a fork of it: SQLite cannot be used on both sides. Open the store after the "
-            f"fork, in the process that uses it; with read_only=True where another one writes."
+            f"The store {self._directory} was opened by process {self._opened_by} before it forked this "
+            f"process, {os.getpid()}. SQLite connections cannot be shared across a fork. Open the store "
+            f"after the fork, read-only if another process writes it."
         )

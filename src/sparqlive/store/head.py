@@ -1,8 +1,8 @@
-"""The head: a small file beside the catalog that says which commit was acknowledged last.
+"""The head: a small file next to the catalog that records the last acknowledged commit.
 
-SQLite takes the part of its log that is whole for the whole log, and a catalog of last week for the catalog.
-The head is written after each commit, in place and without waiting for the disk: it can be behind the
-catalog, but never ahead of it. Invariant: a catalog that is behind the head is not the store's last one.
+SQLite accepts a truncated log as complete, and last week's catalog as current. The head detects both. It is
+written after each commit, in place and without waiting for the disk: it can be behind the catalog, but never
+ahead of it. Invariant: a catalog that is behind the head is not the store's latest one.
 """
 
 from __future__ import annotations
@@ -34,50 +34,50 @@ class Head(NamedTuple):
 
 
 def read_head(directory: Path) -> Head | None:
-    """What the head says; None where there is none."""
+    """Reads the head; None if there is none."""
     path = directory / NAME
     try:
-        said = path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StoreFailed(f"{path} cannot be read: {error}.") from error
-    if not said:  # the machine failed when it had just been created
+    if not text:  # the machine crashed just after the file was created
         return None
     try:
-        store, number, root, _ = said.split()
+        store, number, root, _ = text.split()
         head = Head(store, int(number), int(root, 16))
     except ValueError:
         head = None
-    if head is None or head.line != said:
+    if head is None or head.line != text:
         raise StoreFailed(
-            f"{path} is damaged, so that nobody knows whether the catalog beside it is the store's last one. "
-            f"Remove {path} if nothing else was touched, or put a copy of the whole store in its place."
+            f"{path} is damaged, so it cannot tell whether the catalog is up to date. "
+            f"Remove {path} if nothing else was changed, or restore the whole store from a backup."
         )
     return head
 
 
 def compare_head(directory: Path, head: Head | None, catalog: Head) -> None:
-    """Raises if the catalog is not the one that was written last. The head was read before the catalog."""
+    """Raises if the catalog is not the latest one. The head was read before the catalog."""
     if head is None:
         return
     path = directory / NAME
     if head.store != catalog.store:
         raise StoreFailed(
-            f"{directory} holds files of two stores: {path} belongs to another one than the catalog. "
-            f"Put a copy of the whole store in its place."
+            f"{directory} holds files of two stores: {path} and the catalog do not belong together. "
+            f"Restore the whole store from a backup."
         )
     if head.number > catalog.number or (head.number == catalog.number and head.root != catalog.root):
         raise StoreFailed(
-            f"The catalog of the store {directory} is older than it was: it ends at commit {catalog.number}, "
-            f"and commit {head.number} was acknowledged. catalog.sqlite or catalog.sqlite-wal is missing, "
-            f"damaged or an older copy. Put the last ones back, or a copy of the whole store. To go on with "
-            f"the older catalog and lose what came after it, remove {path}."
+            f"The catalog of the store {directory} is outdated: it ends at commit {catalog.number}, but "
+            f"commit {head.number} was acknowledged. catalog.sqlite or catalog.sqlite-wal is missing, "
+            f"damaged or an older copy. Restore the latest ones, or the whole store from a backup. To "
+            f"continue with the older catalog and lose the later changes, remove {path}."
         )
 
 
 class HeadFile:
-    """The head, to be written. A failure is passed over: a head that is behind says nothing wrong."""
+    """Writes the head. Failures are ignored, because an outdated head is harmless."""
 
     def __init__(self, directory: Path) -> None:
         self._descriptor = open_private(directory / NAME, os.O_WRONLY, directory)

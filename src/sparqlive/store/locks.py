@@ -1,8 +1,8 @@
-"""Who uses a store: the lock of its one writer, and the leases of readers in other processes.
+"""The lock of a store's only writer, and the leases of readers in other processes.
 
-Owns `writer.lock` and `leases/`. Both are locks of the operating system, which end with their process however
-it ends: nothing is left to clean up by hand. Invariant: a lease names the oldest epoch that its holder may
-still read.
+Owns `writer.lock` and `leases/`. Both use locks of the operating system, which end with their process, even
+after a crash: nothing has to be cleaned up manually. Invariant: a lease names the oldest epoch that its
+holder may still read.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import IO
 from sparqlive.errors import StoreFailed, StoreLocked
 from sparqlive.store.private import make_directory, make_folder, open_private
 
-# The names of leases: a process and a random number. What has another name is somebody else's.
+# Names of leases: a process and a random number. Files with other names do not belong to the store.
 _LEASE = re.compile(r"[0-9]+-[0-9a-f]{8}")
 
 
 class WriterLock:
-    """Held by the one process that writes; a second one is told who it is."""
+    """Held by the only process that writes; a second process gets an error that names the first."""
 
     def __init__(self, directory: Path) -> None:
         try:
@@ -35,7 +35,7 @@ class WriterLock:
         except OSError as error:
             raise StoreFailed(
                 f"The store {directory} cannot be opened for writing: {error}. "
-                f"Where it may only be read, open it with read_only=True."
+                f"If you only have to read it, open it read-only."
             ) from error
         try:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,13 +53,13 @@ class WriterLock:
 
 
 def describe_writer(directory: Path, words: str) -> None:
-    """What others are told of this process, which holds the lock, beside its number."""
+    """Adds to the description of this process, the holder of the lock, that other processes see."""
     with suppress(OSError), open(directory / "writer.lock", "a") as stream:
         stream.write(f", {words}")
 
 
 class Lease:
-    """A reader's word that it reads no epoch before the one it names."""
+    """A reader's promise to read no epoch older than the one it names."""
 
     def __init__(self, directory: Path, epoch: int) -> None:
         folder = directory / "leases"
@@ -69,7 +69,7 @@ class Lease:
             descriptor = open_private(self._path, os.O_RDWR | os.O_EXCL, directory)
             self._stream: IO[str] = open(descriptor, "w+")  # noqa: SIM115 - held until release
             fcntl.flock(self._stream, fcntl.LOCK_EX)
-            if self._path.exists():  # else the writer took it for one that was left behind, just before
+            if self._path.exists():  # otherwise the writer has just removed it as a leftover
                 break
             self._stream.close()
         self.move(epoch)
@@ -85,7 +85,7 @@ class Lease:
 
 
 def leased_epochs(directory: Path) -> Iterator[int]:
-    """The epochs that readers may still read; what a reader that is gone left behind is removed."""
+    """The oldest epochs that readers may still read; removes the leases of readers that have ended."""
     for path in (directory / "leases").glob("*"):
         if _LEASE.fullmatch(path.name) is None or path.is_symlink() or not path.is_file():
             continue
@@ -94,8 +94,8 @@ def leased_epochs(directory: Path) -> Iterator[int]:
                 try:
                     fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    said = stream.read()
-                    yield int(said) if said.isdecimal() else 0
+                    text = stream.read()
+                    yield int(text) if text.isdecimal() else 0
                 else:
                     path.unlink(missing_ok=True)
         except FileNotFoundError:

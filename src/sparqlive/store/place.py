@@ -1,9 +1,9 @@
-"""Where a store's runs are: below its directory, in another one, or on a file system that pyarrow reaches.
+"""The place of a store's runs: its own directory, another one, or a file system that pyarrow supports.
 
-Owns how a run's name, as the catalog has it, becomes a file, and how files are made durable, listed and
-removed. Refuses addresses for which there is no file system here. Invariants: all runs of a store lie in one
-folder that no other store uses; a file that was written and synced survives, by fsync where it is local, and
-by the promise of the file system elsewhere.
+Maps the names of runs in the catalog to files; makes files durable, lists and removes them. Rejects addresses
+without a supported file system. Invariants: all runs of a store are in one folder that no other store uses. A
+file that was written and synced survives a crash: by fsync on local disks, by the guarantee of the file
+system elsewhere.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ def file_system(name: str) -> tuple[fs.FileSystem, str]:
     if _SCHEME.match(name) is None:
         return fs.LocalFileSystem(), name
     try:
-        # Hadoop's name of the S3 protocol
+        # Hadoop calls the S3 protocol s3a or s3n.
         return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", name)))
     except (OSError, ValueError, NotImplementedError) as error:
-        raise Error(f"{name}: there is no file system for this address here: {error}.") from error
+        raise Error(f"{name}: no file system supports this address: {error}.") from error
 
 
 def address_of(runs: str | os.PathLike[str]) -> str:
-    """A path or URI as a URI: what the catalog records of where the runs are."""
+    """A path or URI as a URI, which the catalog records as the address of the runs."""
     text = os.fspath(runs)
     return text.rstrip("/") if _SCHEME.match(text) else Path(text).absolute().as_uri()
 
 
 def new_folder() -> str:
-    """A name for a store's folder, at an address that it may share with others."""
+    """A unique folder name for a store, because stores can share an address."""
     return f"sparqlive-{uuid4().hex}"
 
 
 def place_at(address: str, folder: str) -> LocalPlace | RemotePlace:
     """The runs in a folder at an address."""
     if address.startswith("file://") and not address.startswith("file:///"):
-        raise Error(f"{address} does not say a local directory: file:// is followed by an absolute path.")
+        raise Error(f"{address} is not a local directory: file:// must be followed by an absolute path.")
     if address.startswith("file://"):
         return LocalPlace(Path(url2pathname(address.removeprefix("file://"))), folder)
     return RemotePlace(address, folder)
@@ -64,9 +64,9 @@ class Readable(Protocol):
 
 
 class LocalPlace:
-    """Files on this machine's file systems. Names are relative to the root."""
+    """Files on local file systems. Names are relative to the root."""
 
-    # What pyarrow is told beside a path: nothing.
+    # pyarrow needs no file system for local paths.
     files: fs.FileSystem | None = None
 
     def __init__(self, root: Path, folder: str) -> None:
@@ -74,23 +74,23 @@ class LocalPlace:
         self.folder = folder
 
     def path(self, name: str) -> str:
-        """Where pyarrow finds a file."""
+        """The path of a file for pyarrow."""
         return str(self._root / name)
 
     def text(self, name: str) -> str:
-        """Where a file is, for people and for ingest."""
+        """The location of a file for messages and for ingest."""
         return self.path(name)
 
     def uri(self, name: str) -> str:
-        """Where Spark finds a file."""
+        """The location of a file for Spark."""
         return (self._root / name).absolute().as_uri()
 
     def size(self, name: str) -> int:
-        """The bytes of a file; an OSError if it is not there."""
+        """The size of a file in bytes; raises OSError if it is missing."""
         return (self._root / name).stat().st_size
 
     def make(self, folder: str) -> None:
-        """A new folder."""
+        """Creates a folder, with missing parents."""
         path = self._root / folder
         missing = [parent for parent in (path, *path.parents) if not parent.exists()]
         for new in reversed(missing):
@@ -98,28 +98,28 @@ class LocalPlace:
             sync(new)
 
     def create(self, name: str) -> None:
-        """A new and empty file, which only its owner may read."""
+        """Creates an empty file that only its owner can read."""
         path = self._root / name
         os.close(open_private(path, os.O_WRONLY | os.O_EXCL, path.parent))
 
     def take_over(self, folder: str) -> None:
-        """What others wrote below a folder is as private as what is written here."""
+        """Makes files that workers wrote below a folder as private as the store's own."""
         for path in (self._root / folder, *(self._root / folder).rglob("*")):
             if not path.is_symlink():
                 belong(path, path.parent)
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Readable]:
-        """A file to read parts of."""
+        """Opens a file for reading parts of it."""
         with open(self._root / name, "rb") as stream:
             yield stream
 
     def sync(self, name: str) -> None:
-        """Makes a file durable that is written."""
+        """Makes a written file durable."""
         sync(self._root / name)
 
     def folders(self) -> list[str]:
-        """The folders beside each other in which runs are; links and files are somebody else's."""
+        """The folders of attempts at commits; links and other files do not belong to the store."""
         with suppress(FileNotFoundError), os.scandir(self._root / self.folder) as entries:
             return [f"{self.folder}/{entry.name}" for entry in entries if entry.is_dir(follow_symlinks=False)]
         return []
@@ -136,12 +136,12 @@ class LocalPlace:
         shutil.rmtree(self._root / folder)
 
     def remove_if_empty(self, folder: str) -> None:
-        with suppress(OSError):  # something is in it
+        with suppress(OSError):  # not empty
             (self._root / folder).rmdir()
 
 
 class RemotePlace:
-    """Files on a file system of pyarrow's, by the same names below an address."""
+    """Files on a pyarrow file system, by the same names below an address."""
 
     files: fs.FileSystem | None
 
@@ -164,17 +164,17 @@ class RemotePlace:
     def size(self, name: str) -> int:
         info = self._files.get_file_info(self.path(name))
         if not info.is_file:
-            raise FileNotFoundError(f"there is no file {self.uri(name)}")
+            raise FileNotFoundError(f"no such file: {self.uri(name)}")
         return cast("int", info.size)
 
     def make(self, folder: str) -> None:
         self._files.create_dir(self.path(folder), recursive=True)
 
     def create(self, name: str) -> None:
-        """Who may read a file is said by its file system."""
+        """Does nothing: the file system decides who can read a file."""
 
     def take_over(self, folder: str) -> None:
-        """As above."""
+        """Does nothing, like `create`."""
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Readable]:
@@ -182,7 +182,7 @@ class RemotePlace:
             yield stream
 
     def sync(self, name: str) -> None:
-        """A file that is closed is durable."""
+        """Does nothing: a closed file is durable."""
 
     def folders(self) -> list[str]:
         found = self._files.get_file_info(fs.FileSelector(self.path(self.folder), allow_not_found=True))
@@ -191,7 +191,7 @@ class RemotePlace:
     def files_below(self, folder: str) -> list[str]:
         path = self.path(folder)
         found = self._files.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
-        # A file system may give paths in another writing than it was asked in, up to the folder's own name.
+        # A file system may return paths in a different spelling than the request, up to the folder's name.
         return [f"{folder}/{info.path.rpartition(f'/{folder}/')[2]}" for info in found if info.is_file]
 
     def remove(self, name: str) -> None:
@@ -212,7 +212,7 @@ Place = LocalPlace | RemotePlace
 
 
 def sync(path: Path) -> None:
-    """Brings a file, and then the directory that names it, to the disk."""
+    """Writes a file, and then its directory, through to the disk."""
     for target in (path, path.parent):
         descriptor = os.open(target, os.O_RDONLY)
         try:

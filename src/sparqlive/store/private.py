@@ -1,9 +1,9 @@
-"""Files that only their owner reads, whatever the umask says.
+"""Creates files and folders that only their owner can read, whatever the umask.
 
-Owns the modes and the owner of what a store creates: folders 0700, files 0600. A directory that is group-
-writable and has the setgid bit was set up to be shared: what is created in it is the group's too (2770 and
-0660). What root creates in somebody's directory is that somebody's. Invariant: modes and owners are set where
-something is created, and what is there already keeps its own.
+Sets the mode and the owner of everything that a store creates: folders 0700, files 0600. A directory that is
+group-writable and has the setgid bit is meant to be shared, so the group gets access too (2770 and 0660). If
+root creates something in another user's directory, it belongs to that user. Invariant: modes and owners are
+set at creation; existing files keep theirs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SHARED = stat.S_ISGID | stat.S_IWGRP
 
 
 def make_directory(path: Path) -> bool:
-    """Creates a directory, and the ones above it as the umask says; False if it is there already."""
+    """Creates a directory, and its missing parents with the umask; returns False if it already exists."""
     if path.is_dir():
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -24,7 +24,7 @@ def make_directory(path: Path) -> bool:
 
 
 def make_folder(path: Path, within: Path | None) -> bool:
-    """Creates a folder of a store, as shared and owned as the directory `within` is; False if it is there."""
+    """Creates a folder, shared and owned like the directory `within`; returns False if it exists."""
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
@@ -36,7 +36,7 @@ def make_folder(path: Path, within: Path | None) -> bool:
 
 
 def open_private(path: Path, flags: int, within: Path) -> int:
-    """Opens a file of a store for writing, and creates it if it is missing; its descriptor."""
+    """Opens a file of a store for writing, creating it if missing; returns the descriptor."""
     try:
         descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -48,7 +48,7 @@ def open_private(path: Path, flags: int, within: Path) -> int:
 
 
 def belong(path: Path, within: Path | None) -> None:
-    """Gives what was just created its mode, and its owner if root created it."""
+    """Sets the mode of something just created, and its owner if root created it."""
     found, above = path.stat(), None if within is None else within.stat()
     shared = above is not None and above.st_mode & _SHARED == _SHARED
     if stat.S_ISDIR(found.st_mode):

@@ -1,8 +1,8 @@
-"""The runs of quads by graph and predicate, read when they are asked for.
+"""The runs of quads by graph and predicate, read on demand.
 
-Owns where each graph's and predicate's pairs lie in the files: a segment is a range of rows of one file, with
-one predicate and one graph. Segments of one graph and predicate are sorted and do not overlap. Files may be
-interleaved: a large predicate has files of its own, small ones share.
+Owns the positions of each graph's and predicate's pairs in the files: a segment is a range of rows of one
+file with one predicate and one graph. Segments of one graph and predicate are sorted and do not overlap.
+Files may be interleaved: a large predicate has its own files, small predicates share files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns
 from sparqlive.zset.run import Run
 
-# Segments that are read but not kept by anybody stay in memory up to so many rows.
+# The cache of segments holds at most this many rows.
 CACHED_ROWS = 2_000_000
 _BEFORE_ALL = -(2**63)
 
@@ -52,7 +52,7 @@ def _segments_of(place: Place, run: RunFile) -> Iterator[Segment]:
     predicates, graphs = read_columns(place, run, ("p", "g"))
     edges = (np.flatnonzero((predicates[1:] != predicates[:-1]) | (graphs[1:] != graphs[:-1])) + 1).tolist()
     for start, stop in zip([0, *edges], [*edges, len(predicates)], strict=True):
-        # Only at the start of a file a predicate and graph may go on from another file.
+        # Only the first predicate and graph of a file can continue from another file.
         rest = (_BEFORE_ALL, _BEFORE_ALL) if start else (run.first[2], run.first[3])
         yield Segment(run, start, stop, (int(predicates[start]), int(graphs[start]), *rest))
 
@@ -61,7 +61,7 @@ class QuadRuns:
     """The quads on disk as of one epoch."""
 
     def __init__(self, place: Place, runs: Sequence[RunFile], known: QuadRuns | None = None) -> None:
-        """`known` has looked into some of the files already."""
+        """`known` has already read the segments of some files."""
         self._place = place
         self._files: dict[str, list[Segment]] = {}
         self._segments: dict[tuple[int, int], list[Segment]] = {}
@@ -75,7 +75,7 @@ class QuadRuns:
         self._cached_rows = 0
 
     def paths(self) -> set[str]:
-        """The files."""
+        """The paths of the files."""
         return set(self._files)
 
     def sizes(self) -> Iterator[tuple[tuple[int, int], int]]:
@@ -95,10 +95,10 @@ class QuadRuns:
         return Run([np.ascontiguousarray(np.concatenate(columns)) for columns in zip(*parts, strict=True)])
 
     def has_pair(self, key: tuple[int, int], subject: int, object_: int) -> bool:
-        """Whether a graph and predicate has a pair: looks into the one segment that it can be in.
+        """Whether a graph and predicate has a pair; searches the only segment that can contain it.
 
-        Segments looked at last stay in memory, up to a bound: who asks in the order of the files reads each
-        at most once.
+        Recently used segments stay in memory, up to a bound. Lookups in the order of the files read each
+        segment at most once.
         """
         segments = self._segments[key]
         after = bisect_right(segments, (subject, object_), key=lambda segment: segment.first[2:])

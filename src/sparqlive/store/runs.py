@@ -1,9 +1,9 @@
-"""Runs on disk: immutable sorted Parquet files, which Spark, DuckDB, pandas or Polars read as they are.
+"""Runs on disk: immutable sorted Parquet files, which Spark, DuckDB, pandas and Polars can read directly.
 
-Owns the files. A quads file has columns s, p, o, g, sorted by p, g, s, o; a terms file id, term; any other
-relation c0 … and w. Refuses to change a file. Invariants: a file is complete and synced before its name is
-given to anybody; the catalog has digests of it under its name, and nothing is read from it that does not have
-its digest: a bit that flipped, or another file under this name, is an error and never other rows.
+A quads file has the columns s, p, o, g, sorted by p, g, s, o; a terms file has id, term; any other relation
+has c0 … and w. A file never changes. Invariants: a file is complete and synced before its name is used. The
+catalog stores its digests, and every part is compared with its digest before it is read: a flipped bit, or
+another file under this name, is an error and never returns wrong rows.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from sparqlive.store.place import Place, Readable
 from sparqlive.zset.run import Column
 
 ROWS_A_FILE = 1_000_000
-# What is read at once when a part of a file is wanted.
-ROWS_A_GROUP = 131_072
+# The unit of reading a part of a file.
+ROWS_PER_GROUP = 131_072
 # The end of a file: the length of the footer before it, and the name of the format.
 _END_BYTES = 8
 _DIGEST_BYTES = 8
@@ -35,10 +35,10 @@ Digests = bytes
 
 @dataclass(frozen=True)
 class RunFile:
-    """A file of a relation. `first` is its first row, by which the files of a relation are in order.
+    """A file of a relation. `first` is its first row; it orders the files of a relation.
 
-    `digests` are those of the whole file, of its footer, and of each column of each row group. A file that
-    was not written yet in the catalog has none, and is not compared.
+    `digests` are the digests of the whole file, of its footer, and of each column of each row group. A file
+    that is not in the catalog yet has none, and is not compared.
     """
 
     path: str
@@ -50,7 +50,7 @@ class RunFile:
 
 
 def write_rows(place: Place, name: str, columns: dict[str, Column]) -> tuple[int, bytes]:
-    """Writes a sorted relation of integers; the bytes it takes, and its digests."""
+    """Writes a sorted relation of integers; returns its size in bytes and its digests."""
     table = pa.table({title: pa.array(column, pa.int64()) for title, column in columns.items()})
     return _write(place, name, table)
 
@@ -69,7 +69,7 @@ def _write(place: Place, name: str, table: pa.Table) -> tuple[int, bytes]:
         place.path(name),
         filesystem=place.files,
         compression="zstd",
-        row_group_size=ROWS_A_GROUP,
+        row_group_size=ROWS_PER_GROUP,
         write_page_checksum=True,
     )
     place.sync(name)
@@ -81,7 +81,7 @@ def _write(place: Place, name: str, table: pa.Table) -> tuple[int, bytes]:
 
 def digests_of(place: Place, name: str) -> bytes:
     """The digests of a file as it is now."""
-    with _Told(place, name), place.opened(name) as stream:
+    with _DamageReport(place, name), place.opened(name) as stream:
         metadata = pq.read_metadata(place.path(name), filesystem=place.files)
         found = [_whole(stream), _digest(_footer(stream))]
         for group, column in product(range(metadata.num_row_groups), range(metadata.num_columns)):
@@ -102,7 +102,7 @@ def _whole(stream: Readable) -> bytes:
 
 
 def _footer(stream: Readable) -> bytes:
-    """The end of a file, which says where everything else is."""
+    """The footer of a file, which locates all other parts."""
     size = stream.seek(0, 2)
     stream.seek(max(0, size - _END_BYTES))
     length = int.from_bytes(stream.read(4), "little") + _END_BYTES
@@ -123,7 +123,7 @@ def _chunk(stream: Readable, metadata: Any, group: int, column: int) -> bytes:
 
 
 class _Verified:
-    """A file that is open; each part of it is compared with its digest before it is read."""
+    """An open file; each part is compared with its digest before it is read."""
 
     def __init__(self, place: Place, run: RunFile, stream: Readable) -> None:
         self._stream = stream
@@ -137,10 +137,10 @@ class _Verified:
     def _compare(self, number: int, content: bytes) -> None:
         start = number * _DIGEST_BYTES
         if self._digests[start : start + _DIGEST_BYTES] != _digest(content):
-            raise OSError("it is not as it was written")
+            raise OSError("its content has changed since it was written")
 
     def read(self, names: Sequence[str], start: int, stop: int | None) -> pa.Table:
-        """Columns of the rows from `start` to `stop`; of all rows without `stop`."""
+        """Reads columns of the rows from `start` to `stop`, or of all rows without `stop`."""
         metadata = self._file.metadata
         groups, skipped = _groups(metadata, start, metadata.num_rows if stop is None else stop)
         if self._digests:
@@ -160,7 +160,7 @@ class _Verified:
 
 
 def _groups(metadata: Any, start: int, stop: int) -> tuple[list[int], int]:
-    """The row groups that hold a range of rows, and how many rows are before them."""
+    """The row groups that hold a range of rows, and the number of rows before them."""
     groups, row, skipped = [], 0, 0
     for number in range(metadata.num_row_groups):
         size = metadata.row_group(number).num_rows
@@ -173,7 +173,7 @@ def _groups(metadata: Any, start: int, stop: int) -> tuple[list[int], int]:
 
 
 def _read(place: Place, run: RunFile, names: Sequence[str], start: int = 0, stop: int | None = None) -> Any:
-    with _Told(place, run.path), place.opened(run.path) as stream:
+    with _DamageReport(place, run.path), place.opened(run.path) as stream:
         file = _Verified(place, run, stream)
         try:
             return file.read(names, start, stop)
@@ -187,25 +187,25 @@ def _read(place: Place, run: RunFile, names: Sequence[str], start: int = 0, stop
 def read_columns(
     place: Place, run: RunFile, names: Sequence[str], start: int = 0, stop: int | None = None
 ) -> list[Column]:
-    """The columns of a file as arrays, or a part of their rows."""
+    """Reads columns of a file as arrays, or a part of their rows."""
     table = _read(place, run, names, start, stop)
     return [table.column(title).to_numpy() for title in names]
 
 
 def read_terms(place: Place, run: RunFile) -> tuple[Column, Any]:
-    """The ids of a terms file, sorted, and the texts as an Arrow array."""
+    """Reads the sorted ids of a terms file, and the texts as an Arrow array."""
     table = _read(place, run, ("id", "term"))
     return table.column("id").to_numpy(), _one(table.column("term"))
 
 
 def found_terms(ids: Column, texts: Any, prefixes: Sequence[str]) -> dict[int, str]:
-    """Of the content of a terms file, what begins in one of some ways."""
+    """The terms of a terms file that start with one of the prefixes."""
     begins = [pc.starts_with(texts, prefix).to_numpy(zero_copy_only=False) for prefix in prefixes]
     return {int(ids[place]): texts[place].as_py() for place in np.flatnonzero(np.logical_or.reduce(begins))}
 
 
 def _one(column: Any) -> Any:
-    """A column's pieces as one array; of texts, beyond two gigabytes too."""
+    """The chunks of a text column as one array, which may exceed two gigabytes."""
     return (
         pa.concat_arrays([chunk.cast(pa.large_string()) for chunk in column.chunks])
         if column.num_chunks != 1
@@ -214,28 +214,28 @@ def _one(column: Any) -> Any:
 
 
 def check_file(place: Place, run: RunFile) -> None:
-    """Raises if a file is not there, or is in any byte not as it was written."""
-    with _Told(place, run.path):
+    """Raises if a file is missing, or if any byte of it has changed."""
+    with _DamageReport(place, run.path):
         if run.bytes != (found := place.size(run.path)):
-            raise OSError(f"it has {found} bytes and was written with {run.bytes}")
+            raise OSError(f"it has {found} bytes instead of {run.bytes}")
         with place.opened(run.path) as stream:
             if _whole(stream) != run.digests[:_DIGEST_BYTES]:
-                raise OSError("it is not as it was written")
+                raise OSError("its content has changed since it was written")
 
 
 class DamagedRun(StoreFailed):
-    """A run is missing or damaged; `path` says which."""
+    """A run, named by `path`, is missing or damaged."""
 
     def __init__(self, path: str, error: Exception) -> None:
         super().__init__(
             f"The run {path} of the store is missing or damaged: {error}. `sparqlive check --repair` "
-            f"computes views again from the quads; quads and terms must come from a copy of the store."
+            f"recomputes views from the quads; restore quads and terms from a backup of the store."
         )
         self.path = path
 
 
-class _Told:
-    """Errors of reading a file name it."""
+class _DamageReport:
+    """Turns errors of reading a file into a DamagedRun that names it."""
 
     def __init__(self, place: Place, name: str) -> None:
         self._path = place.text(name)

@@ -1,10 +1,10 @@
-"""Sealed tables: how a store sees that its catalog is not as it was written.
+"""Sealed tables, which detect that a catalog has changed since it was written.
 
-Owns the rows of the catalog and what they are compared with. Each row carries a seal, a hash of its table and
-of everything in it; a term carries none, because its id is the hash of its text. Each table, and the deltas
-of each relation, has a total of the seals of its rows, so that a row that is missing or older than it should
-be is noticed. The root is a total of the totals, with the number of the commit. Invariants: no row is given
-out whose seal does not fit; the total of a table is compared before its rows are first read.
+Owns the rows of the catalog and their checksums. Each row carries a seal, a hash of its table and its values;
+a term carries none, because its id is the hash of its text. Each table, and the deltas of each relation, has
+a total of the seals of its rows, which reveals missing and outdated rows. The root is a total of the totals,
+with the number of the commit. Invariants: no row is returned whose seal does not match; the total of a table
+is compared before its rows are first read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STEP = 40503
 _ODD = 0x9E3779B97F4A7C15
 _SIGNED = 0x7FFFFFFFFFFFFFFF
 _ROOT = ""
-_OF_THE_MACHINE = {
+_MACHINE_FAILURES = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_NOMEM,
@@ -45,8 +45,8 @@ _OF_THE_MACHINE = {
 class Table:
     """The columns of a table with their types; the first `keys` are its key.
 
-    A blob comes last, behind its digest, so that everything before it can be looked at without reading it.
-    `number` is a key that is counted with the seals: rows that are looked for by it cannot be moved.
+    A blob comes last, after its digest, so that the columns before it can be checked without reading it.
+    `number` is a key column that the totals include, so that rows found by it cannot be moved unnoticed.
     """
 
     columns: Mapping[str, str]
@@ -57,13 +57,13 @@ class Table:
 
     @property
     def header(self) -> tuple[str, ...]:
-        """What the seal is of, and the seal."""
+        """The sealed columns, and the seal."""
         return (*self.columns, *(() if self.blob is None else ("digest",)), "seal")
 
     @property
     def value(self) -> str:
-        """What a row adds to the total of its table."""
-        # In halves, so that no sum of SQLite leaves 64 bits, where it would become a float.
+        """SQL for what a row adds to the total of its table."""
+        # Halves, because a sum in SQLite that exceeds 64 bits becomes a float.
         moved = f" + ({self.number} & {_HALF}) * {_STEP}" if self.number is not None else ""
         return f"((({self.seal} & {_HALF}){moved}) & {_HALF})"
 
@@ -114,24 +114,25 @@ TABLES = {
     ),
     "batches": Table({"source": _TEXT, "batch": _NUMBER, "epoch": _NUMBER}, keys=2, number="batch"),
 }
-# Small tables that are looked into by name: all their rows are compared before one is missed.
+# Small tables with lookups by name: all rows are compared before a lookup may report that one is missing.
 _BY_NAME = ("meta", "exceptions", "relations", "runs", "replaced", "views")
 _WITH_ROWID = ("epochs", "changes")
 
 
 def _inserts(verb: str) -> dict[str, str]:
-    made = {}
+    statements = {}
     for name, table in TABLES.items():
         titles = (*table.header, *(() if table.blob is None else (table.blob,)))
-        made[name] = f"{verb} INTO {name} ({', '.join(titles)}) VALUES ({', '.join('?' * len(titles))})"
-    return made
+        values = ", ".join("?" * len(titles))
+        statements[name] = f"{verb} INTO {name} ({', '.join(titles)}) VALUES ({values})"
+    return statements
 
 
 _INSERT, _REPLACE = _inserts("INSERT"), _inserts("REPLACE")
 
 
 def seal_of(table: str, row: Row) -> int:
-    """A hash of a row, with the table that it is in."""
+    """A hash of a row and the name of its table."""
     return xxh3_64_intdigest(repr((table, row)).encode("utf-8", "surrogatepass")) & _SIGNED
 
 
@@ -140,20 +141,20 @@ def _digest_of(blob: bytes | None) -> int:
 
 
 class Damaged(StoreFailed):
-    """The catalog is not as it was written. `relation` is the one that is damaged, if it is only one."""
+    """The catalog is damaged. `relation` names the damaged relation if it is only one."""
 
     def __init__(self, path: Path, what: str, relation: str | None = None) -> None:
         remedy = (
-            "`sparqlive check --repair` computes views again; the rest must come from a copy of the store"
+            "`sparqlive check --repair` recomputes views; restore everything else from a backup of the store"
             if relation is not None
-            else "Put a copy of the store in its place"
+            else "Restore the store from a backup"
         )
         super().__init__(f"The catalog {path} is damaged: {what}. {remedy}.")
         self.relation = relation
 
 
 class Sealed:
-    """The tables of a catalog by their rows. Only a writer adds and deletes."""
+    """The tables of a catalog. Only a writer adds and deletes rows."""
 
     def __init__(self, database: sqlite3.Connection, path: Path) -> None:
         self._database = database
@@ -165,11 +166,11 @@ class Sealed:
         self._changed_parts: dict[str, int] = {}
 
     def use(self, database: sqlite3.Connection) -> None:
-        """From now on the same tables are read and written by another connection."""
+        """Switches to another connection to the same tables."""
         self._database = database
 
     def create(self) -> None:
-        """Makes the tables."""
+        """Creates the tables."""
         for name, table in TABLES.items():
             if name != "terms":
                 rowid = "" if name in _WITH_ROWID else " WITHOUT ROWID"
@@ -185,7 +186,7 @@ class Sealed:
     # Writing
 
     def add(self, table: str, row: Row, blob: bytes | None = None) -> None:
-        """A row that is new, or takes the place of the one with its key."""
+        """Adds a row, replacing the row with the same key."""
         about = TABLES[table]
         sealed = row if about.blob is None else (*row, _digest_of(blob))
         seal = seal_of(table, sealed)
@@ -204,12 +205,12 @@ class Sealed:
         self._change("terms", len(terms), sum(number & _HALF for number, _ in terms))
 
     def delete(self, table: str, where: str, values: Row) -> None:
-        """Rows of a table; of deltas those of one relation, which is the first value."""
+        """Deletes rows of a table; for deltas, those of one relation, which is the first value."""
         self._uncount(table, where, values)
         self._database.execute(f"DELETE FROM {table} WHERE {where}", values)
 
     def forget_deltas(self, relation: str) -> None:
-        """All deltas of a relation, whatever they are."""
+        """Deletes all deltas of a relation, even damaged ones."""
         self._database.execute("DELETE FROM deltas WHERE relation = ?", (relation,))
         self._changed[_group("deltas", (relation,))] = 0, 0
 
@@ -218,7 +219,7 @@ class Sealed:
         self._change(_group(table, values), -rows, -total)
 
     def _sum(self, table: str, where: str, values: Row) -> tuple[int, int]:
-        """How many rows there are, and what they add to the total of their table."""
+        """The number of rows, and what they add to the total of their table."""
         query = f"SELECT count(*), coalesce(sum({TABLES[table].value}), 0) FROM {table} WHERE {where}"
         rows, total = self._database.execute(query, values).fetchone()
         return rows, total
@@ -228,7 +229,7 @@ class Sealed:
         self._changed[group] = before[0] + rows, before[1] + total
 
     def seal(self) -> tuple[int, int]:
-        """Writes what the transaction under way changed of the totals; the number and root of the commit."""
+        """Writes the totals that the transaction changed; returns the number and root of the commit."""
         number, root = self._totals.get(_ROOT, (0, 0))
         parts = self._parts
         for group, (rows, total) in self._changed.items():
@@ -253,17 +254,17 @@ class Sealed:
     # Reading
 
     def load(self) -> tuple[int, int]:
-        """Reads and compares the totals; the number and root of the last commit."""
+        """Reads and compares the totals; returns the number and root of the last commit."""
         found = {name: (rows, total) for name, rows, total in self._fetch("SELECT * FROM totals", ())}
         number, root = found.get(_ROOT, (0, -1))
         parts = {group: _part(group, *total) for group, total in found.items() if group != _ROOT}
         if sum(parts.values()) & _HALF != root:
-            raise Damaged(self._path, "its totals do not fit together")
+            raise Damaged(self._path, "its totals are inconsistent")
         self._totals, self._parts = found, parts
         return number, root
 
     def compare(self, group: str) -> None:
-        """Raises unless a table, or the deltas of a relation, has just the rows that it was left with."""
+        """Raises unless a table, or the deltas of a relation, has exactly the rows of its total."""
         if group in self._compared:
             return
         table, _, relation = group.partition("/")
@@ -275,21 +276,21 @@ class Sealed:
             for row in self._headers(table, "true", (), "") if table in _BY_NAME else ():
                 self._check(table, row)
         except sqlite3.Error as error:
-            raise self._told(error, relation or None) from error
+            raise self._failure(error, relation or None) from error
         if found != self.total(group):
             what = f"deltas of the relation {relation}" if relation else f"rows of the table {table}"
-            raise Damaged(self._path, f"{what} are missing or are not the last ones", relation or None)
+            raise Damaged(self._path, f"{what} are missing or outdated", relation or None)
         self._compared.add(group)
 
     def total(self, group: str) -> tuple[int, int]:
-        """How many rows a table, or the deltas of a relation, was left with, and the total of their seals."""
-        if group in self._changed:  # by the transaction under way
+        """The recorded number of rows of a table or of a relation's deltas, and the total of their seals."""
+        if group in self._changed:  # by the current transaction
             return self._changed[group]
         found = self._fetch("SELECT rows, total FROM totals WHERE name = ?", (group,))
         return found[0] if found else (0, 0)
 
     def rows(self, table: str, where: str = "true", values: Row = (), order: str = "") -> list[Row]:
-        """Rows of a table as they were added: the columns, and the blob where the table has one."""
+        """Rows of a table as they were added: the columns, and the blob if the table has one."""
         about = TABLES[table]
         self.compare(_group(table, values))
         found = []
@@ -310,7 +311,7 @@ class Sealed:
         return self._fetch(query, values, values[0] if table == "deltas" else None)
 
     def _check(self, table: str, row: Row) -> Row:
-        """A row without its seal, which is compared."""
+        """Compares the seal of a row; returns the row without it."""
         *given, seal = row
         if seal != seal_of(table, tuple(given)):
             raise self._other(table, row[0])
@@ -318,10 +319,10 @@ class Sealed:
 
     def _other(self, table: str, key: Any) -> Damaged:
         relation = key if table in ("relations", "deltas") else None
-        return Damaged(self._path, f"a row of the table {table} is not as it was written", relation)
+        return Damaged(self._path, f"a row of the table {table} has changed since it was written", relation)
 
     def terms(self) -> list[tuple[int, int, str]]:
-        """The terms, each with its place. Whoever asks compares ids with texts."""
+        """The terms, each with its position. The caller compares ids with texts."""
         self.compare("terms")
         found = self._fetch("SELECT number, id, text FROM terms ORDER BY number", ())
         if found and [row[0] for row in found] != [*range(found[0][0], found[0][0] + len(found))]:
@@ -329,11 +330,11 @@ class Sealed:
         return found
 
     def pairs(self, query: str) -> list[tuple[Any, Any]]:
-        """What a query finds, which has two columns; not compared with seals."""
+        """The result of a query with two columns, without comparing seals."""
         return self._fetch(query, ())
 
     def value(self, query: str, values: Row = ()) -> Any:
-        """The first value that a query finds."""
+        """The first value of a query's result, without comparing seals."""
         row = self._fetch(query, values)
         return row[0][0] if row else None
 
@@ -341,19 +342,19 @@ class Sealed:
         try:
             return self._database.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            raise self._told(error, relation) from error
+            raise self._failure(error, relation) from error
 
-    def _told(self, error: sqlite3.Error, relation: str | None) -> StoreFailed:
-        """What SQLite says of damage, or of the machine."""
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_THE_MACHINE:
+    def _failure(self, error: sqlite3.Error, relation: str | None) -> StoreFailed:
+        """Distinguishes damage of the catalog from failures of the machine."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _MACHINE_FAILURES:
             return StoreFailed(
                 f"The catalog {self._path} could not be read: {error}. "
-                f"It is as it was; try again once the cause is removed."
+                f"It is unchanged. Remove the cause and try again."
             )
         return Damaged(self._path, str(error), relation)
 
     def verify(self) -> None:
-        """Raises unless every row is as it was written, and the database is sound."""
+        """Raises unless every row is unchanged and SQLite finds the database intact."""
         self._compared.clear()
         for group in self.groups():
             table, _, relation = group.partition("/")
@@ -366,19 +367,19 @@ class Sealed:
         known = set(self.groups())
         for (relation,) in self._fetch("SELECT DISTINCT relation FROM deltas", ()):
             if _group("deltas", (relation,)) not in known:
-                raise Damaged(self._path, f"deltas of the relation {relation} are there again", relation)
-        said = self.value("PRAGMA quick_check(1)")
-        if said != "ok":
-            raise Damaged(self._path, str(said))
+                raise Damaged(self._path, f"deleted deltas of the relation {relation} reappeared", relation)
+        outcome = self.value("PRAGMA quick_check(1)")
+        if outcome != "ok":
+            raise Damaged(self._path, str(outcome))
 
     def groups(self) -> Iterable[str]:
-        """The tables, and the deltas of each relation, that there are totals of."""
+        """The groups that have totals: the tables, and the deltas of each relation."""
         relations = self._fetch("SELECT name FROM totals WHERE substr(name, 1, 7) = 'deltas/'", ())
         return (*(table for table in TABLES if table != "deltas"), *(name for (name,) in relations))
 
 
 def _group(table: str, row: Row) -> str:
-    """What a row is counted under."""
+    """The group whose total includes a row."""
     return f"deltas/{row[0]}" if table == "deltas" else table
 
 
@@ -388,7 +389,7 @@ def _name(group: str) -> int:
 
 
 def _part(group: str, rows: int, total: int) -> int:
-    """What a total adds to the root: the name, the rows and the total, each of which changes all bits."""
+    """What a total adds to the root: a hash of the name, the number of rows and the total."""
     if not rows:
         return 0
     mixed = ((_name(group) + rows) * _ODD ^ total) * _ODD & _SIGNED

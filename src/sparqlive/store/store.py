@@ -1,9 +1,10 @@
-"""The store of a session: what is read when it opens, and what an epoch writes.
+"""The store of a session: reads when it opens, and writes with each epoch.
 
-Owns the order of a commit: files first, synced, then the one transaction that names them. Relations are
-named `quads`, `terms`, and for each kept plan `<key>/rows` and `<key>/state/<operator>`. A relation is its
-base, as of an epoch, and the deltas after that; older deltas are history. Invariant: what `commit` returned
-from is there when the store is opened again; what it did not return from is there whole or not at all.
+Owns the order of a commit: first files, synced; then the transaction that registers them. Relations are
+named `quads`, `terms`, and for each kept plan `<key>/rows` and `<key>/state/<operator>`. A relation consists
+of its base, as of an epoch, and the deltas after it; older deltas are history. Invariant: a commit that
+returned is in the store when it is opened again; a commit that did not return is there completely or not at
+all.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ from sparqlive.zset.relation import Elsewhere, Relation, rows_of
 from sparqlive.zset.run import Column, Run
 
 TERMS = "terms"
-# Runs of terms are searched one after the other: more than so many are put together.
+# Runs of terms are searched one after the other, so compaction merges small ones from this many runs on.
 _TERM_RUNS = 8
 
 
 @dataclass(slots=True)  # not frozen: that would cost every epoch a microsecond
 class Commit:
-    """What one transaction adds. `bases` are first contents; `forgotten` relations are no longer kept."""
+    """The content of one transaction. `bases` are first contents; `forgotten` relations are deleted."""
 
     epoch: int
     counts: tuple[int, int] = (0, 0)
@@ -66,7 +67,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the quads and terms are: files, and what is not in them yet."""
+    """The locations of quads and terms: files, and the part that is not in files yet."""
 
     quad_files: Sequence[str]
     log: Column
@@ -79,10 +80,10 @@ _MOST_OVERLAY = 10_000
 
 
 class TermRuns:
-    """Terms on disk: a file is read when an id is first looked for, and searched in memory."""
+    """Terms on disk; a file is read at the first lookup, and then searched in memory."""
 
     def __init__(self, place: Place, files: Iterable[RunFile], known: TermRuns | None = None) -> None:
-        """`known` has read some of the files already."""
+        """`known` has already read some of the files."""
         self._place = place
         self._files = {run.path: run for run in files}
         read = known._runs if known is not None else {}
@@ -92,7 +93,7 @@ class TermRuns:
 
     @property
     def is_read(self) -> bool:
-        """Whether there is something, and it is in memory."""
+        """Whether some file has been read into memory."""
         return any(run is not None for run in self._runs.values())
 
     def read(self) -> None:
@@ -102,7 +103,7 @@ class TermRuns:
                 self._runs[path] = self._read(path)
 
     def __call__(self, number: int) -> str | None:
-        """The text of an id, if it is there."""
+        """The text of an id, or None."""
         for path, run in self._runs.items():
             if run is None:
                 run = self._runs[path] = self._read(path)
@@ -115,7 +116,7 @@ class TermRuns:
         return None
 
     def _read(self, path: str) -> tuple[Any, int, int, Any]:
-        """Ids, which a memoryview gives quickly one by one; the first and the last; the texts."""
+        """The ids as a memoryview, which is fast to index; the first and the last id; the texts."""
         ids, texts = read_terms(self._place, self._files[path])
         return (ids.data, int(ids[0]), int(ids[-1]), texts) if len(ids) else (ids.data, 1, 0, texts)
 
@@ -130,22 +131,22 @@ class Store:
         sync_milliseconds: int = 100,
         runs: str | os.PathLike[str] | None = None,
     ) -> None:
-        """`runs`: an address for the runs of a new store, in place of its directory."""
+        """`runs`: an address for the runs of a new store, instead of its directory."""
         self.directory = Path(directory)
         address = None if runs is None else address_of(runs)
-        made_with = {} if address is None else {"runs": address, "runs_folder": new_folder()}
+        first_meta = {} if address is None else {"runs": address, "runs_folder": new_folder()}
         if address is not None:
-            place_at(address, "")  # refused before anything is made
+            place_at(address, "")  # rejects an invalid address before anything is created
         self.catalog = Catalog(
             self.directory,
             read_only=read_only,
             durability=durability,
             sync_milliseconds=sync_milliseconds,
-            first_meta=made_with,
+            first_meta=first_meta,
         )
         self._attempts: set[str] = set()
         self._given_out: set[str] = set()
-        self._made = 0
+        self._attempt_count = 0
         self._lease: Lease | None = None
         try:
             self.place = self._place(address)
@@ -160,36 +161,36 @@ class Store:
             raise
 
     def _place(self, wanted: str | None) -> Place:
-        """Where the store was made to have its runs; another place has none of them."""
+        """The place of the runs, as recorded when the store was created."""
         recorded = self.catalog.meta("runs")
         if wanted is not None and wanted != recorded:
             where = "in its directory" if recorded is None else f"at {recorded}"
             raise StoreFailed(
-                f"The store {self.directory} was made with its runs {where}, "
-                f"not at {wanted}: open it without saying where, or make another store."
+                f"The store {self.directory} was created with its runs {where}, "
+                f"not at {wanted}. Open it without an address for its runs, or create another store."
             )
         if recorded is None:
             return LocalPlace(self.directory, "runs")
         return place_at(recorded, self.catalog.meta("runs_folder") or "")
 
     def _check_runs(self) -> None:
-        """Raises where a catalog in which nothing is yet lies beside runs of its store.
+        """Raises if the catalog is empty although the store has runs.
 
-        SQLite takes a catalog without its log for an older one; where the head is gone too, nothing else says
-        so, and the runs would be taken for what a commit left that did not come to its end.
+        Without its log, SQLite sees an older catalog. If the head is missing too, nothing else reveals this,
+        and the runs would be removed as leftovers of an unfinished commit.
         """
         if self.catalog.has_head or self.catalog.epoch() or self.catalog.runs() or self.catalog.views():
             return
         if any(self.place.files_below(folder) for folder in self._own_folders()):
             raise StoreFailed(
-                f"The catalog of the store {self.directory} is as it was when the store was created, and "
-                f"runs of the store are there: catalog.sqlite-wal and head are missing, or catalog.sqlite is "
-                f"an older copy. Put the last ones back, or a copy of the whole store. To begin with an "
-                f"empty store, name another directory."
+                f"The catalog of the store {self.directory} is empty, but the store has runs: "
+                f"catalog.sqlite-wal and head are missing, or catalog.sqlite is an older copy. Restore the "
+                f"latest ones, or the whole store from a backup. To start with an empty store, choose "
+                f"another directory."
             )
 
     def _own_folders(self) -> list[str]:
-        """The folders of attempts of this store, by their names; a copy of one has another name."""
+        """The folders of this store's attempts, by name; a renamed copy is not one of them."""
         own = re.compile(rf"{self._mark}-[0-9a-f]+-[0-9]+-[0-9]+")
         return [folder for folder in self.place.folders() if own.fullmatch(folder.rpartition("/")[2])]
 
@@ -198,17 +199,17 @@ class Store:
             self._lease.release()
         self.catalog.close()
 
-    # Reading beside the writer
+    # Reading while another process writes
 
     def _take_lease(self) -> None:
-        """What the store has now stays until this reader goes on; not where it cannot leave a lease."""
+        """Keeps the current files until this reader moves on, if a lease can be written."""
         with suppress(OSError):
             self._lease = Lease(self.directory, 0)
         self.catalog.renew()
         self.read_until(self.catalog.epoch())
 
     def read_until(self, epoch: int) -> None:
-        """Nothing before this epoch is read any more."""
+        """Releases the files that only epochs before this one need."""
         if self._lease is not None:
             self._lease.move(epoch)
 
@@ -216,14 +217,14 @@ class Store:
 
     @property
     def _mark(self) -> str:
-        """What the name of each folder of this store begins with."""
+        """The prefix of all folder names of this store."""
         return (self.catalog.meta("store") or "")[:16]
 
     def remove_orphans(self) -> None:
-        """Files that no transaction named, and replaced ones that nobody reads any more.
+        """Removes files that no transaction registered, and replaced files that no reader needs.
 
-        The folder of an attempt under way is left alone, and so is everything that does not carry the store's
-        mark and that the catalog never named.
+        Keeps the folders of current attempts, and everything that neither carries the store's mark nor was
+        ever in the catalog.
         """
         oldest = min(leased_epochs(self.directory), default=None)
         replaced = self.catalog.replaced()
@@ -239,7 +240,7 @@ class Store:
         except OSError as error:
             raise StoreFailed(
                 f"Unused runs of the store {self.directory} could not be removed: {error}. "
-                f"Its last epoch is as it was."
+                f"Its last epoch is unchanged."
             ) from error
         if unused:
             with self.catalog.transaction():
@@ -256,17 +257,17 @@ class Store:
 
     @contextmanager
     def attempt(self) -> Iterator[str]:
-        """A new folder for the files of one attempt at a commit; it is live inside the block."""
+        """Creates a folder for the files of one attempt at a commit; it is not removed during the block."""
         self.catalog.ensure_writable()
-        self._made += 1
-        folder = f"{self.place.folder}/{self._mark}-{time.time_ns():x}-{os.getpid()}-{self._made}"
+        self._attempt_count += 1
+        folder = f"{self.place.folder}/{self._mark}-{time.time_ns():x}-{os.getpid()}-{self._attempt_count}"
         self._attempts.add(folder)
         try:
             self.place.make(folder)
             yield folder
         except OSError as error:
             raise StoreFailed(
-                f"The store {self.directory} could not be written: {error}. Its last epoch is as it was."
+                f"The store {self.directory} could not be written: {error}. Its last epoch is unchanged."
             ) from error
         finally:
             self._attempts.discard(folder)
@@ -274,7 +275,7 @@ class Store:
     # Reading
 
     def quads_epoch(self) -> int:
-        """The epoch that the runs of quads are of."""
+        """The epoch of the runs of quads."""
         base = self.catalog.base(QUADS)
         return 0 if base is None else base.epoch
 
@@ -284,14 +285,14 @@ class Store:
         return runs, [rows for _, rows in self.catalog.changes(self.quads_epoch())]
 
     def terms(self, known: TermRuns | None = None) -> TermRuns:
-        """The runs of terms. The terms after them are in the catalog."""
+        """The runs of terms; newer terms are in the catalog."""
         return TermRuns(self.place, self.catalog.runs(TERMS), known)
 
     def sources(self, more_terms: Iterable[tuple[int, str]]) -> Sources:
-        """The files of quads and terms, and what is not in them yet; for readers outside this process.
+        """The files of quads and terms, and the part not in files yet, for readers outside this process.
 
-        They compare no digests: files of this machine are compared here, once. Others are on file systems
-        that have checksums of their own.
+        Those readers do not compare digests, so local files are verified here, once. Remote file systems have
+        their own checksums.
         """
         if isinstance(self.place, LocalPlace):
             for run in (*self.catalog.runs(QUADS), *self.catalog.runs(TERMS)):
@@ -307,7 +308,7 @@ class Store:
         )
 
     def relation(self, name: str) -> Elsewhere | None:
-        """The content of a relation, to be read when it is needed; None if the store does not have it."""
+        """The content of a relation, read when it is needed; None if the store does not have it."""
         if not self.catalog.has(name):
             return None
         return Elsewhere(lambda: self._fetch(name))
@@ -344,7 +345,7 @@ class Store:
         return Run(columns[:-1], columns[-1])
 
     def damaged(self) -> dict[str, StoreFailed]:
-        """The relations with a file, a base or deltas that are not as they were written, and the error."""
+        """The relations with a damaged file, base or delta, each with the error."""
         found: dict[str, StoreFailed] = {}
         for run in self.catalog.runs():
             try:
@@ -360,7 +361,7 @@ class Store:
         return found
 
     def verify(self) -> None:
-        """Raises unless every row of the catalog, every file and every term is as it was written."""
+        """Raises unless every row of the catalog, every file and every term is undamaged."""
         self.catalog.verify()
         exceptions = dict(self.catalog.exceptions())
         for run in self.catalog.runs():
@@ -381,7 +382,7 @@ class Store:
     def keep(
         self, name: str, text: str, base: str | None, refresh: str, owner: str | None, commit: Commit
     ) -> None:
-        """Registers a view, with the first content of its relations and the terms they need."""
+        """Registers a view, with the first content of its relations and their terms."""
         with self.catalog.transaction():
             self._name(commit)
             self.catalog.add_view(name, text, base, commit.epoch, refresh)
@@ -393,17 +394,17 @@ class Store:
             self.catalog.set_meta(f"owner/{name}", owner or "")
 
     def owner(self, name: str) -> str | None:
-        """Who registered a view, where that was said."""
+        """The recorded owner of a view, if any."""
         return self.catalog.meta(f"owner/{name}") or None
 
     def save(self, name: str, commit: Commit) -> None:
-        """The content of a view that was computed anew."""
+        """Writes the recomputed content of a view."""
         with self.catalog.transaction():
             self._name(commit)
             self.catalog.set_since(name, commit.epoch)
 
     def refresh(self, name: str, commit: Commit) -> None:
-        """Brings a view to an epoch that is there already."""
+        """Brings a view to an existing epoch."""
         with self.catalog.transaction():
             self._name(commit)
             self._refreshed(name, commit.epoch)
@@ -412,7 +413,7 @@ class Store:
         self.catalog.set_meta(f"refreshed/{name}", str(epoch))
 
     def refreshed(self, name: str) -> int:
-        """The epoch to which a view that is refreshed later was last brought."""
+        """The epoch of a deferred view's last refresh."""
         return int(self.catalog.meta(f"refreshed/{name}") or 0)
 
     def _name(self, commit: Commit) -> None:
@@ -424,7 +425,7 @@ class Store:
             self.catalog.add_run(run)
         self.catalog.add_terms(commit.terms, commit.exceptions)
         for relation, (width, rows) in commit.deltas.items():
-            if relation.startswith("source"):  # these begin empty, whenever their first delta comes
+            if relation.startswith("source"):  # these are empty until their first delta
                 self.catalog.begin(relation, width)
             self.catalog.add_delta(relation, commit.epoch, width, rows)
         for key, note in commit.notes.items():
@@ -433,7 +434,7 @@ class Store:
             self.catalog.add_batch(*commit.batch, commit.epoch)
 
     def drop(self, name: str, relations: Iterable[str], epoch: int) -> None:
-        """Forgets a view and the relations that no other view uses."""
+        """Drops a view and the relations that no other view uses."""
         with self.catalog.transaction():
             self.catalog.forget_view(name)
             self._owned(name, None)
@@ -444,7 +445,7 @@ class Store:
     def contents(
         self, contents: Mapping[str, tuple[int, Rows | Run]]
     ) -> Iterator[tuple[list[RunFile], dict[str, tuple[int, Rows | None]]]]:
-        """First contents as runs and bases: large ones are written as files, small ones are the catalog's."""
+        """Prepares first contents: writes large ones to files, and leaves small ones to the catalog."""
         large: dict[str, tuple[int, Run]] = {}
         bases: dict[str, tuple[int, Rows | None]] = {}
         for name, (width, rows) in contents.items():
@@ -471,7 +472,7 @@ class Store:
             yield runs, bases
 
     def written(self, folder: str, quad_files: Iterable[Any], term_files: Iterable[Any]) -> list[RunFile]:
-        """Files that others wrote below a folder of an attempt, synced and ready to be named."""
+        """Syncs files that workers wrote below the folder of an attempt; returns the runs to register."""
         runs = []
         self.place.take_over(folder)
         for relation, files in ((QUADS, quad_files), (TERMS, term_files)):
@@ -487,7 +488,7 @@ class Store:
         return runs
 
     def write_quads(self, parts: Iterator[tuple[Column, Column, Column, Column]], epoch: int) -> None:
-        """Quads in order of p, g, s, o as the runs of an epoch, where there were none."""
+        """Writes quads, in the order of p, g, s, o, as the first runs of a store."""
         with self.attempt() as folder:
             runs = written_quads(self.place, folder, parts)
             with self.catalog.transaction():
@@ -496,7 +497,7 @@ class Store:
                     self.catalog.add_run(run)
 
     def write_terms(self, terms: Sequence[tuple[int, str]]) -> None:
-        """Terms as one run."""
+        """Writes terms as one run."""
         if terms:
             with self.attempt() as folder:
                 run = self._term_run(folder, terms, [])
@@ -504,7 +505,7 @@ class Store:
                     self.catalog.add_run(run)
 
     def _term_run(self, folder: str, terms: Sequence[tuple[int, str]], more: Iterable[RunFile]) -> RunFile:
-        """A run of given terms and those of other runs."""
+        """Writes a run of the given terms and the terms of other runs."""
         ids = [np.fromiter((number for number, _ in terms), np.int64, len(terms))]
         texts = [pa.array([text for _, text in terms], pa.large_string())]
         for run in more:
@@ -531,9 +532,9 @@ class Store:
                 yield folded
 
     def fold_terms(self, snapshot: Catalog, folder: str) -> tuple[list[RunFile], list[str], int]:
-        """The terms of the catalog as one more run; many small runs as one.
+        """Writes the terms of the catalog as a run, merged with small runs if there are many.
 
-        Gives the new runs, the files they replace, and the last term of the catalog that is in them.
+        Returns the new runs, the files they replace, and the last term of the catalog that they contain.
         """
         last, pairs = snapshot.last_term(), snapshot.terms()
         known = snapshot.runs(TERMS)
@@ -543,19 +544,19 @@ class Store:
         return [self._term_run(folder, pairs, small)], [run.path for run in small], last
 
     def waiting_rows(self) -> int:
-        """How many changed quads wait to be folded."""
+        """The number of changed quads that wait to be folded."""
         return self.catalog.change_rows(self.quads_epoch())
 
     def forget_history(self, until: int, most_epochs: int) -> bool:
-        """Forgets the deltas and changes of some epochs up to one; whether there are more.
+        """Deletes the deltas and changes of some epochs up to `until`; returns whether there are more.
 
-        What is not folded yet stays.
+        Changes that are not folded yet stay.
         """
         with self.catalog.transaction():
             return self.catalog.forget_history(min(until, self.quads_epoch()), most_epochs)
 
     def install(self, folded: Iterable[Folded], terms: tuple[list[RunFile], list[str], int]) -> None:
-        """Puts what was folded in the place of what it was folded from, where that is still there."""
+        """Replaces the inputs of foldings by their results, for relations that have not changed meanwhile."""
         epoch = self.catalog.epoch()
         with self.catalog.transaction():
             for one in folded:

@@ -1,7 +1,7 @@
-"""From the format before this one: what a store of format 2 lacks is seals, digests and its mark.
+"""Upgrades a store from format 2, which has no seals, no digests and no mark of the store.
 
-Owns the one transaction that adds them. It reads every file once, and takes what it finds for what was
-written; a file that is missing, or has another size than it was written with, gets a digest that nothing has.
+One transaction adds them. It reads every file once, and assumes that files are undamaged. A file that is
+missing, or that has the wrong size, gets a digest that never matches.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import sqlite3
 
 UPGRADED = 2
-"""The format that is brought to the current one when a store is opened for writing."""
+"""The format that is upgraded when a store is opened for writing."""
 
 
 def upgrade(database: sqlite3.Connection, sealed: Sealed, directory: Path, number: int) -> None:
-    """Brings a catalog to the format of a number, inside a transaction."""
+    """Upgrades a catalog to the format `number`, inside a transaction."""
     for table in TABLES:
         database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
     sealed.create()
@@ -48,7 +48,7 @@ def upgrade(database: sqlite3.Connection, sealed: Sealed, directory: Path, numbe
 
 
 def make_private(directory: Path) -> None:
-    """What was created as the umask said is its owner's alone from now on."""
+    """Restricts files that were created with the umask to their owner."""
     for path in (*directory.glob("catalog.sqlite*"), *directory.glob("writer.lock"), directory / "runs"):
         if path.exists():
             belong(path, directory)

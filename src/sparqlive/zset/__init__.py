@@ -1,1 +1,1 @@
-"""Weighted collections: zsets, sorted runs, overlays and relations. Knows no RDF."""
+"""Weighted collections: zsets, sorted runs, overlays and relations, independent of RDF."""

@@ -1,4 +1,4 @@
-"""Rows as columns: a large batch stays in arrays, and its rows become tuples only where they are read."""
+"""Rows as columns: a large batch stays in arrays, and rows become tuples only when they are read."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class ColumnRows(Sequence[Any]):
         return tuple(int(column[index]) for column in self.columns)
 
     def take(self, chosen: Mask | Column) -> ColumnRows:
-        """The rows of a mask, or those at some places in that order."""
+        """Selects rows by a mask, or by positions in their order."""
         return ColumnRows([column[chosen] for column in self.columns])
 
     def packed(self) -> bytes:
-        """Row after row, as numbers of 64 bits."""
+        """The rows one after the other, as 64-bit numbers."""
         return np.column_stack(self.columns).tobytes()
 
 
 def group_starts(*columns: Column) -> Column:
-    """Where each group of equal rows begins in sorted columns, and where the last one ends."""
+    """The start of each group of equal rows in sorted columns, and the end of the last group."""
     length = len(columns[0])
     if not length:
         return np.zeros(1, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Relations: a sorted run with a small mutable overlay on top, and during an epoch a pending layer.
+"""Relations: a sorted run with a small mutable overlay, and during an epoch a pending layer.
 
-Owns the states: *before* an epoch is run + overlay, *after* is run + overlay + pending. Nothing is
-merged until `commit`; `rollback` forgets the pending layer. Knows no RDF, only rows of integers.
+Owns the states: *before* an epoch is run + overlay, *after* is run + overlay + pending. Nothing is merged
+until `commit`; `rollback` discards the pending layer. Contains rows of integers, independent of RDF.
 Invariants: the overlay and the pending layer hold no zero weight; in a `KeyedRelation` (a set) each
 row's total weight is zero or one.
 """
@@ -24,17 +24,17 @@ _RUN_TO_OVERLAY = 64
 
 
 def _merge_is_due(overlay_rows: int, run: Run | None) -> bool:
-    """Merging copies the run: amortised over so many changes it costs each a few microseconds."""
+    """Whether to merge. Merging copies the run; amortised, this costs a few microseconds per change."""
     return overlay_rows > max(_SMALLEST_MERGE, (run.length if run else 0) // _RUN_TO_OVERLAY)
 
 
 class KeyedRelation:
-    """A set of rows, looked up by their first `key_length` columns (one or more).
+    """A set of rows with lookup by their first `key_length` columns (one or more).
 
-    A key is an integer, or a tuple of them if it has several columns; so is a value, the rest of a row.
-    `before(key)` and `after(key)` give the values of a key as an iterable, or None where there are none:
-    plain attributes, so that a relation that lives in its overlay alone is read by one dict lookup.
-    A large batch of changes is staged as columns: `next` is then the relation after them.
+    A key is an integer, or a tuple of integers for several columns; so is a value, the rest of a row.
+    `before(key)` and `after(key)` return the values of a key as an iterable, or None if it has none. They are
+    plain attributes, so that reading a relation without a run is one dict lookup. A large batch of changes is
+    staged as columns: `next` is then the relation after them.
     """
 
     __slots__ = (
@@ -102,7 +102,7 @@ class KeyedRelation:
     # Reading
 
     def _read_pair(self, key: int) -> Iterable[Any] | None:
-        """The same as `_read` for pairs, the most common lookup by far."""
+        """Like `_read`, for pairs, by far the most common lookup."""
         run = self.run
         assert run is not None
         low, high = run.range_one(key)
@@ -145,7 +145,7 @@ class KeyedRelation:
         return self.has_before(key, value)
 
     def count_before(self, key: Any) -> int:
-        """How many values a key has, without listing them."""
+        """The number of values of a key, without listing them."""
         changed = self.overlay.get(key)
         count = 0 if changed is None else sum(changed.values())
         if self.run is not None:
@@ -205,7 +205,7 @@ class KeyedRelation:
     # Writing
 
     def stage(self, row: Sequence[int], weight: int) -> None:
-        """Adds a change to the pending layer: +1 for a row that is not there, -1 for one that is."""
+        """Adds a change to the pending layer: +1 for a missing row, -1 for an existing one."""
         self.stage_value(self.key_of(row), self.value_of(row), weight)
 
     def stage_value(self, key: Any, value: Any, weight: int) -> None:
@@ -217,26 +217,26 @@ class KeyedRelation:
             changes[value] = weight
 
     def stage_columns(self, columns: Sequence[Column], weights: Column) -> None:
-        """Stages a large batch of distinct rows: +1 for those that are not there, -1 for those that are.
+        """Stages a large batch of distinct rows: +1 for missing rows, -1 for existing ones.
 
-        It is the only batch of its epoch, and costs a copy of the run.
+        It must be the only batch of its epoch, and costs a copy of the run.
         """
         assert not self.pending and self.next is None
         self.merge()
         if self.run is None:
-            assert (weights == 1).all(), "what is deleted is there"
+            assert (weights == 1).all(), "only existing rows can be deleted"
             run = Run.sort(columns)
         else:
             run = self.run.with_columns(columns, weights)
         self.stage_next(KeyedRelation(self.arity, self.key_length, run))
 
     def stage_next(self, relation: KeyedRelation) -> None:
-        """Stages all changes at once: this is the relation after them."""
+        """Stages all changes at once, as the relation after them."""
         self.next = relation
         self.after = relation.before
 
     def apply(self, key: Any, value: Any, weight: int) -> None:
-        """Stages and commits one change that nothing looks at in between."""
+        """Stages and commits one change in one step."""
         values = self.overlay.get(key)
         if values is None:
             self.overlay[key] = {value: weight}
@@ -244,7 +244,7 @@ class KeyedRelation:
         elif value not in values:
             values[value] = weight
             self.overlay_rows += 1
-        else:  # back to what the run says: in a set, a second change undoes the first
+        else:  # in a set, a second change undoes the first, back to the run's content
             del values[value]
             self.overlay_rows -= 1
             if not values:
@@ -280,18 +280,18 @@ class KeyedRelation:
         self.after = self.before
 
     def fill(self, run: Run) -> None:
-        """Gives an empty relation its rows."""
+        """Sets the rows of an empty relation."""
         assert not self.overlay and not self.pending and self.run is None
         self.run = run
         self._choose_readers()
 
     def copy(self) -> KeyedRelation:
-        """The same rows before the epoch under way; the run, which nobody changes, is shared."""
-        made = KeyedRelation(self.arity, self.key_length, self.run)
-        made.overlay = {key: dict(values) for key, values in self.overlay.items()}
-        made.overlay_rows = self.overlay_rows
-        made._choose_readers()
-        return made
+        """A copy of the rows before the current epoch; the run is immutable and shared."""
+        copy = KeyedRelation(self.arity, self.key_length, self.run)
+        copy.overlay = {key: dict(values) for key, values in self.overlay.items()}
+        copy.overlay_rows = self.overlay_rows
+        copy._choose_readers()
+        return copy
 
     def merge(self) -> None:
         """Folds the overlay into the run."""
@@ -313,12 +313,12 @@ class KeyedRelation:
         self._choose_readers()
 
     def run_before(self) -> Run | None:
-        """All rows as a run; None where there are none."""
+        """All rows as a run; None if there are none."""
         self.merge()
         return self.run
 
     def run_after(self) -> Run | None:
-        """The same after the epoch under way. What is staged row by row costs a copy of the run."""
+        """All rows after the current epoch as a run; staged single rows cost a copy of the run."""
         if self.next is not None:
             return self.next.run_before()
         run = self.run_before()
@@ -333,12 +333,12 @@ class KeyedRelation:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes: exact for the run, about 200 a row of the overlay."""
+        """Memory in bytes: exact for the run, about 200 per row of the overlay."""
         return (self.run.nbytes if self.run is not None else 0) + 200 * self.overlay_rows
 
     @property
     def fan_out(self) -> float:
-        """The mean number of values a key, estimated from a sample of the run or from the overlay."""
+        """The mean number of values per key, estimated from a sample of the run or from the overlay."""
         if self.run is not None and self.run.length:
             sample = self.run.columns[: self.key_length]
             stop = min(self.run.length, 10_000)
@@ -350,7 +350,7 @@ class KeyedRelation:
 
 
 def _with_layer(values: Iterable[Any] | None, changed: Mapping[Any, int]) -> Iterable[Any]:
-    """A set's values after a layer of changes: +1 enters, -1 leaves."""
+    """The values of a set after a layer of changes: +1 adds, -1 removes."""
     added = [value for value, weight in changed.items() if weight > 0]
     if values is None:
         return added
@@ -360,7 +360,7 @@ def _with_layer(values: Iterable[Any] | None, changed: Mapping[Any, int]) -> Ite
 
 
 class Elsewhere:
-    """Rows that are kept somewhere else, up to date: `fetch` gives them as a run and an overlay."""
+    """Rows that are kept up to date elsewhere; `fetch` returns them as a run and an overlay."""
 
     def __init__(self, fetch: Callable[[], tuple[Run | None, dict[Row, int]]]) -> None:
         self.fetch = fetch
@@ -373,10 +373,10 @@ class Elsewhere:
 
 
 class Relation:
-    """A bag of whole rows with weights: a view's rows, or the counts under a DISTINCT.
+    """A bag of rows with weights: a view's rows, or the counts of a DISTINCT.
 
-    `commit` adds a delta to the overlay and reads nothing of the run, so its cost follows the delta. Rows
-    that are elsewhere are fetched when somebody reads them; until then deltas are left to that other place.
+    `commit` adds a delta to the overlay without reading the run, so its cost depends only on the delta. Rows
+    that are elsewhere are fetched when they are read; until then, deltas are applied only elsewhere.
     """
 
     __slots__ = ("_elsewhere", "arity", "overlay", "pending", "run")
@@ -391,7 +391,7 @@ class Relation:
             self.load(weights)
 
     def load(self, weights: Mapping[Row, int] | Run | Elsewhere) -> None:
-        """Fills the relation, which is empty."""
+        """Fills an empty relation."""
         if isinstance(weights, Elsewhere):
             self._elsewhere = weights
             return
@@ -403,12 +403,12 @@ class Relation:
             self.merge()
 
     def copy(self) -> Relation:
-        """The same rows, those of no epoch under way; the run, which nobody changes, is shared."""
+        """A copy of the rows before the current epoch; the run is immutable and shared."""
         if self._elsewhere is not None:
             self._fetch()
-        made = Relation(self.arity)
-        made.run, made.overlay = self.run, dict(self.overlay)
-        return made
+        copy = Relation(self.arity)
+        copy.run, copy.overlay = self.run, dict(self.overlay)
+        return copy
 
     def _fetch(self) -> None:
         assert self._elsewhere is not None
@@ -416,7 +416,7 @@ class Relation:
         self._elsewhere = None
 
     def whole(self) -> Run | None:
-        """All rows as one run; a relation that is empty or without columns has none."""
+        """All rows as one run; None if the relation is empty or has no columns."""
         if self._elsewhere is not None:
             self._fetch()
         self.merge()
@@ -438,7 +438,7 @@ class Relation:
         return weight
 
     def size(self) -> tuple[int, int]:
-        """About how many rows are in memory, and the sum of their weights."""
+        """The approximate number of rows in memory, and the sum of their weights."""
         rows, weight = len(self.overlay), sum(self.overlay.values())
         if self.run is not None and self.run.weights is not None:
             rows, weight = rows + self.run.length, weight + int(self.run.weights.sum())
@@ -460,7 +460,7 @@ class Relation:
             self.pending = {}
 
     def _is_large(self, delta: RunRows) -> bool:
-        """Whether to merge columns costs less than to add rows to the overlay one by one."""
+        """Whether merging columns is cheaper than adding rows to the overlay one by one."""
         return self.run is None or len(delta) * _RUN_TO_OVERLAY > self.run.length
 
     def rollback(self) -> None:
@@ -501,7 +501,7 @@ class Relation:
         yield from rest.items()
 
     def __len__(self) -> int:
-        """The number of distinct rows: a lookup for each row of the overlay."""
+        """The number of distinct rows; takes one lookup per row of the overlay."""
         if self._elsewhere is not None:
             self._fetch()
         run = self.run
@@ -519,18 +519,18 @@ class Relation:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes: exact for the run, about 100 + 32 a column for a row of the overlay."""
+        """Memory in bytes: exact for the run, about 100 + 32 per column for each row of the overlay."""
         run = self.run.nbytes if self.run is not None else 0
         return run + (100 + 32 * self.arity) * len(self.overlay)
 
 
 def rows_of(content: Mapping[Row, int] | Run) -> dict[Row, int]:
-    """The rows of a run with their weights, one by one."""
+    """The rows of a content with their weights, as a dict."""
     return dict(Relation(0, content).items()) if isinstance(content, Run) else dict(content)
 
 
 def change_between(old: Mapping[Row, int] | Run, new: Mapping[Row, int] | Run) -> Mapping[Row, int]:
-    """What takes one content to another; of runs, in columns."""
+    """The delta from one content to another, computed by columns for runs."""
     if not isinstance(new, Run) or not isinstance(old, Run):
         return difference(rows_of(new), rows_of(old))
     assert new.weights is not None and old.weights is not None

@@ -1,8 +1,8 @@
 """A run: an immutable sorted array of rows of 64-bit integers, with weights unless all are one.
 
-Owns sorting and binary search. Refuses to change. Invariant: rows are strictly increasing in
-lexicographic order. Ids are hashes, spread evenly over 64 bits: the top bits of a row's first column
-index a small directory, so that a search opens a window of a few rows whatever the size of the run.
+Owns sorting and binary search. Invariant: rows are strictly increasing in lexicographic order. Ids are
+hashes, spread evenly over 64 bits: the top bits of a row's first column index a small directory, so that a
+search starts with a window of a few rows, independent of the size of the run.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 Column = npt.NDArray[np.int64]
 
-_ROWS_A_BUCKET = 4
+_ROWS_PER_BUCKET = 4
 _HALF = 1 << 63
 
 
 class Run:
-    """`columns` sorted lexicographically; `weights` None where each row has weight one."""
+    """A sorted run. `columns` are sorted lexicographically; `weights` is None if each row has weight one."""
 
     __slots__ = ("_directory", "_shift", "columns", "length", "views", "weights")
 
@@ -28,9 +28,9 @@ class Run:
         self.columns = tuple(columns)
         self.weights = weights
         self.length = len(columns[0]) if columns else 0
-        # A memoryview gives Python integers several times faster than a NumPy array does.
+        # Indexing a memoryview returns Python integers several times faster than a NumPy array.
         self.views = tuple(column.data for column in self.columns)
-        bits = max(1, (self.length // _ROWS_A_BUCKET).bit_length())
+        bits = max(1, (self.length // _ROWS_PER_BUCKET).bit_length())
         self._shift = 64 - bits
         buckets = (self.columns[0].view(np.uint64) ^ np.uint64(_HALF)) >> np.uint64(self._shift)
         counts = np.bincount(buckets.view(np.int64), minlength=1 << bits)
@@ -40,9 +40,9 @@ class Run:
 
     @classmethod
     def sort(cls, columns: Sequence[Column], weights: Column | None = None) -> Run:
-        """Sorts rows and sums the weights of equal ones; rows of weight zero are dropped.
+        """Sorts rows and adds up the weights of equal rows; drops rows of weight zero.
 
-        Without weights, equal rows are one row (a set).
+        Without weights, equal rows become one row (a set).
         """
         if len(columns[0]) == 0:
             return cls(columns, weights)
@@ -62,7 +62,7 @@ class Run:
         return cls([np.ascontiguousarray(column) for column in columns])
 
     def range_one(self, key: int) -> tuple[int, int]:
-        """Where the rows whose first column is `key` begin and end."""
+        """The range of the rows whose first column is `key`."""
         bucket = (key + _HALF) >> self._shift
         directory = self._directory
         low: int = directory[bucket]
@@ -74,7 +74,7 @@ class Run:
         return low, bisect_right(first, key, low, high)
 
     def range(self, prefix: Sequence[int]) -> tuple[int, int]:
-        """Where the rows that start with `prefix` begin and end; an empty range has begin == end."""
+        """The range of the rows that start with `prefix`; an empty range has start == end."""
         if not prefix:
             return 0, self.length
         low, high = self.range_one(prefix[0])
@@ -86,7 +86,7 @@ class Run:
         return low, high
 
     def has_pair(self, first: int, second: int) -> bool:
-        """Whether a row of two columns is there."""
+        """Whether the run contains a row of two columns."""
         bucket = (first + _HALF) >> self._shift
         low: int = self._directory[bucket]
         high: int = self._directory[bucket + 1]
@@ -99,12 +99,12 @@ class Run:
         return low < high and seconds[low] == second
 
     def position(self, row: Sequence[int]) -> tuple[int, bool]:
-        """Where `row` is or would be inserted, and whether it is there."""
+        """The position where `row` is or would be inserted, and whether the run contains it."""
         bucket = (row[0] + _HALF) >> self._shift
         return self._within(row, self._directory[bucket], self._directory[bucket + 1])
 
     def _within(self, row: Sequence[int], low: int, high: int) -> tuple[int, bool]:
-        """The position of a row that belongs between two others."""
+        """The position of a row within a window."""
         for value, view in zip(row, self.views, strict=True):
             low, high = bisect_left(view, value, low, high), bisect_right(view, value, low, high)
             if low == high:
@@ -114,14 +114,14 @@ class Run:
     def with_changes(self, rows: Sequence[Sequence[int]], changes: Sequence[int]) -> Run:
         """The run after adding `changes[i]` to the weight of `rows[i]`; rows are distinct.
 
-        Linear in the run for the copy, logarithmic a changed row, all in array operations: whoever looks on
-        waits for it.
+        Linear in the run for the copy, logarithmic per changed row; all in array operations, because the
+        caller waits for it.
         """
         given = np.array(rows, dtype=np.int64).reshape(-1, len(self.columns))
         return self.with_columns(list(given.T), np.array(changes, dtype=np.int64))
 
     def with_columns(self, given: Sequence[Column], changes: Column) -> Run:
-        """The same for rows that are given as columns."""
+        """Like `with_changes`, for rows given as columns."""
         order = np.lexsort(tuple(reversed(given)))
         return self._with_sorted([column[order] for column in given], changes[order])
 
@@ -150,9 +150,9 @@ class Run:
         return Run(columns, kept_weights)
 
     def places(self, rows: Sequence[Column]) -> tuple[Column, npt.NDArray[np.bool_]]:
-        """Where each of some rows, given as columns, is or would be inserted, and whether it is there.
+        """The positions where rows, given as columns, are or would be inserted, and which of them exist.
 
-        Sorted rows are found several times faster than others.
+        Sorted rows are found several times faster.
         """
         low = np.searchsorted(self.columns[0], rows[0], side="left")
         high = np.searchsorted(self.columns[0], rows[0], side="right")
@@ -170,13 +170,13 @@ class Run:
 
 
 def _search(column: Column, values: Column, low: Column, high: Column, *, before: bool) -> Column:
-    """For each value: the first place of its own window where the column is not below it (or is above it)."""
+    """For each value, the first position in its window where the column is not below it (or is above it)."""
     low, high = low.copy(), high.copy()
     open_ = np.flatnonzero(low < high)
     while len(open_):
         middle = (low[open_] + high[open_]) // 2
-        found, wanted = column[middle], values[open_]
-        right = found < wanted if before else found <= wanted
+        found, targets = column[middle], values[open_]
+        right = found < targets if before else found <= targets
         low[open_[right]] = middle[right] + 1
         high[open_[~right]] = middle[~right]
         open_ = open_[low[open_] < high[open_]]
@@ -184,13 +184,13 @@ def _search(column: Column, values: Column, low: Column, high: Column, *, before
 
 
 def _spliced(column: Column, removed: Column, places: Column, values: Column) -> Column:
-    """A copy without some rows and with others, which are inserted where `places` says in what is left."""
+    """A copy without the removed rows, and with new values inserted at `places` of the remaining ones."""
     kept = np.delete(column, removed) if len(removed) else column
     return np.insert(kept, places, values) if len(places) else kept
 
 
 class RunRows(Mapping[tuple[int, ...], int]):
-    """The rows of a run with weights as a mapping: what is large stays in columns until rows are read."""
+    """The rows of a run with weights as a mapping, which stays in columns until rows are read."""
 
     __slots__ = ("run",)
 
@@ -216,7 +216,7 @@ class RunRows(Mapping[tuple[int, ...], int]):
 
 
 class _Items(ItemsView[tuple[int, ...], int]):
-    """Listed from the columns, not looked up one by one."""
+    """Iterates over the columns, without a lookup per row."""
 
     _mapping: RunRows
 

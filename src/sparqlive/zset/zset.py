@@ -1,4 +1,4 @@
-"""The zset: a collection whose elements have integer weights (the counting paper's K-set).
+"""The zset: a collection whose elements have integer weights (the K-set of the counting paper).
 
 Owns the addition of weights. Invariant: no element has weight zero.
 """
@@ -25,7 +25,7 @@ class ZSet(Generic[Row]):
 
     @classmethod
     def of(cls, weights: Mapping[Row, int]) -> ZSet[Row]:
-        """A zset that shares `weights`, which hold no zero."""
+        """A zset that shares `weights`, which must not contain a zero."""
         zset = cls()
         zset.weights = weights
         return zset
@@ -61,7 +61,7 @@ class ZSet(Generic[Row]):
         return f"ZSet({dict(self.weights)!r})"
 
     def map(self, function: Callable[[Row], Other]) -> ZSet[Other]:
-        """Linear: the weights of rows with one image are summed."""
+        """Linear: adds up the weights of rows with the same image."""
         return ZSet((function(row), weight) for row, weight in self)
 
     def filter(self, condition: Callable[[Row], bool]) -> ZSet[Row]:
@@ -69,19 +69,19 @@ class ZSet(Generic[Row]):
         return ZSet((row, weight) for row, weight in self if condition(row))
 
     def distinct(self) -> ZSet[Row]:
-        """Weight one for each element of positive weight."""
+        """Each element of positive weight, with weight one."""
         return ZSet((row, 1) for row, weight in self if weight > 0)
 
 
 def without_zeros(weights: dict[Row, int]) -> dict[Row, int]:
-    """The same dict if it holds no zero, else a copy without them."""
+    """Returns the same dict if it contains no zero, else a copy without zeros."""
     if 0 in weights.values():
         return {row: weight for row, weight in weights.items() if weight}
     return weights
 
 
 def add_into(target: dict[Row, int], delta: Mapping[Row, int]) -> None:
-    """target += delta, in place; zeros are removed."""
+    """Computes target += delta in place, removing zeros."""
     for row, weight in delta.items():
         total = target.get(row, 0) + weight
         if total:
@@ -91,7 +91,7 @@ def add_into(target: dict[Row, int], delta: Mapping[Row, int]) -> None:
 
 
 def difference(new: Mapping[Row, int], old: Mapping[Row, int]) -> dict[Row, int]:
-    """new - old, without zeros."""
+    """Returns new - old, without zeros."""
     delta = {row: weight - old.get(row, 0) for row, weight in new.items() if weight != old.get(row, 0)}
     delta.update({row: -weight for row, weight in old.items() if row not in new})
     return delta

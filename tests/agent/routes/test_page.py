@@ -280,7 +280,7 @@ def test_sources_and_epochs(page: playwright.Page, session: sparqlive.Session, t
     session.apply(insert=mail("bob", "b@x"), strategy="rebuild")
     page.get_by_role("link", name="Epochs").click()
     line = page.locator("table.epochs tbody tr").first
-    expect(line).to_contain_text("rebuild was asked for.")
+    expect(line).to_contain_text("rebuild was requested.")
     expect(line).to_contain_text("people 1")
     expect(page.locator(".plot .mark-rebuild").last).to_be_visible()
     expect(page.get_by_role("img", name="Latency of")).to_be_visible()

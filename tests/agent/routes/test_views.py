@@ -113,7 +113,7 @@ def test_bodies_of_other_types_and_names_that_are_none_are_refused(client: httpx
 def test_names_are_refused_that_python_refuses(client: httpx.Client, name: str) -> None:
     refused = put(client, quote(name, safe=""))
     assert refused.status_code == 400
-    assert refused.json()["detail"].startswith("A view cannot be named")
+    assert refused.json()["detail"].startswith("Invalid view name")
     assert client.get("/views").json()["views"] == []
 
 

@@ -365,9 +365,9 @@ def test_private_addresses_are_refused_unless_allowed(site: Site) -> None:
         view = following(session, site, NAMES, Follow())
         assert "no public address" in status(view)["failed"][site.address + "/alice"]
         assert not site.asked
-        with pytest.raises(sparqlive.Error, match="depth is a whole number from 0"):
+        with pytest.raises(sparqlive.Error, match="depth must be a whole number from 0"):
             Follow(depth=-1)
-        with pytest.raises(sparqlive.Error, match="documents is a whole number"):
+        with pytest.raises(sparqlive.Error, match="documents must be a whole number"):
             Follow(documents=float("inf"))  # type: ignore[arg-type]
         with pytest.raises(sparqlive.Error, match="predicates are IRIs"):
             Follow(predicates=("knows",))
