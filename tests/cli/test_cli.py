@@ -119,12 +119,12 @@ def test_an_update_is_one_epoch(filled: Shop) -> None:
     (filled.folder / "clear.ru").write_text("CLEAR ALL", encoding="utf-8")
     assert "+0 −3  prices 2" in filled("update", "--file", "clear.ru")
     assert "line 1, column 1" in filled("update", "CLEER ALL", code=1)
-    assert "one of the two" in filled("update", code=1)
+    assert "with --file, not both" in filled("update", code=1)
 
 
 def test_watch_prints_the_content_and_then_the_changes(filled: Shop) -> None:
     lines = filled("watch", "prices", "day.changes").splitlines()
-    assert lines[0] == "@ epoch 1, the whole content"
+    assert lines[0] == "@ epoch 1, full content"
     assert lines[3] == "@ epoch 2"
     assert sorted(line.split("\t")[0] for line in lines[4:6]) == ["+1", "-1"]
     assert lines[6] == "@ epoch 3"
@@ -156,9 +156,12 @@ def test_explain_shows_the_rules(filled: Shop) -> None:
     [
         (("load", "nowhere.nt"), "sparqlive: There is nothing to load at nowhere.nt"),
         (("view", "nobody"), "sparqlive: There is no view named 'nobody'"),
-        (("view", "prices", "SELECT * { ?s ?p ?o }"), "sparqlive: A view named 'prices' is there"),
+        (
+            ("view", "prices", "SELECT * { ?s ?p ?o }"),
+            "sparqlive: View 'prices' already exists with a different query or refresh setting. Use",
+        ),
         (("query", "SELECT * {"), "sparqlive: "),
-        (("query", "nowhere.rq"), "sparqlive: nowhere.rq is neither a query nor a file"),
+        (("query", "nowhere.rq"), "sparqlive: nowhere.rq is neither a query nor a readable file"),
         (("apply", "bad.changes"), "sparqlive: bad.changes, line 1: "),
         (("apply", "nowhere.changes"), "sparqlive: nowhere.changes: cannot be read"),
         (("watch", "prices", "--since", "99"), "sparqlive: Epoch 99 is yet to come"),
