@@ -19,7 +19,7 @@ import sparqlive
 from sparqlive.agent.access import Access
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import EXPOSED
-from sparqlive.agent.origins import checked_origin
+from sparqlive.agent.origins import parse_origin
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
 from tests.agent.conftest import serving
@@ -191,7 +191,7 @@ def test_answers_are_not_handed_to_other_pages(session: sparqlive.Session) -> No
     ],
 )
 def test_an_origin_is_written_as_browsers_do(given: str, expected: str) -> None:
-    assert checked_origin(given) == expected
+    assert parse_origin(given) == expected
 
 
 @pytest.mark.parametrize(
