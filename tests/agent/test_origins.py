@@ -217,7 +217,7 @@ def test_an_origin_is_written_as_browsers_do(given: str, expected: str) -> None:
     ],
 )
 def test_what_is_no_origin_is_refused_at_the_start(session: sparqlive.Session, given: str) -> None:
-    with pytest.raises(sparqlive.Error, match=r"is no origin.*https://app\.example"):
+    with pytest.raises(sparqlive.Error, match=r"is not an origin.*https://app\.example"):
         Agent(session, Settings(origins=(given,)))
 
 
