@@ -169,7 +169,7 @@ class Network:
     async def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> Response:
-        """Returns the response after redirects. Network failures raise an Error, a status like 404 does not."""
+        """Returns the response after redirects. Network failures raise Error; a status like 404 does not."""
         try:
             async with asyncio.timeout_at(self._deadline):
                 async with self.open(method, url, headers, content) as (status, found, where, body):
