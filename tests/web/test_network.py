@@ -151,7 +151,7 @@ def test_every_address_of_a_name_is_checked(site: Site, monkeypatch: pytest.Monk
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (a, 80)) for a in ("8.8.8.8", "127.0.0.1")]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    with pytest.raises(Error, match=r"two\.example: is at 127\.0\.0\.1"):
+    with pytest.raises(Error, match=r"two\.example resolves to 127\.0\.0\.1"):
         get("http://two.example/", allow_private=False)
 
 
@@ -335,8 +335,8 @@ def test_what_is_compressed_is_unpacked(encoding: str, site: Site) -> None:
 @pytest.mark.parametrize(
     ("encoding", "body", "sentence"),
     [
-        ("br", b"?", "is encoded as 'br'"),
-        ("gzip, gzip", b"?", "is encoded as"),
+        ("br", b"?", "has the encoding 'br'"),
+        ("gzip, gzip", b"?", "has the encoding"),
         ("gzip", b"this is no gzip", "is declared as gzip but is not"),
         ("gzip", gzip.compress(b"x" * 1000, mtime=0)[:-6], "is truncated gzip data"),
     ],

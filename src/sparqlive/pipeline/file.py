@@ -109,7 +109,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     except OSError as error:
         raise Error(f"Cannot read {path}: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:  # also for huge numbers and deep nesting
-        raise Error(f"{path} is not valid TOML: {error}.") from error
+        raise Error(f"{path}: not valid TOML: {error}.") from error
     reader = _Reader(str(path), file.parent)
     known = {
         "store": str,
