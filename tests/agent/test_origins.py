@@ -151,7 +151,7 @@ def test_an_origin_of_the_same_name_at_another_port_can_be_named(session: sparql
     """At the ports of http and https, no port is in the name: the browser says that it is another one."""
     given = {"host": "localhost", "origin": "https://localhost", "sec-fetch-site": "same-site"}
     with allowing(session) as client:
-        assert "--origin https://localhost " in client.get("/views", headers=given).json()["detail"]
+        assert "--origin https://localhost." in client.get("/views", headers=given).json()["detail"]
     with allowing(session, "https://localhost") as client:
         assert client.get("/views", headers=given).status_code == 200
 

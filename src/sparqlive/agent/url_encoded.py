@@ -20,7 +20,7 @@ def pairs_of(text: bytes, before: int = 0) -> list[tuple[str, str]]:
     number = before + text.count(b"&") + bool(text)
     if number > _MOST_PARAMETERS:
         raise Refused(
-            400, f"The request has {number:,} parameters; at most {_MOST_PARAMETERS:,} are allowed."
+            400, f"The request has {number:,} parameters; the limit is {_MOST_PARAMETERS:,} parameters."
         )
     pairs = []
     for field in text.split(b"&"):
