@@ -297,7 +297,7 @@ def test_refused_origins_are_in_the_log_with_the_reason(
             assert client.get("/views", headers={"origin": "https://evil.example"}).status_code == 403
             assert client.get("/views", headers=IMAGE).status_code == 403
         noted: list[dict[str, str]] = [getattr(record, "more", {}) for record in caplog.records]
-        assert [more["origin"] for more in noted] == ["https://evil.example"] * 2 + ["not told"]
+        assert [more["origin"] for more in noted] == ["https://evil.example"] * 2 + ["unknown"]
         assert "Disallowed CORS origin" in noted[0]["reason"]
         assert "--origin https://evil.example" in noted[1]["reason"]
         assert "--origin" in noted[2]["reason"]

@@ -146,7 +146,7 @@ def test_what_computes_for_longer_than_a_stop_may_last_is_ended(start: Start, tm
         assert process.wait(120) == 0
         asking.join()
     assert process.stderr is not None
-    assert "the store is closed" in process.stderr.read()
+    assert "store closed" in process.stderr.read()
     with sparqlive.open(tmp_path / "store") as session:
         assert not session.views
 

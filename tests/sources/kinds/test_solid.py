@@ -250,7 +250,7 @@ def test_what_is_gone(policy: str, folder: str) -> None:
         if policy == "clear":
             wait_until(lambda: len(session) == 0)
         else:
-            wait_until(lambda: "does not exist (status" in (source.status()["error"] or ""))
+            wait_until(lambda: "does not exist" in (source.status()["error"] or ""))
             assert values(session) == {"1"}
         put(address, "<#s> <a:p> 2 .")
         wait_until(lambda: values(session) == {"2"})

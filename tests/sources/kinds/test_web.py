@@ -173,8 +173,8 @@ def test_what_is_gone_is_kept_unless_the_policy_says_otherwise(status: int, site
     ("answer", "sentence"),
     [
         (lambda h: h.send(500), "the server failed"),
-        (lambda h: h.send(503, {"Retry-After": "10"}), "is busy (status"),
-        (lambda h: h.send(401), "give credentials"),
+        (lambda h: h.send(503, {"Retry-After": "10"}), "is busy"),
+        (lambda h: h.send(401), "Check the credentials"),
         (lambda h: h.send(204), "status 204"),
         (lambda h: h.send(302), "status 302"),
         (lambda h: h.send(200, {"Content-Type": "text/turtle"}, b"<a:s> <a:p>"), "Parser error"),
