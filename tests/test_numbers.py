@@ -343,7 +343,7 @@ def test_numbers_of_a_pipeline(
         cli.main(["run", str(file), "--once"])
     assert ended.value.code == 1
     err = capsys.readouterr().err
-    assert re.search(rf": {NAMES[key]} (is|must be) ", err)
+    assert re.search(rf": {NAMES[key]} must be ", err)
     assert str(file) in err
     assert not (tmp_path / "s").exists()
 
@@ -351,7 +351,7 @@ def test_numbers_of_a_pipeline(
 @pytest.mark.parametrize("text", ["x = " + "1" * 5000, "x = " + "[" * 100_000], ids=["digits", "nesting"])
 def test_a_pipeline_that_python_cannot_read(text: str, tmp_path: Path) -> None:
     (tmp_path / "pipeline.toml").write_text(text)
-    with pytest.raises(sparqlive.Error, match="this is not TOML"):
+    with pytest.raises(sparqlive.Error, match="not valid TOML"):
         read_pipeline(tmp_path / "pipeline.toml")
 
 

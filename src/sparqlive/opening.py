@@ -1,8 +1,8 @@
-"""How commands open stores.
+"""Opens stores for commands.
 
-Owns when a store is created: a command that only reads never creates one, and one that fails before it has
-committed anything leaves none behind. A store that another process writes is read beside it. Invariant:
-nothing is removed that was there before the command.
+Owns when a store is created: a command that only reads never creates one, and a command that fails before
+its first commit leaves none behind. While another process writes a store, commands can read it. Invariant:
+a command never removes files that existed before it started.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from sparqlive.store import ground
 from sparqlive.store.locks import WriterLock
 
 _HOLDER = re.compile(r"process (?P<pid>\d+) on (?P<host>\S+?)(?:, the agent at (?P<address>\S+))?")
-_SQLITE_MAY_NOT = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
-# What a new store may have; tokens and the audit log are there for themselves.
+_SQLITE_DENIED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+# Folders of a new store. Tokens and the audit log do not belong to the store, and stay.
 _FOLDERS = ("runs", "leases", "streams")
 _OTHERS = ("tokens.", "audit.")
 
 
 def is_store(directory: Path) -> bool:
-    """Whether there is a store, as far as this process may look."""
+    """Whether the directory holds a store that this process can see."""
     return os.path.exists(directory / "catalog.sqlite")
 
 
 def ensure_store(directory: Path) -> None:
-    """Refuses a directory without a store."""
+    """Rejects a directory without a store."""
     if is_store(directory):
         return
     if os.path.lexists(directory) and not os.path.isdir(directory):
-        raise StoreFailed(f"There is no store at {directory}, which is not a directory. Check --store.")
+        raise StoreFailed(f"There is no store at {directory}: it is not a directory. Check --store.")
     with suppress(OSError):
-        ground.is_store(directory)  # what is left of a store is said to be
+        ground.is_store(directory)  # raises its own error for the remains of a store
     raise StoreFailed(
-        f"There is no store at {directory}. Check --store, or create one by loading data: "
+        f"There is no store at {directory}. Check --store, or load data to create one: "
         f"sparqlive load --store {directory} FILE."
     )
 
 
 def reading(directory: Path, *, watched: str | None = None, **options: Any) -> Session:
-    """A session to read from: beside the process that writes the store, if there is one.
+    """Returns a session for reading, also while another process writes the store.
 
-    `watched` is a view whose changes are wanted, too: an agent sends them.
+    `watched` names the view to watch, for a hint where an agent serves its changes.
     """
     ensure_store(directory)
     try:
@@ -62,19 +62,19 @@ def reading(directory: Path, *, watched: str | None = None, **options: Any) -> S
         holder = _HOLDER.fullmatch(error.holder)
         follow = ""
         if watched is not None and holder is not None and holder["address"] is not None:
-            follow = f" To follow its changes: sparqlive watch {holder['address']}/views/{watched}"
-        say(f"Reading {directory} beside {error.holder}, which has it open for writing.{follow}")
+            follow = f" To watch its changes, run: sparqlive watch {holder['address']}/views/{watched}"
+        say(f"Reading {directory} while another process has it open for writing ({error.holder}).{follow}")
     except StoreFailed as error:
-        if not _may_not_write(error):
+        if not _is_write_denied(error):
             raise
-        say(f"Reading {directory} without the right to write it.")
+        say(f"Reading {directory} without write permission.")
     return Session(directory, read_only=True, watch=False, **options)
 
 
-def _may_not_write(error: StoreFailed) -> bool:
+def _is_write_denied(error: StoreFailed) -> bool:
     cause = error.__cause__
-    if isinstance(cause, sqlite3.Error):  # in a directory that may not be written it cannot create its log
-        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_MAY_NOT
+    if isinstance(cause, sqlite3.Error):  # SQLite cannot create its log in a read-only directory
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_DENIED
     return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -82,10 +82,10 @@ def _may_not_write(error: StoreFailed) -> bool:
 def writing(
     directory: Path, open_session: Callable[[], Session], *, creates: bool = True, runs_long: bool = False
 ) -> Iterator[Session]:
-    """A session to write with; without a store there, one is created, or that is refused.
+    """Opens a session for writing. With `creates`, a missing store is created; otherwise it is an error.
 
-    A new store in which nothing was committed when an error ended the command is removed again. What runs
-    long says at its beginning that it created one, and other commands at their end.
+    A new store is removed again if the command fails before its first commit. Commands that run long report
+    at the start that they created a store, other commands at the end.
     """
     if not creates:
         ensure_store(directory)
@@ -93,7 +93,7 @@ def writing(
         with open_session() as session:
             yield session
         return
-    before = _Before(directory)
+    before = _DirectoryBefore(directory)
     is_open = False
     try:
         with open_session() as session:
@@ -102,7 +102,7 @@ def writing(
                 say_created(directory)
             yield session
     except BaseException:
-        if is_open and before.restored():
+        if is_open and before.restore():
             if runs_long:
                 say(f"Removed store {directory}: nothing was written to it.")
         elif is_open and not runs_long:
@@ -112,16 +112,16 @@ def writing(
         say_created(directory)
 
 
-class _Before:
-    """What was at a directory before a store was created there."""
+class _DirectoryBefore:
+    """The content of a directory before a store was created in it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._missing = [path for path in (directory, *directory.parents) if not os.path.exists(path)]
         self._names = set(os.listdir(directory)) if os.path.isdir(directory) else set()
 
-    def restored(self) -> bool:
-        """Removes a store in which nothing is, unless somebody else has it by now; whether that was done."""
+    def restore(self) -> bool:
+        """Removes an empty store, unless another process has it open. Returns whether it was removed."""
         try:
             lock = WriterLock(self._directory)
         except StoreFailed:
@@ -143,12 +143,12 @@ class _Before:
             elif name in _FOLDERS:
                 shutil.rmtree(path)
         for path in self._missing:
-            with suppress(OSError):  # somebody else put something there meanwhile
+            with suppress(OSError):  # another process has put files there meanwhile
                 path.rmdir()
 
 
 def say_created(directory: Path) -> None:
-    """Says that a store is new: a mistyped --store is noticed."""
+    """Reports a new store, so that the user notices a mistyped --store."""
     say(f"Created store {directory}.")
 
 
@@ -157,17 +157,17 @@ def say(sentence: str) -> None:
 
 
 def locked(error: StoreLocked) -> Error:
-    """What to do about a store that another process writes, for whoever wanted to write it."""
-    said = f"The store {error.directory} is open for writing in {error.holder}."
+    """Returns an error for a command that cannot write because another process does, with what to do."""
+    fact = f"The store {error.directory} is open for writing in {error.holder}."
     holder = _HOLDER.fullmatch(error.holder)
     if holder is None:
-        return StoreFailed(f"{said} Try again when that process has ended.")
+        return StoreFailed(f"{fact} Try again when that process has ended.")
     here = holder["host"] == socket.gethostname()
     stop = f"stop it (kill {holder['pid']})" if here else f"stop it on {holder['host']}"
     address = holder["address"]
     if address is None:
-        return StoreFailed(f"{said} Try again when it has ended, or {stop}.")
+        return StoreFailed(f"{fact} Try again when it has ended, or {stop}.")
     return StoreFailed(
-        f"{said} Send the change to the agent, with updates to {address}/sparql, views to "
-        f"{address}/views/NAME and sources to {address}/sources (see docs/AGENT.md), or {stop} first."
+        f"{fact} Send the change to the agent: updates to {address}/sparql, views to "
+        f"{address}/views/NAME, sources to {address}/sources (see docs/AGENT.md). Or {stop} first."
     )

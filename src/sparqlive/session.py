@@ -90,7 +90,7 @@ class Session:
         """Opens a session on the store in directory `path`, created if missing; or in memory without `path`.
 
         `spark`: a Spark session or a master URL. By default, a local session starts when first needed.
-        `bulk`: the backend for large batches and large new views: "duckdb", "spark", or "auto" for the cheaper.
+        `bulk`: the backend for large batches and large new views: "duckdb", "spark", or "auto".
         `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones.
         "strict" (the default): it is the unnamed graph only. A store keeps the setting it was created with.
         `durability="epoch"`: an epoch is on disk before `apply` returns. "relaxed": within

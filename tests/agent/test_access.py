@@ -134,7 +134,7 @@ def test_refusals_say_what_is_missing_and_change_nothing(
     assert 'error="invalid_token"' in wrong.headers["www-authenticate"]
     refused = guarded.delete("/views/v", headers=reader)
     assert refused.status_code == 403
-    assert refused.json()["detail"] == "The token 'reader' may not do this: it takes the right admin."
+    assert refused.json()["detail"] == "Token 'reader' lacks the right admin, which this request requires."
     assert 'scope="admin"' in refused.headers["www-authenticate"]
     assert guarded.put("/views/new", content=QUERY, headers={**SPARQL, **reader}).status_code == 403
     assert sorted(session.views) == ["v", "w"]

@@ -225,7 +225,7 @@ def test_what_cannot_come_right_is_an_error(session: sparqlive.Session, agent: A
     with serving(agent) as address:
         with pytest.raises(sparqlive.UnknownView, match="nothing"):
             next(iter(sparqlive.follow(f"{address}/views/nothing")))
-        with pytest.raises(sparqlive.Error, match="snapshot is true or false"):
+        with pytest.raises(sparqlive.Error, match="snapshot must be true or false"):
             next(iter(sparqlive.follow(f"{address}/views/v?snapshot=perhaps")))
         follower = Follower(sparqlive.follow(f"{address}/views/v"))
         assert follower.has(view.weights)

@@ -19,7 +19,7 @@ import sparqlive
 from sparqlive.agent.access import Access
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import EXPOSED
-from sparqlive.agent.origins import checked_origin
+from sparqlive.agent.origins import parse_origin
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
 from tests.agent.conftest import serving
@@ -151,7 +151,7 @@ def test_an_origin_of_the_same_name_at_another_port_can_be_named(session: sparql
     """At the ports of http and https, no port is in the name: the browser says that it is another one."""
     given = {"host": "localhost", "origin": "https://localhost", "sec-fetch-site": "same-site"}
     with allowing(session) as client:
-        assert "--origin https://localhost " in client.get("/views", headers=given).json()["detail"]
+        assert "--origin https://localhost." in client.get("/views", headers=given).json()["detail"]
     with allowing(session, "https://localhost") as client:
         assert client.get("/views", headers=given).status_code == 200
 
@@ -191,7 +191,7 @@ def test_answers_are_not_handed_to_other_pages(session: sparqlive.Session) -> No
     ],
 )
 def test_an_origin_is_written_as_browsers_do(given: str, expected: str) -> None:
-    assert checked_origin(given) == expected
+    assert parse_origin(given) == expected
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_an_origin_is_written_as_browsers_do(given: str, expected: str) -> None:
     ],
 )
 def test_what_is_no_origin_is_refused_at_the_start(session: sparqlive.Session, given: str) -> None:
-    with pytest.raises(sparqlive.Error, match=r"is no origin.*https://app\.example"):
+    with pytest.raises(sparqlive.Error, match=r"is not an origin.*https://app\.example"):
         Agent(session, Settings(origins=(given,)))
 
 
@@ -297,7 +297,7 @@ def test_refused_origins_are_in_the_log_with_the_reason(
             assert client.get("/views", headers={"origin": "https://evil.example"}).status_code == 403
             assert client.get("/views", headers=IMAGE).status_code == 403
         noted: list[dict[str, str]] = [getattr(record, "more", {}) for record in caplog.records]
-        assert [more["origin"] for more in noted] == ["https://evil.example"] * 2 + ["not told"]
+        assert [more["origin"] for more in noted] == ["https://evil.example"] * 2 + ["unknown"]
         assert "Disallowed CORS origin" in noted[0]["reason"]
         assert "--origin https://evil.example" in noted[1]["reason"]
         assert "--origin" in noted[2]["reason"]

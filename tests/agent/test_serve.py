@@ -146,7 +146,7 @@ def test_what_computes_for_longer_than_a_stop_may_last_is_ended(start: Start, tm
         assert process.wait(120) == 0
         asking.join()
     assert process.stderr is not None
-    assert "the store is closed" in process.stderr.read()
+    assert "store closed" in process.stderr.read()
     with sparqlive.open(tmp_path / "store") as session:
         assert not session.views
 
@@ -168,7 +168,7 @@ def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
             check=False,
         )
     assert ended.returncode == 1
-    assert "cannot be listened at" in ended.stderr
+    assert "Cannot listen on" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
@@ -179,7 +179,7 @@ def test_an_origin_that_is_none_is_a_sentence(tmp_path: Path, origin: str) -> No
         [sys.executable, "-m", "sparqlive", *command], capture_output=True, text=True, timeout=60, check=False
     )
     assert ended.returncode == 1
-    assert "is no origin" in " ".join(ended.stderr.split())
+    assert "is not an origin" in " ".join(ended.stderr.split())
     assert "Traceback" not in ended.stderr
 
 
@@ -357,7 +357,7 @@ def test_what_is_committed_while_the_agent_stops_is_not_told_as_failed(
     assert session.had in ((["v"], 0), ([], 1)), "it was committed"
     if late:
         assert answer.status_code == 503
-        assert "not known" in answer.json()["detail"]
+        assert "may or may not have changed data" in answer.json()["detail"]
     else:
         assert answer.status_code in (200, 201)
 
@@ -383,4 +383,4 @@ def test_a_view_of_an_agent_is_watched(session: sparqlive.Session, tmp_path: Pat
             [*command, "--token", "wrong"], capture_output=True, text=True, timeout=60, check=False
         )
     assert refused.returncode == 1
-    assert "does not know this token" in refused.stderr
+    assert "Unknown token" in refused.stderr

@@ -68,7 +68,7 @@ def test_a_body_whose_end_is_not_clear_closes_the_connection_and_changes_nothing
         assert answer[:10] in (b"HTTP/1.1 4", b"HTTP/1.1 5"), answer[:300]
         assert answer.count(b"HTTP/1.1 ") == 1, "what follows is not read as a request"
         assert b"connection: close" in answer
-        assert json.loads(answer.partition(b"\r\n\r\n")[2])["detail"].startswith("The request is refused: ")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["detail"].startswith("Request rejected: ")
     assert session.epoch == 0
 
 

@@ -119,12 +119,12 @@ def test_an_update_is_one_epoch(filled: Shop) -> None:
     (filled.folder / "clear.ru").write_text("CLEAR ALL", encoding="utf-8")
     assert "+0 −3  prices 2" in filled("update", "--file", "clear.ru")
     assert "line 1, column 1" in filled("update", "CLEER ALL", code=1)
-    assert "one of the two" in filled("update", code=1)
+    assert "with --file, not both" in filled("update", code=1)
 
 
 def test_watch_prints_the_content_and_then_the_changes(filled: Shop) -> None:
     lines = filled("watch", "prices", "day.changes").splitlines()
-    assert lines[0] == "@ epoch 1, the whole content"
+    assert lines[0] == "@ epoch 1, full content"
     assert lines[3] == "@ epoch 2"
     assert sorted(line.split("\t")[0] for line in lines[4:6]) == ["+1", "-1"]
     assert lines[6] == "@ epoch 3"
@@ -161,7 +161,7 @@ def test_explain_shows_the_rules(filled: Shop) -> None:
             "sparqlive: View 'prices' already exists with a different query or refresh setting. Use",
         ),
         (("query", "SELECT * {"), "sparqlive: "),
-        (("query", "nowhere.rq"), "sparqlive: nowhere.rq is neither a query nor a file"),
+        (("query", "nowhere.rq"), "sparqlive: nowhere.rq is neither a query nor a readable file"),
         (("apply", "bad.changes"), "sparqlive: bad.changes, line 1: "),
         (("apply", "nowhere.changes"), "sparqlive: nowhere.changes: cannot be read"),
         (("watch", "prices", "--since", "99"), "sparqlive: Epoch 99 does not exist yet"),
@@ -214,25 +214,29 @@ def test_a_pipeline_without_sources_needs_no_spark(shop: Shop) -> None:
     ("old", "new", "said"),
     [
         ('store = "shop.store"', "", "the key 'store' is missing"),
-        ('store = "shop.store"', "store = 1", "store is text, not 1"),
-        ('store = "shop.store"', 'store = "a"\nstorage = "b"', "the key 'storage' is unknown"),
-        ('store = "shop.store"', "store =", "this is not TOML"),
-        ('"data.nt"', '"nowhere.nt"', "there is nothing at "),
-        ('"prices.rq"', '"nowhere.rq"', "cannot be read"),
+        ('store = "shop.store"', "store = 1", "store must be a string, not 1"),
+        ('store = "shop.store"', 'store = "a"\nstorage = "b"', "unknown key 'storage'"),
+        ('store = "shop.store"', "store =", "not valid TOML"),
+        ('"data.nt"', '"nowhere.nt"', "there is no file at "),
+        ('"prices.rq"', '"nowhere.rq"', "cannot read the query "),
         ('"prices.rq"', '"data.nt"', "data.nt: "),
         ('view = "prices"', 'view = "others"', "there is no [views.others]"),
         (
             '"json-lines"',
             '"xml"',
-            "the kind 'xml' is unknown. Known kinds are delta-lake, json-lines, parquet, rdf-patch",
+            "unknown kind 'xml'. Available kinds: delta-lake, json-lines, parquet, rdf-patch",
         ),
         ('"json-lines"', '"rdf-patch"', "CONSTRUCT"),
         ("[views.prices]", '[views.prices]\nrefresh = "never"', "refresh must be "),
-        ("[load]", '[sources.s]\nkind = "ftp"\npath = "x"\n[load]', "the kind 'ftp' is unknown"),
-        ("[load]", '[sources.s]\nkind = "web"\n[load]', "[sources.s]: give its path, or its address"),
-        ("[load]", '[sources.s]\nkind = "file"\naddress = "x.ttl"\n[load]', "a file is given by path"),
-        ("[load]", '[sources.s]\nkind = "file"\npath = "x"\nspeed = 1\n[load]', "[sources.s]: A source of"),
-        ("[load]", '[sources.s]\nkind = "mqtt"\naddress = "mqtt:x"\n[load]', "no address of MQTT"),
+        ("[load]", '[sources.s]\nkind = "ftp"\npath = "x"\n[load]', "unknown kind 'ftp'"),
+        ("[load]", '[sources.s]\nkind = "web"\n[load]', "[sources.s]: needs either path or address"),
+        ("[load]", '[sources.s]\nkind = "file"\naddress = "x.ttl"\n[load]', "For a file, use path"),
+        (
+            "[load]",
+            '[sources.s]\nkind = "file"\npath = "x"\nspeed = 1\n[load]',
+            "[sources.s]: Invalid options for a source of kind 'file'",
+        ),
+        ("[load]", '[sources.s]\nkind = "mqtt"\naddress = "mqtt:x"\n[load]', "not an MQTT address"),
         ("[load]", '[sources.s]\nkind = "file"\npath = "x"\nx = 2026-01-01\n[load]', "not JSON"),
         ("[load]", '[sources.s]\nkind = "changes"\npath = "in/*.changes"\n[load]', "there is no folder"),
         ("[load]", '[sources."a b"]\nkind = "changes"\npath = "."\n[load]', "the name of a source"),

@@ -214,7 +214,7 @@ def test_a_new_store_that_somebody_else_has_by_now_stays(tmp_path: Path) -> None
 def test_tokens_can_be_there_before_the_store(run: Run, tmp_path: Path) -> None:
     code, secret, err = run(["token", "create", "--can", "read"])
     assert (code, secret[:10]) == (0, "sparqlive_")
-    assert "There is no store at shop.store yet: sparqlive serve --store shop.store creates it." in err
+    assert "no store at shop.store yet. To create it, run: sparqlive serve --store shop.store" in err
     assert run(["token", "list"])[0] == 0
     assert run(["load", "bad.nt"])[0] == 1
     assert run(["query", "ASK {}"])[0] == 1
@@ -285,7 +285,8 @@ def agent(tmp_path: Path) -> Iterator[tuple[int, str]]:
 def test_commands_read_beside_an_agent(run: Run, agent: tuple[int, str]) -> None:
     process, address = agent
     said = re.compile(
-        rf"Reading shop\.store beside process {process} on \S+, the agent at {re.escape(address)}, .*\n"
+        rf"Reading shop\.store while another process has it open for writing "
+        rf"\(process {process} on \S+, the agent at {re.escape(address)}\)\..*\n"
     )
     update = {"content-type": "application/sparql-update"}
     sent = httpx.post(
@@ -366,7 +367,9 @@ def test_a_session_that_writes_is_read_beside(run: Run, tmp_path: Path) -> None:
         session.apply(insert='<x:a> <x:p> "1" .')
         code, out, err = run(["query", "ASK { <x:a> <x:p> '1' }"])
         assert (code, out) == (0, "true\n")
-        assert err.startswith(f"Reading shop.store beside process {os.getpid()} on ")
+        assert err.startswith(
+            f"Reading shop.store while another process has it open for writing (process {os.getpid()} on "
+        )
         assert len(err.splitlines()) == 1
 
 
@@ -415,7 +418,7 @@ def test_a_store_that_may_only_be_read_is_read(tmp_path: Path, folders: int, fil
         path.chmod(folders if path.is_dir() else files)
     before = everything(tmp_path)
     try:
-        said = f"Reading {tmp_path / 's'} without the right to write it.\n"
+        said = f"Reading {tmp_path / 's'} without write permission.\n"
         assert ran("query", "ASK { <x:a> <x:p> '1' }") == (0, "true\n", said)
         code, _, err = ran("update", INSERT)
         assert code == 1

@@ -74,7 +74,7 @@ def test_a_patch_gives_the_graph_of_its_view(tmp_path: Path) -> None:
     path.write_bytes(b"TX .\nA <a:a> ")
     assert RdfPatchSink(path, ()).last_epoch() is None
     path.write_text("dear diary\n", encoding="utf-8")
-    with pytest.raises(sparqlive.Error, match="no RDF Patch of a view"):
+    with pytest.raises(sparqlive.Error, match="not an RDF Patch of a view"):
         RdfPatchSink(path, ())
 
 
@@ -92,7 +92,7 @@ def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
 def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "diary.txt"
     path.write_text("dear diary\n", encoding="utf-8")
-    with pytest.raises(sparqlive.Error, match=r"diary\.txt is there and its last line is no delta"):
+    with pytest.raises(sparqlive.Error, match=r"diary\.txt already exists, and its last line is not a delta"):
         KINDS["json-lines"](path, ())
     assert path.read_text(encoding="utf-8") == "dear diary\n"
 

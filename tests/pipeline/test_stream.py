@@ -298,7 +298,7 @@ def test_an_interrupt_ends_the_job_after_a_batch(spark: SparkSession, tmp_path: 
         job.prepare()
         job.follow(once=False)
         stopped = job.session.epoch
-    assert out.getvalue().splitlines()[-1] == f"stopped at epoch {stopped}; another run goes on from there"
+    assert out.getvalue().splitlines()[-1] == f"stopped at epoch {stopped}; the next run continues from there"
     assert 5 <= stopped < 81
     finished(tmp_path, quads)
     assert epochs(tmp_path) == 81

@@ -56,7 +56,7 @@ def test_they_go_on_when_a_store_is_opened_again(tmp_path: Path, rooms: list[str
         linked = session.sources_from("rooms", "room", kind="file", when_missing="clear")
         linked.remove()
         assert not session.sources
-        with pytest.raises(sparqlive.Error, match="removed already"):
+        with pytest.raises(sparqlive.Error, match="already been removed"):
             linked.remove()
         session.apply(insert=enter(a))
     with sparqlive.open(store) as session:
@@ -69,7 +69,7 @@ def test_the_same_again_and_other_options(rooms: list[str]) -> None:
         session.view("rooms", ROOMS)
         linked = session.sources_from("rooms", "room", kind="file")
         assert session.sources_from("rooms", "room", kind="file") is linked
-        with pytest.raises(sparqlive.Error, match="other options"):
+        with pytest.raises(sparqlive.Error, match="different options"):
             session.sources_from("rooms", "room", kind="file", when_missing="clear")
         assert repr(linked) == "Linked('rooms', 'room', kind='file')"
 

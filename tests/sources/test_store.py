@@ -60,8 +60,8 @@ def test_wrong_options_on_the_command_line(tmp_path: Path, capsys: pytest.Captur
     add = ["source", "add", "--store", tmp_path / "s"]
     assert "NAME=VALUE" in command(capsys, *add, "web", "http://x/", "--option", "x", code=1)
     assert "does not take" in command(capsys, *add, "web", "http://x/", "--option", "x=1", code=1)
-    assert "no kind of source" in command(capsys, *add, "pigeon", "http://x/", code=1)
-    assert "no address on the Web" in command(capsys, *add, "web", "x", code=1)
+    assert "Unknown kind of source" in command(capsys, *add, "pigeon", "http://x/", code=1)
+    assert "not a Web address" in command(capsys, *add, "web", "x", code=1)
     assert not (tmp_path / "s").exists()
 
 
@@ -96,11 +96,14 @@ def test_another_process_sees_how_a_source_is(tmp_path: Path, site: Site) -> Non
 
 def test_state_survives(tmp_path: Path, site: Site) -> None:
     options = {"poll_interval_seconds": None, "allow_private": True, "name": "page"}
-    with sparqlive.open(tmp_path / "s") as session, pytest.raises(sparqlive.Error, match="nothing there"):
+    with (
+        sparqlive.open(tmp_path / "s") as session,
+        pytest.raises(sparqlive.Error, match=r"does not exist"),
+    ):
         session.source("web", site.address + "/", **options).refresh()
     with sparqlive.open(tmp_path / "s", watch=False) as session:
         source = session.sources["page"]
-        assert "nothing there" in (source.error or "")
+        assert "does not exist" in (source.error or "")
         with pytest.raises(sparqlive.Error, match="not watched"):
             source.refresh()
         source.remove()
@@ -143,7 +146,7 @@ def test_a_relative_path_means_the_same_wherever_the_store_is_opened(
         assert session.source(kind, given) is source
         monkeypatch.chdir(tmp_path / "elsewhere")
         source.refresh()
-        with pytest.raises(sparqlive.Error, match="is there with other settings"):
+        with pytest.raises(sparqlive.Error, match="already exists with different settings"):
             session.source(kind, "x.nt", name=given)
     with sparqlive.open(tmp_path / "s") as session:
         session.sources[given].refresh()
@@ -258,7 +261,7 @@ def test_a_pipeline_names_its_sources(tmp_path: Path, site: Site) -> None:
     file.write_text(file.read_text().replace("quiet_seconds = 0.1", "quiet_seconds = 0.2"))
     result = subprocess.run([*command, "--once"], input="", capture_output=True, text=True, check=False)
     assert result.returncode == 1
-    assert "[sources.feed]: A source named 'feed' is there with other settings" in result.stderr
+    assert "[sources.feed]: Source 'feed' already exists with different settings" in result.stderr
 
 
 def test_a_pipeline_ends_with_its_streams(tmp_path: Path) -> None:

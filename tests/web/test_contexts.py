@@ -123,7 +123,7 @@ def test_other_contexts_are_refused_by_name(site: Site) -> None:
     site.pages["/"] = Page(json.dumps(document), "application/ld+json")
     with sparqlive.open() as session:
         source = session.source("web", site.address + "/", poll_interval_seconds=None, allow_private=True)
-        with pytest.raises(sparqlive.Error, match=r"names the JSON-LD context https://schema\.org, which"):
+        with pytest.raises(sparqlive.Error, match=r"uses the JSON-LD context https://schema\.org, which"):
             source.refresh()
 
 

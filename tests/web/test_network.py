@@ -124,7 +124,7 @@ def test_addresses_that_are_public(address: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "[::1]", "0"])
 def test_this_machine_is_not_reached_however_it_is_written(host: str, site: Site) -> None:
     port = site.address.rpartition(":")[2]
-    with pytest.raises(Error, match=r"no public address|not known"):
+    with pytest.raises(Error, match=r"not a public address|Cannot resolve"):
         get(f"http://{host}:{port}/", allow_private=False)
     assert not site.asked
 
@@ -142,7 +142,7 @@ def test_a_redirect_does_not_lead_to_where_an_address_may_not(
         "//0.0.0.0/",
     ):
         site.pages["/"] = redirect(target)
-        with pytest.raises(Error, match="no public address"):
+        with pytest.raises(Error, match="not a public address"):
             get(site.address + "/", allow_private=False)
 
 
@@ -151,7 +151,7 @@ def test_every_address_of_a_name_is_checked(site: Site, monkeypatch: pytest.Monk
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (a, 80)) for a in ("8.8.8.8", "127.0.0.1")]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    with pytest.raises(Error, match=r"two\.example: is at 127\.0\.0\.1"):
+    with pytest.raises(Error, match=r"two\.example resolves to 127\.0\.0\.1"):
         get("http://two.example/", allow_private=False)
 
 
@@ -178,12 +178,12 @@ def test_the_address_that_was_checked_is_the_one_connected_to(
 @pytest.mark.parametrize(
     ("url", "sentence"),
     [
-        ("ftp://example.org/", "does not begin with http"),
-        ("file:///etc/passwd", "does not begin with http"),
-        ("mailto:a@example.org", "does not begin with http"),
-        ("http:///nowhere", "does not begin with http"),
+        ("ftp://example.org/", "must begin with http"),
+        ("file:///etc/passwd", "must begin with http"),
+        ("mailto:a@example.org", "must begin with http"),
+        ("http:///nowhere", "must begin with http"),
         ("http://me:secret@example.org/", "Authorization header"),
-        ("http://example.org:99999999/", "no address on the Web"),
+        ("http://example.org:99999999/", "not a Web address"),
     ],
 )
 def test_what_is_no_address_on_the_web(url: str, sentence: str) -> None:
@@ -193,9 +193,9 @@ def test_what_is_no_address_on_the_web(url: str, sentence: str) -> None:
 
 
 def test_nobody_there() -> None:
-    with pytest.raises(Error, match="there is no connection"):
+    with pytest.raises(Error, match="no connection"):
         get(f"http://127.0.0.1:{unused_port()}/")
-    with pytest.raises(Error, match="not known"):
+    with pytest.raises(Error, match="Cannot resolve the host name"):
         get("http://nobody.invalid/")
 
 
@@ -313,7 +313,7 @@ def test_a_bomb(encoding: str, site: Site) -> None:
     bomb = pack(b"\0" * 200_000_000)
     assert len(bomb) < 1_000_000
     site.pages["/"] = lambda handler: handler.send(200, {"Content-Encoding": encoding}, bomb)
-    with pytest.raises(Error, match="unpacks to more"):
+    with pytest.raises(Error, match="decompresses to more"):
         get(site.address + "/", max_bytes=1_000_000)
 
 
@@ -335,10 +335,10 @@ def test_what_is_compressed_is_unpacked(encoding: str, site: Site) -> None:
 @pytest.mark.parametrize(
     ("encoding", "body", "sentence"),
     [
-        ("br", b"?", "is encoded as 'br'"),
-        ("gzip, gzip", b"?", "is encoded as"),
-        ("gzip", b"this is no gzip", "is not what it says it is"),
-        ("gzip", gzip.compress(b"x" * 1000, mtime=0)[:-6], "ends in the middle"),
+        ("br", b"?", "has the encoding 'br'"),
+        ("gzip, gzip", b"?", "has the encoding"),
+        ("gzip", b"this is no gzip", "is declared as gzip but is not"),
+        ("gzip", gzip.compress(b"x" * 1000, mtime=0)[:-6], "is truncated gzip data"),
     ],
 )
 def test_other_encodings_and_broken_ones(encoding: str, body: bytes, sentence: str, site: Site) -> None:
@@ -358,7 +358,7 @@ def test_a_slow_drip(site: Site) -> None:
 
     site.pages["/"] = drip
     start = time.monotonic()
-    with pytest.raises(Error, match=r"no whole answer within 0\.5 seconds"):
+    with pytest.raises(Error, match=r"no complete response within 0\.5 s"):
         get(site.address + "/", timeout_seconds=0.5)
     assert time.monotonic() - start < 45
 
@@ -388,7 +388,7 @@ def test_a_slow_drip(site: Site) -> None:
 )
 def test_answers_that_are_not_whole_or_not_http(answer: bytes, site: Site) -> None:
     site.pages["/"] = lambda handler: handler.raw(answer)
-    with pytest.raises(Error, match=r"not whole, or not HTTP|connection broke"):
+    with pytest.raises(Error, match=r"incomplete or not HTTP|connection broke"):
         get(site.address + "/")
 
 

@@ -1,6 +1,6 @@
 """The agent: a session behind HTTP. SPARQL protocol, views, subscriptions, sources, access, and a page.
 
-Owns the words of HTTP; decides nothing about data. One file a topic, each with its table of `OPERATIONS`:
-`app.py` makes the application of all of them, and the description at /openapi.json.
-Invariant: whatever is refused has changed nothing, and says why in a sentence.
+Owns the HTTP interface; makes no decision about data. There is one file per topic, each with its table of
+`OPERATIONS`. `app.py` builds the application and the description at /openapi.json from these tables.
+Invariant: a rejected request has changed nothing, and its answer says why.
 """

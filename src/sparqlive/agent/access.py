@@ -1,10 +1,10 @@
-"""Who is asking, and whether they may.
+"""Authentication and authorisation of requests.
 
-Owns the rights of requests and the limits of tokens. Where a store has no tokens, whoever is on this machine
-may do everything, but no web page may: a request must name this machine as its host (a page of another name
-that was made to lead here does not). Where it has tokens, each request that takes a right needs one. Pages of
-other origins (`origins.py`) are refused in both cases.
-Invariant: a request that is refused here has reached no handler.
+Owns the rights of requests and the limits of tokens. Without tokens, every client on this machine may do
+everything, but a web page may not: the Host header must name this machine, which stops DNS rebinding. With
+tokens, every request that requires a right needs a token. Pages of other origins (`origins.py`) are rejected
+in both cases.
+Invariant: no handler sees a request that is rejected here.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from sparqlive.engine.view import View
 from sparqlive.errors import StoreFailed
 
 Right: TypeAlias = Literal["open", "known", "read", "read:view", "write", "admin"]
-"""What it takes: nothing; any token (the handler asks for more); reading all data; reading the view that the
-path names; changing data; changing views and sources, which includes all."""
+"""The right that a request requires. `open`: none. `known`: any token; the handler requires more. `read`: to
+read all data. `read:view`: to read the view that the path names. `write`: to change data. `admin`: to change
+views and sources; it includes all others."""
 
 _log = logging.getLogger("sparqlive.agent")
 _REALM = 'Bearer realm="sparqlive"'
@@ -42,7 +43,7 @@ _NO_LIMITS = Limits()
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host's name is this machine's for itself, whatever names resolve to."""
+    """Whether a host name denotes the loopback interface. Names are not resolved."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -51,7 +52,7 @@ def is_this_machine(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: a token, or somebody on this machine where there are none."""
+    """The sender of a request: a token, or a client on this machine where the store has no tokens."""
 
     token: Token | None
 
@@ -65,7 +66,7 @@ class Caller:
 
 
 class Access:
-    """The checks of one agent. `local`: only this machine reaches it."""
+    """The checks of one agent. `local`: the agent listens only on this machine."""
 
     def __init__(
         self, directory: Path | None = None, local: bool = True, allowed: tuple[str, ...] = ()
@@ -78,10 +79,10 @@ class Access:
         self._subscriptions: Counter[str] = Counter()
         self._registering: list[tuple[str, str]] = []
 
-    # Who may what
+    # Rights
 
     def admit(self, request: Request, right: Right) -> None:
-        """Refuses a request that may not be; of others, `caller_of` tells whose they are."""
+        """Rejects a request that lacks a right. For other requests, `caller_of` returns the caller."""
         self._check_origin(request, right)
         request.state.caller = caller = self._caller(request, right)
         if caller is not None:
@@ -90,20 +91,20 @@ class Access:
                 self.require(request, right)
 
     def require(self, request: Request, right: Right) -> None:
-        """Refuses whoever lacks a right."""
+        """Rejects a caller that lacks a right."""
         token = caller_of(request).token
         view = request.path_params.get("name")
         if token is None or token.may(right, view):
             return
-        wanted = f"read:view={view}" if right == "read:view" else right
+        required = f"read:view={view}" if right == "read:view" else right
         raise Refused(
             403,
-            f"The token {token.name!r} may not do this: it takes the right {wanted}.",
+            f"Token {token.name!r} lacks the right {required}, which this request requires.",
             {"WWW-Authenticate": f'{_REALM}, error="insufficient_scope", scope="{right}"'},
         )
 
     def still(self, request: Request, right: Right) -> Callable[[], bool]:
-        """For what lasts: tells, as of the last second, whether the caller still has a right."""
+        """Returns a check whether the caller still has a right, for streams; at most one second old."""
         caller, view = caller_of(request), request.path_params.get("name")
         checked = time.monotonic()
 
@@ -123,7 +124,7 @@ class Access:
         return has
 
     def _caller(self, request: Request, right: Right) -> Caller | None:
-        """None for what is open to all."""
+        """The caller; None for operations without a right where the store has tokens."""
         if self._local and (self._tokens is None or not self._tokens.wanted):
             self._check_host(request)
             return Caller(None)
@@ -131,40 +132,42 @@ class Access:
             return None
         secret = _secret(request)
         if secret is None:
-            sentence = "This takes a token: send it as Authorization: Bearer …, or as a password (Basic)."
+            sentence = (
+                "This request requires a token: send it as Authorization: Bearer …, or as a Basic password."
+            )
             raise Refused(401, sentence, {"WWW-Authenticate": _challenge(request)})
         try:
             token = None if self._tokens is None else self._tokens.known(secret)
         except StoreFailed as error:
             _log.error("%s", error)
-            raise Refused(503, "The agent cannot read its tokens: its log says why.") from error
+            raise Refused(503, "The agent cannot read its tokens. Its log says why.") from error
         if token is None:
             headers = {"WWW-Authenticate": _challenge(request, ', error="invalid_token"')}
-            raise Refused(401, "The agent does not know this token; it may have been revoked.", headers)
+            raise Refused(401, "Unknown token. It may have been revoked.", headers)
         return Caller(token)
 
     def _check_host(self, request: Request) -> None:
-        """Against pages whose name was made to lead to this machine (DNS rebinding)."""
+        """Rejects requests for another host name: DNS rebinding would let web pages in."""
         host = request.headers.get("host", "")
         if not is_this_machine(_split(f"//{host}").hostname or ""):
             raise Refused(
                 403,
-                f"An agent without tokens answers to localhost, not to {host!r}. Make tokens for others: "
-                f"sparqlive token create.",
+                f"This agent has no tokens, so it answers only requests to localhost, not to {host!r}. To "
+                f"allow other hosts, create a token: sparqlive token create.",
             )
 
     def _check_origin(self, request: Request, right: Right) -> None:
-        """Pages of other origins may use the agent only where it was said that they may."""
+        """Rejects requests from pages of origins that are not allowed."""
         headers = request.headers
         reason = self._origins.refusal(headers, request.method, right == "open", _is_basic(request))
         if reason is not None:
-            origins.refused(headers.get("origin") or headers.get("referer") or "not told", reason)
+            origins.refused(headers.get("origin") or headers.get("referer") or "unknown", reason)
             raise Refused(403, reason)
 
     # Limits
 
     def _count(self, caller: Caller) -> None:
-        """A bucket of one second's requests, that fills at their rate."""
+        """Enforces the request rate: a token bucket that holds one second's requests."""
         rate = caller.limits.requests_per_second
         if rate is None:
             return
@@ -174,16 +177,16 @@ class Access:
         if left < 1:
             self._buckets[caller.name] = left, now
             wait = {"Retry-After": str(math.ceil((1 - left) / rate))}
-            raise Refused(429, f"The token {caller.name!r} may make {rate:g} requests a second.", wait)
+            raise Refused(429, f"Token {caller.name!r} is limited to {rate:g} requests per second.", wait)
         self._buckets[caller.name] = left - 1, now
 
     @contextmanager
     def subscription(self, request: Request) -> Iterator[None]:
-        """Inside, the caller has one more subscription."""
+        """Counts one more subscription of the caller within the block."""
         caller = caller_of(request)
         limit = caller.limits.subscriptions
         if limit is not None and self._subscriptions[caller.name] >= limit:
-            sentence = f"The token {caller.name!r} may have {limit:,} subscriptions at a time."
+            sentence = f"Token {caller.name!r} is limited to {limit:,} open subscriptions. Close one first."
             raise Refused(429, sentence, {"Retry-After": "5"})
         self._subscriptions[caller.name] += 1
         try:
@@ -192,20 +195,20 @@ class Access:
             self._subscriptions[caller.name] -= 1
 
     def query_seconds(self, request: Request, most: float) -> float:
-        """How long a query of the caller may take, where the agent allows so much."""
+        """The time limit of the caller's queries, at most `most`."""
         limit = caller_of(request).limits.query_seconds
         return most if limit is None else min(limit, most)
 
     @contextmanager
     def registering(self, request: Request, view: str, there: Mapping[str, View]) -> Iterator[None]:
-        """Inside, the caller registers a view, unless it has as many as it may have of those there are."""
+        """Counts a view that the caller registers within the block; rejects it beyond the caller's limit."""
         caller = caller_of(request)
         limit = caller.limits.views
         kept = ((name, there.get(name)) for name in there)  # others may drop views meanwhile
         own = {name for name, one in kept if one is not None and one.owner == caller.name}
         own |= {name for name, owner in self._registering if owner == caller.name}
         if limit is not None and view not in own and len(own) >= limit:
-            raise Refused(429, f"The token {caller.name!r} may have {limit:,} views: drop one first.")
+            raise Refused(429, f"Token {caller.name!r} is limited to {limit:,} views. Drop one first.")
         self._registering.append((view, caller.name))
         try:
             yield
@@ -213,9 +216,9 @@ class Access:
             self._registering.remove((view, caller.name))
 
     def note(self, request: Request, status: int, made: str | None) -> None:
-        """What was asked that changes views or sources, and how it ended; not what nobody known asked.
+        """Writes a change of views or sources to the audit log, with its outcome, if the caller is known.
 
-        `made`: the path of what there is now, if it has one.
+        `made`: the path of the new view or source, if there is one.
         """
         if not hasattr(request.state, "caller"):
             return
@@ -228,8 +231,8 @@ class Access:
             more["view"] = view
         try:
             self.audit.note(who, f"{request.method} {request.url.path}", str(status), **more)
-        except OSError:  # what was asked for is done: it is not told as if it had failed
-            _log.exception("the audit log cannot be written")
+        except OSError:  # the change is done, so the request must not look as if it had failed
+            _log.exception("cannot write the audit log")
 
 
 def _is_basic(request: Request) -> bool:
@@ -237,22 +240,22 @@ def _is_basic(request: Request) -> bool:
 
 
 def _secret(request: Request) -> str | None:
-    """The token that a request shows: as it is, or as a password, or as a name without one (RFC 7617)."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    """The token of a request: a bearer token, or a Basic password or name without password (RFC 7617)."""
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        return given.strip()
+        return credentials.strip()
     if scheme.lower() != "basic":
         return None
     try:
-        name, _, password = base64.b64decode(given.strip()).decode().partition(":")
+        name, _, password = base64.b64decode(credentials.strip()).decode().partition(":")
     except (binascii.Error, ValueError):
         return ""
     return password or name
 
 
 def _challenge(request: Request, error: str = "") -> str:
-    """How to show a token. Browsers are not offered Basic: they would ask for a password by themselves, and
-    add it to the requests of every page from then on."""
+    """The WWW-Authenticate header. It does not offer Basic to browsers: they would prompt for a password, and
+    from then on add it to the requests of every page."""
     is_browser = (
         "sec-fetch-mode" in request.headers or "mozilla/" in request.headers.get("user-agent", "").lower()
     )
@@ -267,7 +270,7 @@ def _split(address: str) -> SplitResult:
 
 
 def caller_of(request: Request) -> Caller:
-    """Who asks; only what `admit` has let in has a caller."""
+    """The caller of a request that `admit` has accepted."""
     caller = request.state.caller
     assert isinstance(caller, Caller)
     return caller

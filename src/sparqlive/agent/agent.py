@@ -1,4 +1,4 @@
-"""The agent's parts together: the session, its settings, and the threads in which the session is asked."""
+"""The agent: a session, its settings, and the threads that call the session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _READING_THREADS = 2
 
 
 class Agent:
-    """A session that is asked over HTTP; handlers get it with each request."""
+    """A session served over HTTP. Each handler receives it with the request."""
 
     def __init__(
         self, session: Session, settings: Settings | None = None, access: Access | None = None
@@ -42,9 +42,9 @@ class Agent:
         self.settings = settings or Settings()
         self.access = access or Access(allowed=self.settings.origins)
         self.stopping = asyncio.Event()
-        """Set when the server begins to stop: streams send a last event and end."""
+        """Set when the server begins to stop; streams then send a last event and end."""
         self.computing: dict[object, float] = {}
-        """The views that are being computed: since when."""
+        """The start time of each view computation in progress."""
         self.metrics = Metrics(self)
         self.log = EpochLog()
         session.observe(self.log.hear)
@@ -58,16 +58,16 @@ class Agent:
         session.limits = self.settings.limits()
 
     async def run(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Calls what waits for the session's lock, beside the event loop."""
+        """Runs work that waits for the session's lock, in a thread."""
         return await self._run(self._threads, partial(work, *args, **options))
 
     async def run_writing(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Calls what makes an epoch: queries that take long wait meanwhile."""
+        """Runs work that makes an epoch; long queries pause meanwhile."""
         with urgently():
             return await self.run(work, *args, **options)
 
     async def run_long(self, work: Callable[[], T]) -> T:
-        """Calls what may take as long as a query may: in threads of its own, so that others need not wait."""
+        """Runs work that may take as long as a query, in separate threads so that it blocks no other work."""
         return await self._run(self._long, work)
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
@@ -76,19 +76,19 @@ class Agent:
         return await asyncio.get_running_loop().run_in_executor(threads, work)
 
     async def run_reading(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Calls what reads and writes out many rows for subscribers: beside those who write."""
+        """Runs work that serialises many rows for subscribers, in separate threads."""
         return await self._run(self._reading, partial(work, *args, **options))
 
     @asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[None]:
-        """Inside, the caller has one of its queries running; before, it waits for that."""
+        """Waits until the caller may run one more query, and counts it within the block."""
         caller = caller_of(request)
         settings = self.settings
         if self._waiting[caller.name] >= settings.queries_waiting:
             raise Refused(
                 429,
-                f"{settings.queries_waiting:,} queries of {caller.name!r} wait already: come back when they "
-                f"are answered.",
+                f"{settings.queries_waiting:,} queries of {caller.name!r} are waiting already. Try again "
+                f"when some of them are answered.",
                 {"Retry-After": "5"},
             )
         most = settings.queries if caller.token is None else settings.queries_per_token
@@ -106,19 +106,19 @@ class Agent:
     async def answer(
         self, request: Request, work: Callable[[], tuple[str, Mapping[str, str], str]]
     ) -> Response:
-        """What some work writes, with headers and a media type: in the caller's turn, until it is sent."""
+        """Runs work that returns text, headers and a media type; holds the caller's turn until it is sent."""
         async with AsyncExitStack() as held:
             await held.enter_async_context(self.turn(request))
             content, headers, media_type = await self.run_long(lambda: _encoded(*work()))
             return Whole(content, headers, media_type, held.pop_all(), self.settings.stall_seconds)
 
     def require(self, request: Request, right: Right) -> None:
-        """Refuses whoever lacks a right that a request takes and its operation left open."""
+        """Rejects a caller that lacks a right, for operations whose right depends on the request."""
         self.access.require(request, right)
 
     @contextmanager
     def computes(self) -> Iterator[None]:
-        """Inside, a view is being computed: the agent is not ready."""
+        """Marks the agent as not ready within the block, while a view is computed."""
         key = object()
         self.computing[key] = time.monotonic()
         try:
@@ -127,11 +127,11 @@ class Agent:
             del self.computing[key]
 
     async def start(self) -> None:
-        """The event loop runs from now on."""
+        """Starts the background tasks; called in the event loop."""
         await self.hub.start()
 
     async def stop(self) -> None:
-        """Nothing is asked any more; the session stays open."""
+        """Stops the streams and threads; leaves the session open."""
         self._stopped = True
         self.hub.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,7 @@
-"""Answers that may be large: sent in pieces, so that the event loop goes on beside them.
+"""Large responses, sent in pieces so that they do not block the event loop.
 
-Owns the sending of what was written whole. What a reader holds, its place among the queries of its token, is
-let go of when it has read all, or takes nothing for too long.
+The body is complete before it is sent. A reader keeps its place among the queries of its token until it has
+read the whole body, or has accepted no data for too long.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PIECE_BYTES = 1 << 16
 
 
 class Whole(Response):
-    """A body that is there, sent piece by piece; `held` is closed at the end."""
+    """A complete body, sent piece by piece; closes `held` at the end."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The application: every operation at its path, with the checks that all of them share."""
+"""The web application: routes to all operations, and the checks that they share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparqlive.agent.agent import Agent
 from sparqlive.agent.logs import Requests
 from sparqlive.agent.openapi import document
 from sparqlive.agent.operations import Operation
-from sparqlive.agent.origins import CrossOrigin, checked_origin
+from sparqlive.agent.origins import CrossOrigin, parse_origin
 from sparqlive.agent.problems import answer, problem
 from sparqlive.agent.routes import (
     epochs,
@@ -55,13 +55,13 @@ EXPOSED = (
     *("Accept-Encoding", "ETag", "Location", "Retry-After", "WWW-Authenticate", "X-Request-Id"),
     *("Sparqlive-Epoch", "Sparqlive-Lineage", "Sparqlive-View"),
 )
-"""The headers that pages of other origins may read, beside those that browsers always show."""
+"""Response headers that pages of other origins may read, in addition to those that browsers always expose."""
 
 _log = logging.getLogger("sparqlive.agent")
 
 
 def make_app(agent: Agent) -> Starlette:
-    """An application that answers for an agent."""
+    """Returns the web application of an agent."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -72,7 +72,7 @@ def make_app(agent: Agent) -> Starlette:
             await agent.stop()
 
     async def unknown(request: Request, error: Exception) -> Response:
-        """No operation has that path, or none of that path has that method."""
+        """Answers requests whose path, or whose method on that path, does not exist."""
         assert isinstance(error, HTTPException)
         return answer(
             error.status_code, f"{request.method} {request.url.path}: {error.detail}.", error.headers
@@ -93,11 +93,10 @@ def make_app(agent: Agent) -> Starlette:
 
 
 def _cross_origin(origins: tuple[str, ...]) -> Middleware:
-    """What browsers are told of pages that may use the agent; with no word of credentials, so that none of
-    them gets what a browser remembers."""
+    """The CORS headers. They never allow credentials, so no page can use a password the browser remembers."""
     return Middleware(
         CrossOrigin,
-        allow_origins=[checked_origin(origin) for origin in origins],
+        allow_origins=[parse_origin(origin) for origin in origins],
         allow_methods=["GET", "HEAD", "PUT", "POST", "DELETE"],
         allow_headers=["*"],
         allow_private_network=True,
@@ -109,7 +108,7 @@ def _route(agent: Agent, path: str, operations: Mapping[str, Operation]) -> Rout
     async def endpoint(request: Request) -> Response:
         method = "GET" if request.method == "HEAD" and "HEAD" not in operations else request.method
         request.state.route = path
-        response = await _answered(agent, operations[method], request)
+        response = await _answer(agent, operations[method], request)
         if operations[method].audited:
             agent.access.note(request, response.status_code, response.headers.get("location"))
         return response
@@ -117,26 +116,26 @@ def _route(agent: Agent, path: str, operations: Mapping[str, Operation]) -> Rout
     return Route(path, endpoint, methods=list(operations))
 
 
-async def _answered(agent: Agent, operation: Operation, request: Request) -> Response:
+async def _answer(agent: Agent, operation: Operation, request: Request) -> Response:
     try:
         agent.access.admit(request, operation.right)
         return await operation.handler(agent, request)
     except Error as error:
         return problem(error)
     except RecursionError:
-        return answer(400, "What was asked for is nested too deeply.")
+        return answer(400, "The request is nested too deeply.")
     except asyncio.CancelledError:
         if not agent.stopping.is_set():
             raise
-        # The work goes on in its thread until the store is closed: how it ends is not known here.
+        # The work continues in its thread until the store is closed, so its outcome is unknown here.
         return answer(503, f"The agent is stopping.{_outcome(request)}", {"Connection": "close"})
     except Exception:
         _log.exception("%s %s failed", request.method, request.url.path)
-        return answer(500, f"The agent failed at this; its log says more.{_outcome(request)}")
+        return answer(500, f"Internal error. The agent's log has the details.{_outcome(request)}")
 
 
 def _outcome(request: Request) -> str:
-    """What is said of a request whose end is not known."""
+    """A warning for requests whose outcome is unknown."""
     if request.method in ("GET", "HEAD"):
         return ""
-    return " Whether it changed anything is not known: look before you send it again."
+    return " The request may or may not have changed data: check before you send it again."

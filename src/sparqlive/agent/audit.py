@@ -1,7 +1,7 @@
-"""The audit log: who changed views, sources and tokens, when, and how it ended.
+"""The audit log: who changed views, sources and tokens, when, and with which outcome.
 
-A file of JSON lines in the store's directory, which is only ever appended to. It has no secrets: paths and
-names, no bodies. The agent never reads it.
+An append-only file of JSON lines in the store directory. It contains paths and names but no bodies, and
+therefore no secrets. The agent never reads it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ FILE = "audit.jsonl"
 
 
 class Audit:
-    """The audit log of a store; of a session in memory there is none."""
+    """The audit log of a store; does nothing for a session in memory."""
 
     def __init__(self, directory: Path | None) -> None:
         self._path = None if directory is None else directory / FILE
 
     def note(self, who: str, what: str, outcome: str, **more: Any) -> None:
-        """Appends a line: whole, whoever else appends."""
+        """Appends a line in one write, so that lines of several processes never mix."""
         if self._path is None:
             return
         time = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,6 +1,6 @@
-"""Bodies of requests: read whole, up to a limit, and only in the types that an operation takes.
+"""Reads request bodies, up to a size limit, and checks their media types.
 
-One that is compressed (Content-Encoding) has the same limit twice: as it is sent, and unpacked.
+The limit applies to a compressed body (Content-Encoding) twice: as sent, and decompressed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def type_of(request: Request) -> str:
 
 
 async def body_of(agent: Agent, request: Request, limit: int | None = None) -> bytes:
-    """The body; one that is too large is refused before it is read to its end."""
+    """Returns the body. A body above the limit is rejected before it is read to its end."""
     limit, seconds = limit or agent.settings.body_bytes, agent.settings.body_seconds
     inflater = _inflater(request)
     announced = request.headers.get("content-length", "")
@@ -31,38 +31,40 @@ async def body_of(agent: Agent, request: Request, limit: int | None = None) -> b
     pieces, size = [], 0
     try:
         async with asyncio.timeout(seconds):
-            async for piece in _unpacked(_sent(request, limit), inflater):
+            async for piece in _unpack(_receive(request, limit), inflater):
                 size += len(piece)
                 if size > limit:
                     raise _too_large(limit)
                 pieces.append(piece)
     except TimeoutError:
-        raise Refused(408, f"The body has not arrived within {seconds:g} seconds.") from None
+        raise Refused(408, f"The body did not arrive within {seconds:g} s.") from None
     except ClientDisconnect:
         raise Refused(400, "The body ended before its announced length.") from None
     return b"".join(pieces)
 
 
 def _too_large(limit: int) -> Refused:
-    return Refused(413, f"The body is larger than {limit:,} bytes, which is this agent's limit.")
+    return Refused(413, f"The body exceeds this agent's limit of {limit:,} bytes.")
 
 
 def _inflater(request: Request) -> Inflater | None:
-    """What unpacks the body, if it is packed."""
+    """The decompressor of the body; None for a plain body."""
     header = ",".join(request.headers.getlist("content-encoding"))
-    given = [coding.lower() for coding in parts_of(header) if coding.lower() != "identity"]
-    if not given:
+    codings = [coding.lower() for coding in parts_of(header) if coding.lower() != "identity"]
+    if not codings:
         return None
-    if len(given) > 1 or given[0] not in ENCODINGS:
-        offered = {"Accept-Encoding": "gzip, deflate"}
+    if len(codings) > 1 or codings[0] not in ENCODINGS:
+        accepted = {"Accept-Encoding": "gzip, deflate"}
         raise Refused(
-            415, f"A body is sent as it is, or as gzip or deflate, not as {header[:100]!r}.", offered
+            415,
+            f"Unsupported Content-Encoding {header[:100]!r}. Send the body plain, or as gzip or deflate.",
+            accepted,
         )
-    return Inflater(given[0], "The body of the request")
+    return Inflater(codings[0], "The request body")
 
 
-async def _sent(request: Request, limit: int) -> AsyncIterator[bytes]:
-    """The body as it is sent, up to a limit."""
+async def _receive(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """Yields the body as sent, up to a limit."""
     size = 0
     async for piece in request.stream():
         size += len(piece)
@@ -71,25 +73,25 @@ async def _sent(request: Request, limit: int) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _unpacked(pieces: AsyncIterator[bytes], inflater: Inflater | None) -> AsyncIterator[bytes]:
+async def _unpack(pieces: AsyncIterator[bytes], inflater: Inflater | None) -> AsyncIterator[bytes]:
     async for piece in pieces:
         for unpacked in [piece] if inflater is None else inflater.pieces(piece):
             yield unpacked
             if inflater is not None:
-                await asyncio.sleep(0)  # others may be waiting, also where a byte stands for a million
+                await asyncio.sleep(0)  # one compressed byte can expand to a million: let other tasks run
     if inflater is not None:
         inflater.finish()
 
 
 async def text_of(agent: Agent, request: Request, media_type: str, limit: int | None = None) -> str:
-    """A body of one type, as text."""
+    """Returns a body of one media type as text."""
     if type_of(request) != media_type:
         raise Refused(415, f"The body must be {media_type}, not {shown_type(type_of(request))}.")
     return decoded(await body_of(agent, request, limit))
 
 
 def shown_type(media_type: str) -> str:
-    """A media type in a sentence, however long it is."""
+    """A media type for an error message, truncated."""
     return media_type[:100] or "without Content-Type"
 
 

@@ -1,8 +1,9 @@
-"""A view that has readers: its last deltas, and the events made of them, each encoded once.
+"""The channel of a view with subscribers: its last deltas, and the events of these, each encoded once.
 
-A reader holds its position, which is an epoch, and no queue: what it is behind is summed when it can take it.
-Only the event loop touches a channel; what waits for the session's lock, or takes long, is done in a thread.
-A channel is known to the hub before its first reader's position is read, so that no delta after it is missed.
+A reader has a position, which is an epoch, and no queue: when it can accept data, it gets the sum of the
+deltas it missed. Only the event loop touches a channel; work that waits for the session's lock or takes long
+runs in a thread. The hub knows a channel before the position of its first reader is read, so no delta after
+that position is missed.
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ from sparqlive.sparql.deadline import within
 if TYPE_CHECKING:
     from sparqlive.agent.agent import Agent
 
-# What a channel has in memory; it shares the rows with the view's own history.
+# How much a channel keeps in memory; it shares the rows with the view's own history.
 _RECENT_DELTAS = 256
 _RECENT_ROWS = 100_000
-# More rows than this are encoded in a thread, so that the event loop goes on.
+# More rows than this are encoded in a thread, so that they do not block the event loop.
 _MANY_ROWS = 500
-# Who has many readers does not tell them more often than they can be told beside everything else.
+# The more readers a channel has, the less often it wakes them: the event loop has other work, too.
 _READER_SECONDS = 0.0001
 _LONGEST_SECONDS = 0.2
-# How large a row is thought to be before one was encoded.
+# The assumed size of a row before the first one is encoded.
 _ROW_BYTES = 150.0
 
 
 class Outdated(Exception):  # noqa: N818 - nothing went wrong
-    """The channel's view is no longer the one of its name."""
+    """The channel's view was dropped or replaced."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What a reader is sent next, and the epoch that it stands for then."""
+    """The next bytes for a reader, and its position after them."""
 
     data: bytes
     epoch: int
@@ -54,40 +55,40 @@ class Channel:
         self.view = view
         self.readers = 0
         self.unread_since = time.monotonic()
-        """Since when nobody reads it, while nobody does."""
+        """When the last reader left; meaningful while there is none."""
         self.head = -1
-        """The last epoch that changed the view and that readers may be told of."""
+        """The last epoch that changed the view and that readers may see."""
         self.quiet_until = -1
-        """Nothing changed it between that epoch and this one."""
+        """The view did not change between `head` and this epoch."""
         self.bytes = 0.0
-        """About how many bytes of events there were."""
+        """The approximate number of event bytes so far."""
         self.ending: Ending | None = None
         self.moved = asyncio.Event()
-        """Set when there is something for readers; there is a new one then."""
+        """Set when there is news for readers, and then replaced by a new event."""
         self._agent = agent
         self._deltas: deque[Delta] = deque()
         self._rows = 0
         self._forgotten = -1
-        """The deltas up to this epoch are no longer here."""
+        """The channel no longer holds the deltas up to this epoch."""
         self._row_bytes = _ROW_BYTES
-        self._told = 0.0
+        self._last_wake = 0.0
         self._telling: asyncio.TimerHandle | None = None
         self._encoded: dict[tuple[Format, int], bytes | asyncio.Task[bytes]] = {}
         self._snapshots: dict[Format, asyncio.Task[Sent]] = {}
 
     def join(self) -> None:
-        """There is one more reader."""
+        """Adds a reader."""
         self.readers += 1
 
     def leave(self) -> None:
-        """There is one reader less."""
+        """Removes a reader."""
         self.readers -= 1
         self.unread_since = time.monotonic()
 
-    # What the hub brings
+    # Called by the hub
 
     def stay_quiet(self, epoch: int) -> None:
-        """Nothing changed the view up to this epoch that was not brought."""
+        """Records that the channel has received all changes of the view up to this epoch."""
         self.quiet_until = epoch
 
     def take(self, delta: Delta) -> None:
@@ -102,9 +103,9 @@ class Channel:
             self._forgotten = oldest.epoch
 
     def tell_in_time(self) -> None:
-        """Readers are told of what was taken, at once or a moment later."""
+        """Wakes the readers at once, or a moment later if they were woken just now."""
         if self._telling is None:
-            wait = self._told + min(self.readers * _READER_SECONDS, _LONGEST_SECONDS) - time.monotonic()
+            wait = self._last_wake + min(self.readers * _READER_SECONDS, _LONGEST_SECONDS) - time.monotonic()
             if wait <= 0:
                 self.tell()
             else:
@@ -115,21 +116,21 @@ class Channel:
         self.tell()
 
     def tell(self) -> None:
-        """Readers look what there is for them: all of them for the same, which is encoded once."""
+        """Wakes all readers; those at the same position share one encoded event."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
         if self._deltas:
             self.head = self._deltas[-1].epoch
         self._encoded.clear()
-        self._told = time.monotonic()
+        self._last_wake = time.monotonic()
         moved, self.moved = self.moved, asyncio.Event()
         moved.set()
 
-    # What readers are sent first
+    # The first data of a reader
 
     async def snapshot(self, format_: Format) -> Sent:
-        """The content, taken once for all who ask at the same time."""
+        """The content of the view, read once for concurrent requests."""
         task = self._snapshots.get(format_)
         if task is None:
             task = asyncio.ensure_future(self._agent.run_reading(self._content, format_))
@@ -141,14 +142,14 @@ class Channel:
         with self._reading():
             rows = self.view.copied(self._agent.settings.query_rows)
 
-        def written() -> Sent:
+        def encode() -> Sent:
             content = rows().as_delta()
             return Sent(events.snapshot(self.view, format_, content), content.epoch)
 
-        return within(self._agent.settings.query_seconds, written, f"Reading view {self.view.name!r}")
+        return within(self._agent.settings.query_seconds, encode, f"Reading view {self.view.name!r}")
 
     async def present(self) -> Sent:
-        """Not the content, but from when on changes will come."""
+        """The current epoch without the content, for readers that want only later changes."""
 
         def read() -> int:
             with self._reading():
@@ -158,14 +159,14 @@ class Channel:
         return Sent(events.progress(epoch), epoch)
 
     async def missed(self, since: int, format_: Format, known: bool = True) -> Sent:
-        """What a reader that stands for an epoch misses; the whole content where that is not kept."""
+        """The changes after an epoch; the whole content if these are no longer kept."""
         return await self._agent.run_reading(self._missed, since, format_, known)
 
     def _missed(self, since: int, format_: Format, known: bool) -> Sent:
         view = self.view
         with self._reading():
             epoch = view.epoch
-            # At the epoch of its registration a view may have taken the place of another of its name.
+            # At the epoch of its registration, a view may have replaced another one of the same name.
             known = known and view.since < since <= epoch
             if known:
                 deltas = list(view.changes(since))
@@ -174,15 +175,17 @@ class Channel:
         if not known:
             deltas = [rows().as_delta()]
         if deltas and deltas[0].reset:
-            told = events.reset(epoch, f"What changed view {view.name!r} after epoch {since} is not known.")
-            return Sent(told + events.snapshot(view, format_, deltas[0]), epoch)
+            reset = events.reset(
+                epoch, f"The changes of view {view.name!r} after epoch {since} are not available."
+            )
+            return Sent(reset + events.snapshot(view, format_, deltas[0]), epoch)
         if not deltas:
             return Sent(events.progress(epoch), epoch)
         return Sent(events.delta(view, format_, Delta.summed(deltas)), epoch)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Inside, the view is the one of its name, and stands for one epoch."""
+        """Holds the session's lock, and checks that the view is neither failed, dropped nor replaced."""
         with self._agent.session.reading():
             if self.view.failure is not None:
                 raise ViewFailed(self.view.failure)
@@ -190,10 +193,10 @@ class Channel:
                 raise Outdated
             yield
 
-    # What readers are sent then
+    # Later data
 
     async def next(self, position: int, format_: Format) -> Sent:
-        """What a reader at a position before the head misses, as one event, which all who miss it share."""
+        """The changes from a position to the head as one event, shared by all readers at that position."""
         if position < self._forgotten:
             return await self.missed(position, format_)
         deltas = self._between(position, self.head)
@@ -209,7 +212,7 @@ class Channel:
         return Sent(data, deltas[-1].epoch)
 
     def _between(self, position: int, head: int) -> list[Delta]:
-        """The deltas after a position that readers may be told of; few, mostly, and the last ones."""
+        """The deltas after a position, up to the head. Searched from the end: usually there are few."""
         found = []
         for delta in reversed(self._deltas):
             if delta.epoch <= position:

@@ -1,4 +1,4 @@
-"""The SPARQL 1.1 Service Description: what /sparql is, as RDF, where no query is asked."""
+"""The SPARQL 1.1 Service Description: RDF about the endpoint, for a request to /sparql without a query."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FORMATS = (
 
 
 async def describe(agent: Agent, request: Request, endpoint: str) -> Response:
-    """The description of the service at an endpoint, with the graphs of the current epoch."""
+    """Answers with the description of an endpoint and the graphs of the current epoch."""
     syntax, media_type = chosen(request, GRAPH_TYPES)
     session = agent.session
 
@@ -61,7 +61,7 @@ def description(endpoint: str, union: bool, graphs: Mapping[NamedNode | DefaultG
     yield Quad(dataset, _TYPE, _sd("Dataset"))
     yield Quad(dataset, _sd("defaultGraph"), default)
     yield Quad(default, _TYPE, _sd("Graph"))
-    if not union:  # how many distinct triples the union has is not known
+    if not union:  # the number of distinct triples in the union is unknown
         yield Quad(default, NamedNode(_VOID + "triples"), Literal(graphs[DefaultGraph()]))
     for name, size in graphs.items():
         if isinstance(name, NamedNode):

@@ -1,7 +1,6 @@
-"""The last epochs: how large each was, what it changed in which view, how it was carried, why, and how fast.
+"""A bounded log of the last epochs: size, rows changed per view, strategy, reason and time.
 
-Owns a bounded memory of them; deltas themselves are not held. The session's writer adds to it, between two
-epochs.
+Holds counts, not the deltas themselves. The session's writer adds an entry after each epoch.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from typing import Any
 from sparqlive.engine.view import Epoch
 
 EPOCHS = 500
-_COUNTS = 50_000  # changed views, of all epochs that are held together
+_COUNTS = 50_000  # changed views, summed over all epochs of the log
 
 
 class EpochLog:
-    """Hears of epochs (`session.observe`), and tells the last of them, oldest first."""
+    """Collects epochs as an observer of the session, and returns the last of them, oldest first."""
 
     def __init__(self) -> None:
         self._entries: deque[dict[str, Any]] = deque()
@@ -51,5 +50,5 @@ class EpochLog:
             self._counts -= len(self._entries.popleft()["rows"])
 
     def after(self, epoch: int) -> list[dict[str, Any]]:
-        """The entries after an epoch, as far as they are held. The caller keeps the writer from adding."""
+        """Returns the entries after an epoch that are still held. The caller holds the session's lock."""
         return [entry for entry in self._entries if entry["epoch"] > epoch]

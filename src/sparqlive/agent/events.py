@@ -1,8 +1,8 @@
-"""Server-sent events: what subscribers are told, as bytes.
+"""Encodes server-sent events for subscribers.
 
-Owns the format (HTML Standard §9.2): an event has a kind, one line of JSON or the lines of an RDF Patch, and
-as its id the epoch that whoever has read it stands for. Events without an id leave that as it was; those
-after which no earlier position means anything have an empty one, which makes readers forget theirs.
+Owns the format (HTML Standard §9.2). An event has a kind, one line of JSON or the lines of an RDF Patch, and
+an id: the reader's position after it, as an epoch. An event without an id leaves the position as it was. An
+event after which earlier positions are invalid has an empty id, which makes readers forget theirs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Format: TypeAlias = Literal["json", "patch"]
 Ending: TypeAlias = Literal["dropped", "replaced", "failed", "stopping", "behind", "revoked"]
 
 RETRY = b"retry: 1000\n"
-"""Browsers come back after a second: a line of the first event, since some readers take no block without
-data."""
-# No line ends here, but for some readers: escaped, they mean the same in JSON and in N-Quads.
+"""Browsers reconnect after one second. Sent as a line of the first event, since some readers reject a block
+without data."""
+# Some readers wrongly take these for line ends. Escaped, they mean the same in JSON and in N-Quads.
 _LINE_ENDS = [(end, f"\\u{ord(end):04X}") for end in "\x85\u2028\u2029"]
-# Whoever subscribes again after these is told everything anew.
+# After these, a reader that subscribes again starts from the beginning.
 _FORGET: tuple[Ending, ...] = ("dropped", "replaced", "failed")
 
 
@@ -36,26 +36,26 @@ def snapshot(view: View, format_: Format, content: Delta) -> bytes:
 
 
 def delta(view: View, format_: Format, change: Delta) -> bytes:
-    """What epochs changed; nothing of them may be left, and then an event says how far they go."""
+    """The changes of one or more epochs; a progress event if these cancel out."""
     if not change:
         return progress(change.epoch)
     return _event("delta", _written(view, format_, change), change.epoch)
 
 
 def progress(epoch: int) -> bytes:
-    """Nothing has changed up to an epoch."""
+    """The view has not changed up to an epoch."""
     return _event("progress", f'{{"epoch":{epoch}}}', epoch)
 
 
 def reset(epoch: int, sentence: str) -> bytes:
-    """What was read before is void; a snapshot follows. The position moves with that, not before."""
+    """Invalidates everything before; a snapshot follows. Only the snapshot moves the reader's position."""
     return _event("reset", json.dumps({"epoch": epoch, "reason": sentence}, ensure_ascii=False))
 
 
 def end(ending: Ending, sentence: str) -> bytes:
     """The last event of a stream."""
-    told = json.dumps({"reason": ending, "detail": sentence}, ensure_ascii=False)
-    return _event("end", told, "" if ending in _FORGET else None)
+    data = json.dumps({"reason": ending, "detail": sentence}, ensure_ascii=False)
+    return _event("end", data, "" if ending in _FORGET else None)
 
 
 def _written(view: View, format_: Format, change: Delta) -> str:
@@ -70,7 +70,7 @@ def _quads(weights: Mapping[TermRow, int], sign: int) -> tuple[Quad, ...]:
 
 
 def _event(kind: str, data: str, identity: int | str | None = None) -> bytes:
-    # A term's line ends are escaped in both formats, so that a line of data is a line of the event.
+    # Both formats escape the line ends in terms, so one line of data is one line of the event.
     if not data.isascii():
         for end, escaped in _LINE_ENDS:
             data = data.replace(end, escaped)

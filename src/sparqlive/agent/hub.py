@@ -1,8 +1,8 @@
-"""Who follows which view: the changes of views, on their way from the session to those who read them.
+"""Delivers changes of views from the session to their subscribers.
 
-One observer hears of the session's epochs, in the thread that writes, and hands what concerns a view that has
-readers to the event loop; views that nobody follows cost nothing. Also ends what has to end: the streams of
-views that are gone and of an agent that stops, and temporary views that nobody reads any more.
+One observer receives the session's epochs in the writer's thread, and passes the deltas of views with readers
+to the event loop; views without readers cost nothing. The hub also ends the streams of dropped views and of a
+stopping agent, and drops temporary views without readers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sparqlive.agent.agent import Agent
 
 TEMPORARY = "~"
-"""The names of temporary views begin so; nobody can register a name that does."""
+"""The prefix of the names of temporary views; clients cannot register such a name."""
 
 
 class Hub:
@@ -34,29 +34,29 @@ class Hub:
         self._agent = agent
         self._channels: dict[str, Channel] = {}
         self._owners: dict[str, str] = {}
-        """Who asked for which temporary view."""
+        """The caller that created each temporary view."""
         self._inbox: deque[tuple[Channel, Delta | Ending]] = deque()
         self._waking = False
-        self._told = 0
-        """Whatever changed a view up to this epoch is in the inbox, or out of it again."""
+        self._received = 0
+        """All changes up to this epoch have been put into the inbox."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def readers(self) -> dict[str, int]:
-        """How many follow which view."""
+        """The number of readers per view."""
         return {name: channel.readers for name, channel in self._channels.items()}
 
-    # In the thread that writes, under the session's lock: it hands on, and returns
+    # In the writer's thread, under the session's lock: these only pass news on
 
-    def _heard(self, epoch: Epoch) -> None:
+    def _receive(self, epoch: Epoch) -> None:
         for name in epoch.deltas.changed() if self._channels else ():
             channel = self._channels.get(name)
             if channel is not None:
                 self._hand_on(channel, epoch.deltas[name])
-        self._told = epoch.number
+        self._received = epoch.number
 
-    def _released(self, view: View) -> None:
+    def _view_released(self, view: View) -> None:
         channel = self._channels.get(view.name)
         if channel is not None and channel.view is view:
             dropped = view.name not in self._agent.session.views
@@ -82,14 +82,14 @@ class Hub:
     def _attach(self) -> None:
         session = self._agent.session
         with session.reading():
-            session.observe(self._heard)
-            session.observe_views(self._released)
-            self._told = session.epoch
+            session.observe(self._receive)
+            session.observe_views(self._view_released)
+            self._received = session.epoch
             for name in [name for name in session.views if name.startswith(TEMPORARY)]:
-                session.drop(name)  # of an agent that did not come to it
+                session.drop(name)  # left by an agent that was killed
 
     def stop(self) -> None:
-        """Every stream ends, with a last event; no new one begins."""
+        """Ends every stream with a last event, and starts no new one."""
         if self.stopped:
             return
         self.stopped = True
@@ -104,14 +104,14 @@ class Hub:
         self.stop()
 
     def channel(self, view: View) -> Channel:
-        """The channel of a view, made if there is none."""
+        """The channel of a view, created if missing."""
         channel = self._channels.get(view.name)
         if channel is None or channel.view is not view:
             channel = self._channels[view.name] = Channel(self._agent, view)
         return channel
 
     def left(self, channel: Channel) -> None:
-        """A reader has gone."""
+        """Removes a reader of a channel."""
         channel.leave()
         if not channel.readers and not channel.view.name.startswith(TEMPORARY):
             self._forget(channel)
@@ -122,7 +122,7 @@ class Hub:
             self._owners.pop(channel.view.name, None)
 
     def _drain(self) -> None:
-        """Hands what was heard to the channels, and has them tell their readers of all of it together."""
+        """Moves the inbox to the channels, and lets each channel wake its readers once."""
         self._waking = False
         moved = set()
         while self._inbox:
@@ -141,11 +141,11 @@ class Hub:
         pause = min(settings.progress_seconds, settings.temporary_seconds) / 2
         while True:
             await asyncio.sleep(pause)
-            told = self._told  # before the inbox is emptied: whatever changed a view until then is out of it
+            received = self._received  # read before the inbox is emptied, so that the channels have all of it
             self._drain()
             for channel in list(self._channels.values()):
                 if channel.view.deferred is None:
-                    channel.stay_quiet(told)
+                    channel.stay_quiet(received)
                 channel.tell()
                 if not channel.readers:
                     await self._expire(channel)
@@ -155,21 +155,21 @@ class Hub:
 
     @property
     def temporary_views(self) -> int:
-        """Those that are being made included."""
+        """The number of temporary views, including those being computed."""
         return len(self._owners)
 
     def temporary_views_of(self, owner: str) -> int:
         return sum(one == owner for one in self._owners.values())
 
     async def temporary(self, query: str, base: str | None, seconds: float, owner: str) -> View:
-        """A view for a query, which goes away when nobody has read it for a while."""
+        """Registers a temporary view, which is dropped when it has had no reader for a while."""
         name = TEMPORARY + secrets.token_urlsafe(12)
-        make = partial(
+        register = partial(
             self._agent.session.view, name, query, base=base, timeout_seconds=seconds, temporary=True
         )
         self._owners[name] = owner
         try:
-            view = await self._agent.run_long(make)
+            view = await self._agent.run_long(register)
         except BaseException:
             del self._owners[name]
             raise
@@ -180,11 +180,11 @@ class Hub:
         unread = time.monotonic() - channel.unread_since
         name = channel.view.name
         if name.startswith(TEMPORARY) and unread > self._agent.settings.temporary_seconds:
-            with suppress(Error):  # another view reads it: later, then
+            with suppress(Error):  # another view reads it: try again later
                 await self._agent.run(self._agent.session.drop, name)
 
     async def _drop_failed(self) -> None:
-        """Temporary views without a channel are those that have failed: nobody can read them any more."""
+        """Drops temporary views without a channel: these have failed, and cannot be read any more."""
         known = self._channels.keys() | self._owners.keys()
         for name in [name for name in self._agent.session.views if name.startswith(TEMPORARY)]:
             if name not in known:

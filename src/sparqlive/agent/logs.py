@@ -1,7 +1,7 @@
-"""What the agent writes about itself: a line of JSON an event on standard error; text on a terminal.
+"""The agent's log: one line of JSON per event on standard error; plain text on a terminal.
 
-Each request has an id, which its answer carries (X-Request-Id) and every line that it causes. Lines have
-paths and the names of tokens; no parameters, no bodies and no headers, so that no secret gets into them.
+Each request has an id, which its response (X-Request-Id) and all its log lines carry. Lines contain paths and
+names of tokens, but no parameters, bodies or headers, and therefore no secrets.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sparqlive.requests")
 _request: ContextVar[str | None] = ContextVar("request", default=None)
-# What a proxy in front may give, so that its log and this one can be read together.
+# Request ids that are accepted from a proxy, so that its log and this one can be matched.
 _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
-# Data that a browser shows must not become a page of this origin, whatever is in it.
+# Data in a browser must never run as a page of this origin, whatever it contains.
 _GUARDS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _STREAM = "text/event-stream"
-# Asked every few seconds; there is a line only when something is wrong.
+# Polled every few seconds, so only failures are logged.
 _PROBES = ("/healthz", "/readyz", "/metrics")
 
 
@@ -73,7 +73,7 @@ class _Text(_Formatter):
 
 
 def start_logging(stream: TextIO | None = None) -> None:
-    """From now on the process logs as an agent does."""
+    """Configures the logging of the process for an agent."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_Text() if stream.isatty() else _Json())
@@ -84,7 +84,7 @@ def start_logging(stream: TextIO | None = None) -> None:
 
 
 class Requests:
-    """Around the application: every request gets its id, its line and its place in the metrics."""
+    """Middleware that gives each request an id, logs it, and counts it in the metrics."""
 
     def __init__(self, app: ASGIApp, agent: Agent) -> None:
         self._app = app
@@ -94,12 +94,12 @@ class Requests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get("x-request-id", "")
-        request = given if _ID.fullmatch(given) else secrets.token_hex(8)
+        proxy_id = Headers(scope=scope).get("x-request-id", "")
+        request = proxy_id if _ID.fullmatch(proxy_id) else secrets.token_hex(8)
         token = _request.set(request)
-        begun, status, streams = time.perf_counter(), 0, False
+        start, status, streams = time.perf_counter(), 0, False
 
-        async def sending(message: Message) -> None:
+        async def send_guarded(message: Message) -> None:
             nonlocal status, streams
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -111,15 +111,15 @@ class Requests:
             await send(message)
 
         try:
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, send_guarded)
         finally:
-            self._over(scope, status, time.perf_counter() - begun, streams)
+            self._finish(scope, status, time.perf_counter() - start, streams)
             _request.reset(token)
 
-    def _over(self, scope: Scope, status: int, seconds: float, streams: bool) -> None:
+    def _finish(self, scope: Scope, status: int, seconds: float, streams: bool) -> None:
         state = scope.get("state", {})
         method, route = scope["method"], state.get("route", "none")
-        if route == "none":  # whatever words were sent to nowhere
+        if route == "none":  # clients can send any method to unknown paths: one label for all
             method = "any"
         self._agent.metrics.request(method, route, status, None if streams else seconds)
         if status == 200 and route in _PROBES:

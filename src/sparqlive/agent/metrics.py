@@ -1,4 +1,4 @@
-"""The agent in numbers, for Prometheus: what happened is counted, what there is is measured when asked."""
+"""Metrics for Prometheus: counters of events, and gauges that are measured when requested."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from sparqlive.agent.agent import Agent
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# From a quad that concerns nobody to a batch that Spark carries.
+# From a quad that concerns no view to a batch that runs on Spark.
 _SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
 
 
 class Metrics:
-    """The numbers of one agent, in a registry of their own."""
+    """The metrics of one agent, in their own registry."""
 
     def __init__(self, agent: Agent) -> None:
         self._registry = CollectorRegistry()
@@ -33,7 +33,7 @@ class Metrics:
         )
         self._apply = Histogram(
             "sparqlive_apply_seconds",
-            "How long an epoch took, by the strategy that carried it to the views.",
+            "Time per epoch, by the strategy that updated the views.",
             ["strategy"],
             buckets=_SECONDS,
             registry=self._registry,
@@ -43,20 +43,20 @@ class Metrics:
         )
         self._request_seconds = Histogram(
             "sparqlive_request_seconds",
-            "How long requests took, streams left out.",
+            "Time per request, without streams.",
             ["route"],
             buckets=_SECONDS,
             registry=self._registry,
         )
         self._subscribers = Gauge(
-            "sparqlive_subscribers", "Those who follow a view.", ["view"], registry=self._registry
+            "sparqlive_subscribers", "Subscribers of a view.", ["view"], registry=self._registry
         )
         ProcessCollector(registry=self._registry)
         self._registry.register(_Present(agent.session))
-        agent.session.observe(self._hear)
+        agent.session.observe(self._count_epoch)
 
-    def _hear(self, epoch: Epoch) -> None:
-        """In the thread that writes."""
+    def _count_epoch(self, epoch: Epoch) -> None:
+        """Runs in the writer's thread."""
         self._apply.labels(epoch.strategy).observe(epoch.seconds)
         if epoch.inserted or epoch.deleted:
             self._epochs.inc()
@@ -64,13 +64,13 @@ class Metrics:
             self._changes.labels("-").inc(epoch.deleted)
 
     def request(self, method: str, route: str, status: int, seconds: float | None) -> None:
-        """A request is over; seconds are None for streams."""
+        """Counts a finished request; `seconds` is None for streams."""
         self._requests.labels(method, route, str(status)).inc()
         if seconds is not None:
             self._request_seconds.labels(route).observe(seconds)
 
     def text(self, subscribers: Mapping[str, int]) -> bytes:
-        """All numbers, with those who follow each view; waits for the session's lock."""
+        """Returns all metrics, with the subscribers of each view; waits for the session's lock."""
         self._subscribers.clear()
         for view, number in subscribers.items():
             self._subscribers.labels("temporary" if view.startswith(TEMPORARY) else view).inc(number)
@@ -78,17 +78,17 @@ class Metrics:
 
 
 class _Present(Collector):
-    """What there is at the moment. The lock is held for one view at a time, so that writers need not wait."""
+    """Gauges of the current state. Holds the lock for one view at a time, so that writers need not wait."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("sparqlive_epoch", "The current epoch.", self._session.epoch)
-        yield GaugeMetricFamily("sparqlive_quads", "Quads at present.", len(self._session))
+        yield GaugeMetricFamily("sparqlive_quads", "Quads in the current epoch.", len(self._session))
         yield GaugeMetricFamily(
             "sparqlive_dictionary_exceptions",
-            "Terms whose hash was taken by another term; many of them are an attack.",
+            "Terms whose hash collides with another term; many of them indicate an attack.",
             len(self._session.dictionary.exceptions),
         )
         yield from self._views()
@@ -96,9 +96,9 @@ class _Present(Collector):
 
     def _views(self) -> Iterator[Metric]:
         rows = GaugeMetricFamily("sparqlive_view_rows", "Rows of a view.", labels=["view"])
-        state = GaugeMetricFamily("sparqlive_view_state_bytes", "Bytes kept for a view.", labels=["view"])
+        state = GaugeMetricFamily("sparqlive_view_state_bytes", "Bytes stored for a view.", labels=["view"])
         lag = GaugeMetricFamily("sparqlive_view_lag_epochs", "Epochs that a view is behind.", labels=["view"])
-        failed = GaugeMetricFamily("sparqlive_view_failed", "1: the view is not kept.", labels=["view"])
+        failed = GaugeMetricFamily("sparqlive_view_failed", "1 if the view has failed.", labels=["view"])
         with self._session.reading():
             names = list(self._session.views)
         for name in names:
@@ -115,11 +115,15 @@ class _Present(Collector):
     def _sources(self, sources: list[Source]) -> Iterator[Metric]:
         quads = GaugeMetricFamily("sparqlive_source_quads", "Quads of a source.", labels=["source"])
         lag = GaugeMetricFamily(
-            "sparqlive_source_lag_seconds", "Seconds since a source was seen.", labels=["source"]
+            "sparqlive_source_lag_seconds",
+            "Seconds since the last successful check of a source.",
+            labels=["source"],
         )
-        failing = GaugeMetricFamily("sparqlive_source_failing", "1: its last look failed.", labels=["source"])
+        failing = GaugeMetricFamily(
+            "sparqlive_source_failing", "1 if the last check failed.", labels=["source"]
+        )
         failures = CounterMetricFamily(
-            "sparqlive_source_failures", "Looks at a source that failed.", labels=["source"]
+            "sparqlive_source_failures", "Failed checks of a source.", labels=["source"]
         )
         for source in sources:
             status = source.status()

@@ -1,8 +1,8 @@
-"""Which format a result is sent in: by `format`, `output` or `results`, else by Accept, else the first.
+"""Chooses the format of a result: by `format`, `output` or `results`, else by Accept, else the first format.
 
-Lenient, because clients send the same parameters and types with every request, whatever it gives: values that
-mean nothing for a result leave the choice to Accept (RFC 9110 §12.5.1), and where nothing in that fits, the
-first format is sent. No result is refused for its format.
+Lenient, because clients send the same parameters and types with every request. Values that do not apply to a
+result leave the choice to Accept (RFC 9110 §12.5.1). If nothing in Accept fits, the first format is used. No
+result is rejected because of its format.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ GRAPH_TYPES = {
     "trig": "application/trig",
 }
 PARAMETERS = ("format", "output", "results")
-"""What endpoints call the parameter; many clients send all of them."""
-FORMAT = Parameter("format", "The format, by name or media type, before Accept; also as output and results.")
-# CSV and TSV have no word for the answer of an ASK that clients agree on.
+"""The parameter's names at different endpoints; many clients send all of them."""
+FORMAT = Parameter(
+    "format", "Format, as a name or media type; overrides Accept. Also accepted as output and results."
+)
+# CSV and TSV have no agreed syntax for the answer of an ASK.
 _BOOLEAN = ("json", "xml")
-# What clients also call them.
+# Other names that clients use.
 _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "json": ("application/json", "text/json", "text/javascript", "application/javascript", "srj"),
     "xml": ("application/xml", "text/xml", "sparql", "srx"),
@@ -51,7 +53,7 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "nquads": ("nq", "n-quads", "text/x-nquads"),
     "trig": ("application/x-trig",),
 }
-# What a graph is sent as where a client names a family of formats: taken if Accept allows it.
+# The format of a graph where a client names a family of formats; used if Accept allows it.
 _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "rdfxml": ("xml", "application/xml", "text/xml"),
     "jsonld": ("json", "application/json"),
@@ -61,7 +63,10 @@ _MOST_CHARACTERS = 500
 
 
 def result_format(request: Request, form: str, asked: Iterable[str] = ()) -> tuple[str, str]:
-    """The syntax and the media type for a result of a form; `asked` where it is not in the address."""
+    """Returns the syntax and media type for a result of a query form.
+
+    `asked`: the values of the format parameters, if they are not in the URL.
+    """
     if form in GRAPH_FORMS:
         return chosen(request, GRAPH_TYPES, asked)
     return chosen(request, RESULT_TYPES, asked, _BOOLEAN if form == "ASK" else None)
@@ -73,25 +78,25 @@ def chosen(
     asked: Iterable[str] = (),
     negotiated: Sequence[str] | None = None,
 ) -> tuple[str, str]:
-    """The syntax and the media type that a request is answered with.
+    """Returns the syntax and media type of the response.
 
-    `types` are all that there are; those that are not `negotiated` must be asked for by name.
+    `types` are all available types; those not in `negotiated` must be requested by name.
     """
     accepted = _accepted(request.headers.getlist("accept"))
-    wanted = [*asked] or [value for name in PARAMETERS for value in request.query_params.getlist(name)]
-    syntax = _named(wanted, types, accepted)
+    names = [*asked] or [value for name in PARAMETERS for value in request.query_params.getlist(name)]
+    syntax = _named(names, types, accepted)
     if syntax is None:
         syntax = max(negotiated or types, key=lambda name: _fit(name, types, accepted))
     return syntax, types[syntax]
 
 
 def _named(
-    wanted: Sequence[str], types: Mapping[str, str], accepted: Mapping[str, tuple[float, int]]
+    values: Sequence[str], types: Mapping[str, str], accepted: Mapping[str, tuple[float, int]]
 ) -> str | None:
-    """The first format that is asked for by its name and that there is."""
-    for value in wanted[:_MOST_ASKED]:
+    """The first available format that the parameters name."""
+    for value in values[:_MOST_ASKED]:
         for part in parts_of(value[:_MOST_CHARACTERS]):
-            # A plus that was not encoded is a space in an address.
+            # A plus sign that is not encoded is a space in a URL.
             name = type_and_parameters(part)[0].replace(" ", "+")
             for syntax in types:
                 if name in _names(syntax, types) or (
@@ -108,7 +113,7 @@ def _names(syntax: str, types: Mapping[str, str]) -> tuple[str, ...]:
 def _fit(
     syntax: str, types: Mapping[str, str], accepted: Mapping[str, tuple[float, int]]
 ) -> tuple[float, int]:
-    """How much a format is wanted: by its quality, and by how exactly it is named. Not at all: (0, 0)."""
+    """The preference for a format: its quality, and how exactly it is named; (0, 0) if not accepted."""
     _, own, *others = _names(syntax, types)
     if own in accepted:
         return accepted[own]
@@ -120,7 +125,7 @@ def _fit(
 
 
 def _accepted(headers: Sequence[str]) -> dict[str, tuple[float, int]]:
-    """The ranges of Accept with their quality, and how exact each is; without any, everything is accepted."""
+    """The ranges of Accept with quality and exactness; without any, everything is accepted."""
     found: dict[str, tuple[float, int]] = {}
     for part in parts_of(",".join(headers)):
         name, parameters = type_and_parameters(part)
@@ -131,10 +136,10 @@ def _accepted(headers: Sequence[str]) -> dict[str, tuple[float, int]]:
     return found or {"*/*": (1.0, 0)}
 
 
-def _quality(given: str | None) -> float:
-    """From 0 to 1; what is no number is as if it were not said."""
+def _quality(text: str | None) -> float:
+    """A number from 0 to 1; 1 if it is missing or not a number."""
     try:
-        quality = 1.0 if given is None else float(given)
+        quality = 1.0 if text is None else float(text)
     except ValueError:
         return 1.0
     return 1.0 if math.isnan(quality) else min(1.0, max(0.0, quality))

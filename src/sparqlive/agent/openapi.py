@@ -1,4 +1,4 @@
-"""The description of the agent's interface (OpenAPI 3.1), made of the table of operations."""
+"""Generates the OpenAPI 3.1 description of the agent from the tables of operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROBLEM = {
     "properties": {
         "title": {"type": "string"},
         "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "What happened, and what to do."},
+        "detail": {"type": "string", "description": "What happened, and what to do about it."},
     },
 }
 _QUERY = {"type": "string", "format": "sparql-query"}
@@ -34,7 +34,7 @@ _REFUSED = {"$ref": "#/components/responses/refused"}
 
 
 def document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """The description of operations."""
+    """Returns the OpenAPI document of operations."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(_path(operation.path), {})[operation.method.lower()] = _described(operation)
@@ -43,14 +43,14 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
         "info": {
             "title": "sparqlive",
             "version": version("sparqlive"),
-            "description": "SPARQL views that are kept up to date while the data changes.",
+            "description": "SPARQL views that stay up to date while the data changes.",
         },
         "paths": paths,
         "components": {
             "schemas": {"problem": _PROBLEM},
             "responses": {
                 "refused": {
-                    "description": "It was refused; `detail` says why.",
+                    "description": "The request was rejected; `detail` says why.",
                     "content": {
                         "application/problem+json": {"schema": {"$ref": "#/components/schemas/problem"}}
                     },
@@ -60,12 +60,12 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "`sparqlive token create`; none is needed where there are none.",
+                    "description": "A token from `sparqlive token create`. Not needed if the store has none.",
                 },
                 "password": {
                     "type": "http",
                     "scheme": "basic",
-                    "description": "The same token as a password, with any name.",
+                    "description": "The same token as the password, with any user name.",
                 },
             },
         },
@@ -73,7 +73,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
 
 
 def _path(path: str) -> str:
-    """A parameter's type, {name:path}, is the router's matter."""
+    """Removes the types of path parameters ({name:path}), which only the router needs."""
     return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)
 
 
@@ -94,7 +94,7 @@ def _described(operation: Operation) -> dict[str, Any]:
 
 
 def _answer(status: int, types: tuple[str, ...]) -> dict[str, Any]:
-    answer: dict[str, Any] = {"description": "Done." if status < 300 else "Nothing was done."}
+    answer: dict[str, Any] = {"description": "Success." if status < 300 else "No change."}
     if types:
         answer["content"] = _content(types)
     return answer

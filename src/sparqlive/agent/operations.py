@@ -1,6 +1,6 @@
-"""What can be asked of the agent: one entry for each method of each path.
+"""The entries of the tables of operations: one per method and path.
 
-The table says it once: routes, rights and the description at /openapi.json are made of it.
+Routes, rights and the description at /openapi.json are generated from these tables.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Parameter:
     place: Literal["query", "path", "header"] = "query"
     required: bool = False
     pattern: str | None = None
-    """A regular expression for the whole of a string."""
+    """A regular expression that the whole value matches."""
     one_of: tuple[str, ...] = ()
-    """All values that there are, where they are few."""
+    """The allowed values, if there are few."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,21 @@ class Operation:
     """One sentence."""
     parameters: tuple[Parameter, ...] = ()
     takes: tuple[str, ...] = ()
-    """The media types of a body, where there is one."""
+    """The accepted media types of the body; empty without a body."""
     gives: Mapping[int, tuple[str, ...]] = field(default_factory=lambda: {200: ("application/json",)})
-    """The media types of an answer, by status; none for one without body. Problems are not listed."""
+    """The media types of the response, by status; empty without a body. Problems are not listed."""
 
     @property
     def audited(self) -> bool:
-        """Whether it changes views or sources."""
+        """Whether the operation changes views or sources."""
         return self.right == "admin" and self.method != "GET"
 
 
 def is_number(text: str) -> bool:
-    """Whether a parameter gives a number of epochs or rows: digits, no more than any store will count."""
+    """Whether a parameter is a number of epochs or rows: decimal digits, fewer than 19."""
     return text.isascii() and text.isdecimal() and len(text) < 19
 
 
 def seconds_of(name: str, text: str) -> float:
-    """A number of seconds that a parameter gives."""
+    """Parses a parameter as a number of seconds."""
     return seconds(name, float(text) if _SECONDS.fullmatch(text) else text)

@@ -1,9 +1,9 @@
-"""Web pages of other origins: which of them may use the agent, and how a request of one is recognised.
+"""Recognises requests from web pages of other origins, and decides which of these may use the agent.
 
-Whoever opens a page runs its code, and a browser sends what that code asks for from inside of the network
-that the agent trusts, with the passwords that it remembers. So a request that a page of another origin causes
-is refused unless that origin was allowed, whatever its method and its type: also an image, a script, a link
-or a form, for which browsers send no Origin, but Sec-Fetch-Site, or (old ones) Referer.
+The code of a web page runs in the user's browser, inside the network that the agent trusts, and the browser
+adds the passwords that it remembers. So a request from a page of another origin is rejected unless that
+origin is allowed, whatever its method and type. This includes images, scripts, links and forms, for which
+browsers send no Origin but Sec-Fetch-Site, or (old ones) Referer.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PORTS = {"http": 80, "https": 443}
 _log = logging.getLogger("sparqlive.agent")
 
 
-def checked_origin(given: str) -> str:
-    """An origin as browsers write it; `*` is any, `null` that of files and of frames without one."""
-    text = given.strip().lower()
+def parse_origin(argument: str) -> str:
+    """Returns an origin as browsers write it; `*` means any, `null` that of files and sandboxed frames."""
+    text = argument.strip().lower()
     if text in (ANY, "null"):
         return text
     found = _ORIGIN.fullmatch(text)
@@ -36,23 +36,23 @@ def checked_origin(given: str) -> str:
     if not found or (port is not None and not 0 < port <= 65535):
         example = "https://app.example or http://localhost:3000"
         raise Error(
-            f"{given!r} is no origin: that is a scheme, a host and maybe a port, without a path, such as "
-            f"{example}; or * for all of them."
+            f"{argument!r} is not an origin. An origin has a scheme, a host and optionally a port, but no "
+            f"path, such as {example}. Use * to allow all origins."
         )
     return f"{found[1]}://{found[2]}" + ("" if port in (None, _PORTS.get(found[1])) else f":{port}")
 
 
 class Origins:
-    """The origins whose pages may use an agent, besides its own."""
+    """The origins whose pages may use an agent, in addition to its own."""
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
-        self._allowed = frozenset(map(checked_origin, allowed))
+        self._allowed = frozenset(map(parse_origin, allowed))
 
     def refusal(self, headers: Headers, method: str, is_open: bool, remembered: bool) -> str | None:
-        """Why a request is refused, if a page of another origin causes it.
+        """Returns why a request from a page of another origin is rejected; None if it is not.
 
-        `is_open`: it asks for what holds no data. `remembered`: it has credentials that browsers add by
-        themselves.
+        `is_open`: the operation requires no right. `remembered`: the request has credentials that browsers
+        add by themselves.
         """
         asking = _origin_of(headers)
         if asking is None:
@@ -64,12 +64,12 @@ class Origins:
         who = "another site" if asking == _UNKNOWN else asking[:200]
         if ANY in self._allowed:
             return (
-                f"Browsers send a password that they remember for every page: name the origin, "
+                f"Browsers add a remembered password to the requests of every page. Start the agent with "
                 f"--origin {who}, or send the token as Authorization: Bearer."
             )
         return (
-            f"Pages of {who} may not use this agent; sparqlive serve --origin "
-            f"{'ORIGIN' if asking in (_UNKNOWN, 'null') else who} allows it."
+            f"Pages of {who} may not use this agent. To allow them, start it with sparqlive serve --origin "
+            f"{'ORIGIN' if asking in (_UNKNOWN, 'null') else who}."
         )
 
 
@@ -77,10 +77,10 @@ _UNKNOWN = "unknown"
 
 
 def _origin_of(headers: Headers) -> str | None:
-    """The origin of the page that a request comes from; None where it is none, or the agent's own.
+    """The origin of the page that sent a request; None if no page did, or a page of the agent itself.
 
-    An origin is the agent's own if it has the name that the agent is asked by, unless the browser says that
-    it is another one: two servers at the ports of http and https have the same name.
+    An origin is the agent's own if it equals the Host header, unless the browser reports another site:
+    servers at the default ports of http and https have the same Host.
     """
     sites = headers.getlist("sec-fetch-site")
     may_be_own = {*sites} <= {"none", "same-origin"}
@@ -112,13 +112,13 @@ def _is_own(origin: str, host: str) -> bool:
 
 
 def _is_followed_link(headers: Headers) -> bool:
-    """Whether somebody went from one page to another, and not a page fetched something for itself."""
+    """Whether a user followed a link, as opposed to a fetch by the page itself."""
     mode, destination = headers.get("sec-fetch-mode", "navigate"), headers.get("sec-fetch-dest", "document")
     return "origin" not in headers and (mode, destination) == ("navigate", "document")
 
 
 class CrossOrigin(CORSMiddleware):
-    """Tells browsers which pages may use the agent, and the log which ones were not let in."""
+    """Sends CORS headers, and logs the pages that were rejected."""
 
     def preflight_response(self, request_headers: Headers) -> Response:
         response = super().preflight_response(request_headers)
@@ -126,11 +126,14 @@ class CrossOrigin(CORSMiddleware):
             return response
         refused(request_headers["origin"], bytes(response.body).decode())
         sentence = (
-            f"Pages of {request_headers['origin'][:200]} may not do this: {bytes(response.body).decode()}."
+            f"Pages of {request_headers['origin'][:200]} may not send this request: "
+            f"{bytes(response.body).decode()}."
         )
         return answer(400, sentence, {"Vary": response.headers["vary"]})
 
 
 def refused(origin: str, reason: str) -> None:
-    """Notes that a page was not let in: whoever runs the agent sees what to allow."""
-    _log.warning("a page was refused", extra={"more": {"origin": origin[:200], "reason": reason}})
+    """Logs a rejected page, so that the operator of the agent sees which origin to allow."""
+    _log.warning(
+        "rejected a request of a web page", extra={"more": {"origin": origin[:200], "reason": reason}}
+    )

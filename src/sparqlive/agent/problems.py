@@ -1,4 +1,4 @@
-"""What went wrong, in HTTP's words: a status, and the sentence as application/problem+json (RFC 9457)."""
+"""Errors as HTTP responses: a status, and the message as application/problem+json (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from sparqlive import errors
 from sparqlive.errors import Error
 
-# The first that fits counts.
+# The first match counts.
 _STATUS: tuple[tuple[type[Error], int], ...] = (
     (errors.SyntaxError, 400),
     (errors.Unsupported, 400),
@@ -29,8 +29,8 @@ _STATUS: tuple[tuple[type[Error], int], ...] = (
 )
 
 
-class Refused(Error):  # noqa: N818 - what was asked for is refused
-    """A request that is answered with a status and a sentence."""
+class Refused(Error):  # noqa: N818 - a rejected request
+    """Rejects a request with a status and a message."""
 
     def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(sentence)
@@ -42,7 +42,7 @@ def problem(error: Error) -> Response:
     if isinstance(error, Refused):
         return answer(error.status, str(error), error.headers)
     if isinstance(error, errors.UnknownView) and error.name is not None:
-        # Without the names of those that there are, which whoever asks may not be allowed to see.
+        # Does not list the known views, since the caller may not be allowed to see them.
         return answer(404, f"There is no view named {error.name!r}. GET /views lists the views.")
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
     return answer(status, str(error))
@@ -53,5 +53,5 @@ def answer(status: int, sentence: str, headers: Mapping[str, str] | None = None)
 
 
 def described(status: int, sentence: str) -> dict[str, Any]:
-    """A problem as its members."""
+    """The members of a problem."""
     return {"title": HTTPStatus(status).phrase, "status": status, "detail": sentence}

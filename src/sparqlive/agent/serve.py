@@ -1,8 +1,8 @@
-"""Serving a store until a signal ends it: the port is open at once, the store is opened behind it.
+"""Serves a store until a signal stops it. The port opens at once, before the store.
 
-Owns the order of starting and stopping. While the store is opened, /healthz and /readyz answer and everything
-else waits. Stopping: streams hear of it, requests under way finish, the store is closed, all within
-`stop_seconds`; what computes longer than that is ended, or left, and the store is as of its last epoch.
+Owns the order of starting and stopping. While the store opens, /healthz and /readyz answer and other requests
+wait. On stopping, streams get a last event, running requests finish, and the store is closed, all within
+`stop_seconds`. Computations that take longer are stopped or abandoned; the store keeps its last epoch.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OpenStore = Callable[[Opening], Session]
 
 @dataclass(frozen=True)
 class Listening:
-    """Where an agent listens; with a certificate and its key, by TLS."""
+    """Where an agent listens; over TLS if it has a certificate and key."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -54,24 +54,26 @@ class Listening:
     def __post_init__(self) -> None:
         whole("port", self.port, most=MOST_PORT)
         if (self.certificate is None) != (self.key is None):
-            raise Error("TLS needs both a certificate and its key: --tls-certificate and --tls-key.")
+            raise Error(
+                "TLS needs both a certificate and its key. Use --tls-certificate and --tls-key together."
+            )
 
     def bound(self) -> socket.socket:
-        """The open port."""
+        """Returns a socket that listens on the port."""
         try:
             family, _, _, _, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
-            # Named, so that asyncio sends without delay (TCP_NODELAY): else small answers wait 40 ms.
-            made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-            made.listen()
+            # With IPPROTO_TCP named, asyncio sets TCP_NODELAY; otherwise small answers wait 40 ms.
+            listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
         except OSError as error:
-            raise Error(f"{self.host} port {self.port} cannot be listened at: {error}.") from error
-        return made
+            raise Error(f"Cannot listen on {self.host} port {self.port}: {error}.") from error
+        return listener
 
 
 def address_of(listening: Listening, bound: socket.socket) -> str:
-    """What a client calls it."""
+    """The base URL of the agent for clients."""
     scheme = "http" if listening.certificate is None else "https"
     host = f"[{listening.host}]" if ":" in listening.host else listening.host
     return f"{scheme}://{host}:{bound.getsockname()[1]}"
@@ -84,26 +86,26 @@ def serve(
     listening: Listening,
     started: Callable[[str], None],
 ) -> None:
-    """Answers for a store until SIGTERM or SIGINT; `started` hears of the address."""
+    """Serves a store until SIGTERM or SIGINT; calls `started` with the agent's URL."""
     local = is_this_machine(listening.host)
     if not local and not Tokens(store).all():
         raise Error(
-            f"Others than this machine reach {listening.host}, and {store} has no tokens: make one first, "
-            f"with sparqlive token create."
+            f"Other machines can reach {listening.host}, and {store} has no tokens. Create one first: "
+            f"sparqlive token create --store {store} --can read."
         )
     door = Door(open_store, settings, Access(store, local, settings.origins))
     if ANY in settings.origins and not Tokens(store).wanted:
-        _log.warning("every page that is open in a browser on this machine may read and change the store")
+        _log.warning("every web page in a browser on this machine can read and change the store")
     if not local and listening.certificate is None:
         _log.warning(
-            "others reach the agent without TLS: tokens can be read on the way, unless a proxy speaks it"
+            "other machines reach the agent without TLS: tokens are sent unencrypted unless a proxy adds TLS"
         )
-    # Threads that compute give way this often to those that answer: Python's own 5 ms add up.
+    # How often computing threads yield to answering ones: Python's default of 5 ms adds up.
     sys.setswitchinterval(_SWITCH_SECONDS)
     with listening.bound() as bound:
         server = Server(configured(door, settings, listening), door)
         started(address_of(listening, bound))
-        # uvicorn hands on the signals that it took once it has stopped: by then they have done their work.
+        # After it has stopped, uvicorn raises the signals again that it received: they are ignored here.
         before = {number: signal.signal(number, _nothing) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             server.run([bound])
@@ -120,7 +122,7 @@ def _nothing(*_: object) -> None: ...
 def configured(
     app: ASGIApp, settings: Settings, listening: Listening, lifespan: Literal["on", "off"] = "off"
 ) -> uvicorn.Config:
-    """The web server's settings."""
+    """Returns the configuration of the web server."""
     config = uvicorn.Config(
         app,
         http=protocol(settings.header_seconds),
@@ -139,11 +141,11 @@ def configured(
         config.load()
         return config
     except OSError as error:
-        raise Error(f"The certificate or its key cannot be used: {error}.") from error
+        raise Error(f"Cannot use the TLS certificate or its key: {error}.") from error
 
 
 class Door:
-    """The application from the moment that the port is open until it is closed."""
+    """The application while the port is open: before, while and after the store is open."""
 
     def __init__(self, open_store: OpenStore, settings: Settings, access: Access | None = None) -> None:
         self._open_store = open_store
@@ -165,7 +167,7 @@ class Door:
         await app(scope, receive, send)
 
     async def open(self) -> None:
-        """Opens the store, lets requests in until `close`, and closes it."""
+        """Opens the store, accepts requests until `close` is called, and closes the store."""
         try:
             session = await asyncio.to_thread(self._open_store, self._opening)
         except Error as error:
@@ -178,27 +180,27 @@ class Door:
                 self._app = app
                 self._changed.set()
                 _log.info(
-                    "the store is open", extra={"more": {"epoch": session.epoch, "views": len(session.views)}}
+                    "store opened", extra={"more": {"epoch": session.epoch, "views": len(session.views)}}
                 )
                 await self._closing.wait()
         finally:
             await asyncio.to_thread(session.close)
-            _log.info("the store is closed")
+            _log.info("store closed")
 
     def stopping(self) -> None:
-        """Streams end now, and nobody waits for the store any more."""
+        """Ends the streams, and answers the requests that wait for the store."""
         _log.info("stopping")
         self._changed.set()
         if self._agent is not None:
             self._agent.stopping.set()
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """Lets `open` close the store; called after the last request."""
         self._closing.set()
 
 
 class Server(uvicorn.Server):
-    """A server that opens its door's store when it listens, and closes it when it has stopped."""
+    """A server that opens the store once it listens, and closes it after the last request."""
 
     def __init__(self, config: uvicorn.Config, door: Door) -> None:
         super().__init__(config)
@@ -206,21 +208,21 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._opened = asyncio.create_task(self._door.open())
-        self._opened.add_done_callback(self._ended)
+        self._opening = asyncio.create_task(self._door.open())
+        self._opening.add_done_callback(self._end)
 
-    def _ended(self, opened: asyncio.Task[None]) -> None:
-        self.should_exit = True  # a store that cannot be opened ends it all
+    def _end(self, opening: asyncio.Task[None]) -> None:
+        self.should_exit = True  # also when the store cannot be opened
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._door.stopping()
         await super().shutdown(sockets)
-        watchdog().stop_all(Closed("The agent is stopping."))  # their threads would be waited for
+        watchdog().stop_all(Closed("The agent is stopping."))  # the process would wait for their threads
         self._door.close()
-        done, _ = await asyncio.wait([self._opened], timeout=self._door.settings.stop_seconds / 2)
+        done, _ = await asyncio.wait([self._opening], timeout=self._door.settings.stop_seconds / 2)
         if not done:
-            _log.warning("stopped while something was computed; the store is as of its last epoch")
+            _log.warning("stopped during a computation; the store keeps its last epoch")
             logging.shutdown()
             sys.stdout.flush()
-            os._exit(0)  # threads cannot be ended, and would be waited for
-        self._opened.result()
+            os._exit(0)  # threads cannot be stopped, and a normal exit would wait for them
+        self._opening.result()

@@ -1,4 +1,4 @@
-"""What an agent is started with."""
+"""The settings of an agent."""
 
 from __future__ import annotations
 
@@ -8,57 +8,57 @@ from sparqlive.engine.limits import Limits
 from sparqlive.numbers import seconds, whole
 
 _LEAST_SECONDS = 0.001
-_MAY_BE_NONE = ("temporary_views",)
+_MAY_BE_ZERO = ("temporary_views",)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Limits, and what is allowed to whom."""
+    """Limits and permissions of an agent."""
 
     query_seconds: float = 30.0
-    """How long a one-off query may take; it is stopped then."""
+    """Time limit of a one-off query; it is then stopped."""
     query_rows: int = 1_000_000
-    """How many rows a one-off query may give; one that gives more is an error, never cut."""
+    """Row limit of a one-off query; more rows are an error, never truncated."""
     queries: int = 8
-    """How many queries run at a time; the others wait."""
+    """How many queries run at the same time; others wait."""
     queries_per_token: int = 2
-    """How many of them those of one token may be."""
+    """How many of these may belong to one token."""
     queries_waiting: int = 100
-    """How many queries of one token may wait; more are refused."""
+    """How many queries of one token may wait; more are rejected."""
     view_seconds: float = 60.0
-    """How long computing a view for the first time may take; it is refused then."""
+    """Time limit for computing a new view; it is then rejected."""
     epoch_seconds: float = 30.0
-    """How much processor time one epoch may cost one view; the view is marked as failed then."""
+    """Processor time that one epoch may cost one view; the view is then marked as failed."""
     body_bytes: int = 64 * 1024 * 1024
-    """How large a request's body may be."""
+    """Size limit of a request body."""
     body_seconds: float = 60.0
-    """How long a request's body may take to arrive."""
+    """Time limit for a request body to arrive."""
     header_seconds: float = 10.0
-    """How long the head of a request may take to arrive."""
+    """Time limit for the header of a request to arrive."""
     connections: int = 10_000
-    """How many connections may be open; beyond that requests are answered with 503."""
+    """How many connections may be open; further requests are answered with 503."""
     stop_seconds: float = 10.0
-    """How long stopping may take; what still computes then is left."""
+    """Time limit for stopping; computations that still run are abandoned."""
     history_bytes: int = 4 * 1024 * 1024
-    """How far a subscriber may be behind, in bytes of events that wait for it; then it is cut off."""
+    """How far a subscriber may fall behind, in bytes of waiting events; it is then disconnected."""
     progress_seconds: float = 15.0
-    """On quiet views, subscribers hear at least this often which epoch they stand for."""
+    """How often subscribers get a progress event while a view does not change."""
     stall_seconds: float = 60.0
-    """How long a subscriber may take nothing of what is sent; then it is given up."""
+    """How long a subscriber may accept no data; it is then disconnected."""
     temporary_seconds: float = 30.0
-    """How long the view of an ad-hoc subscription is kept without a reader."""
+    """How long a temporary view is kept without a subscriber."""
     temporary_views: int = 1_000
-    """How many views of ad-hoc subscriptions there may be."""
+    """How many temporary views there may be."""
     temporary_views_per_token: int = 100
-    """How many of them one token may have."""
+    """How many temporary views one token may have."""
     temporary_rows: int = 100_000
-    """How many rows the view of an ad-hoc subscription may hold, those that its operators store included."""
+    """Row limit of a temporary view, including the rows that its operators store."""
     temporary_epoch_seconds: float = 0.1
-    """How much processor time one epoch may cost all of them together; the slowest are ended then."""
+    """Processor time that one epoch may cost all temporary views together; the slowest are then dropped."""
     allow_private: bool = False
-    """Whether sources and LOAD may fetch from addresses that are not public."""
+    """Whether sources and LOAD may fetch from non-public addresses."""
     origins: tuple[str, ...] = ()
-    """Web pages of these origins may use the agent (CORS); `*`: those of all."""
+    """Origins whose web pages may use the agent (CORS); `*` allows all."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -66,10 +66,10 @@ class Settings:
             if field.type == "float":
                 seconds(field.name, value, least=_LEAST_SECONDS)
             elif field.type == "int":
-                whole(field.name, value, least=0 if field.name in _MAY_BE_NONE else 1)
+                whole(field.name, value, least=0 if field.name in _MAY_BE_ZERO else 1)
 
     def limits(self) -> Limits:
-        """What views may cost the session."""
+        """The session's limits for views."""
         return Limits(
             view_seconds=self.view_seconds,
             epoch_seconds=self.epoch_seconds,

@@ -1,8 +1,8 @@
-"""Tokens: who may do what, in a file of the store's directory that only its owner reads.
+"""Tokens and their rights, in a file of the store directory that only its owner can read.
 
-The file has the hashes of the tokens, never the tokens: each is shown once, when it is made. It is read anew
-when it has changed, so that a running agent knows of new and revoked tokens with the next request.
-Invariant: where the file is, nobody is let in without a token, also when the last one was revoked.
+The file holds hashes, never the tokens: each token is shown once, when it is created. The file is read again
+when it has changed, so a running agent knows new and revoked tokens with the next request.
+Invariant: if the file exists, every request needs a token, even after the last token was revoked.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _VIEW = "read:view="
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _SECRET = "sparqlive_"
 LEAST = 0.001
-"""Of a rate, and of seconds: one request in a quarter of an hour."""
+"""The lower bound of rates and of seconds: about one request in a quarter of an hour."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one token may have of the agent; None: as much as the agent allows anybody."""
+    """The limits of one token; None: only the agent's own limits apply."""
 
     requests_per_second: float | None = None
     subscriptions: int | None = None
-    """At the same time."""
+    """Open subscriptions at the same time."""
     views: int | None = None
-    """Views that it registered and that are there."""
+    """Existing views that the token registered."""
     query_seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token."""
+    """A token without its secret."""
 
     name: str
     rights: tuple[str, ...]
@@ -65,7 +65,7 @@ class Token:
     limits: Limits = Limits()
 
     def may(self, right: str, view: str | None) -> bool:
-        """Whether it has a right; `read:view` is the right to one view."""
+        """Whether the token has a right; `read:view` is the right to read one view."""
         if "admin" in self.rights or right in self.rights:
             return True
         return right == "read:view" and ("read" in self.rights or f"{_VIEW}{view}" in self.rights)
@@ -81,11 +81,11 @@ class Tokens:
 
     @property
     def wanted(self) -> bool:
-        """Whether a token is needed: there is one, or there has been one."""
+        """Whether requests need a token: the store has or had one."""
         return self._path.exists()
 
     def all(self) -> Mapping[str, Token]:
-        """The tokens by name, as the file has them now."""
+        """The current tokens of the file, by name."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -99,60 +99,59 @@ class Tokens:
 
     def _read(self) -> Mapping[str, Token]:
         try:
-            noted = json.loads(self._path.read_text(encoding="utf-8"))
-            return {name: _token(name, entry) for name, entry in noted.items()}
+            entries = json.loads(self._path.read_text(encoding="utf-8"))
+            return {name: _token(name, entry) for name, entry in entries.items()}
         except (Error, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StoreFailed(f"{self._path} cannot be read, so that nobody is let in: {error}.") from error
+            raise StoreFailed(f"Cannot read {self._path}, so all requests are rejected: {error}.") from error
 
     def known(self, secret: str) -> Token | None:
-        """The token of a secret. All are compared, each in constant time."""
-        given, found = _hash(secret), None
+        """Returns the token of a secret. Compares all tokens, each in constant time."""
+        secret_hash, found = _hash(secret), None
         for token in self.all().values():
-            if hmac.compare_digest(token.hash, given):
+            if hmac.compare_digest(token.hash, secret_hash):
                 found = token
         return found
 
     def create(
         self, rights: Iterable[str], name: str | None = None, limits: Limits | None = None
     ) -> tuple[str, str]:
-        """Makes a token; gives its name and its secret, which nobody can give again."""
+        """Creates a token. Returns its name and its secret, which is not stored."""
         name = f"token-{secrets.token_hex(4)}" if name is None else name
         if not _NAME.fullmatch(name):
             raise Error(
-                f"A token cannot be named {name!r}: letters, digits, '.', '_', '@' and '-', at most 64."
+                f"Invalid token name {name!r}. Use at most 64 letters, digits, '.', '_', '@' and '-', and "
+                f"begin with a letter or digit."
             )
         checked = tuple(dict.fromkeys(_right(right) for right in rights))
         if not checked:
-            raise Error(f"A token needs a right: {', '.join(_RIGHTS)} or {_VIEW}NAME.")
+            raise Error(f"A token needs at least one right: {', '.join(_RIGHTS)} or {_VIEW}NAME.")
         secret = _SECRET + secrets.token_urlsafe(32)
-        made = Token(
+        token = Token(
             name, checked, datetime.now(UTC).isoformat(timespec="seconds"), _hash(secret), limits or Limits()
         )
-        with self._written() as tokens:
+        with self._change() as tokens:
             if name in tokens:
-                raise Error(
-                    f"There is a token named {name!r} already: revoke it first, or choose another name."
-                )
-            tokens[name] = made
+                raise Error(f"Token {name!r} already exists. Revoke it first, or choose another name.")
+            tokens[name] = token
         return name, secret
 
     def revoke(self, name: str) -> None:
-        """From now on a token is none."""
-        with self._written() as tokens:
+        """Revokes a token at once."""
+        with self._change() as tokens:
             if name not in tokens:
                 known = ", ".join(tokens) or "none"
-                raise Error(f"There is no token named {name!r}. The tokens are: {known}.")
+                raise Error(f"There is no token named {name!r}. Known tokens: {known}.")
             del tokens[name]
 
     @contextmanager
-    def _written(self) -> Iterator[dict[str, Token]]:
-        """The tokens to change; one process at a time, and the file is the old or the new one, whole."""
+    def _change(self) -> Iterator[dict[str, Token]]:
+        """Yields the tokens for a change, to one process at a time. The file is replaced atomically."""
         directory = self._path.parent
         try:
             make_directory(directory)
             descriptor = open_private(directory / "tokens.lock", os.O_WRONLY, directory)
         except OSError as error:
-            raise StoreFailed(f"The store {directory} cannot be made: {error}.") from error
+            raise StoreFailed(f"Cannot create the store directory {directory}: {error}.") from error
         with open(descriptor, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             tokens = dict(self.all())
@@ -168,19 +167,19 @@ class Tokens:
 
 
 def _hash(secret: str) -> str:
-    """Secrets are 256 random bits: there is nothing to guess, and no need for a slow hash."""
+    """Hashes a secret. It has 256 random bits and cannot be guessed, so a fast hash is enough."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _right(given: str) -> str:
-    if given in _RIGHTS or (given.startswith(_VIEW) and given != _VIEW):
-        return given
-    raise Error(f"A right is {', '.join(_RIGHTS)} or {_VIEW}NAME, not {given!r}.")
+def _right(text: str) -> str:
+    if text in _RIGHTS or (text.startswith(_VIEW) and text != _VIEW):
+        return text
+    raise Error(f"Unknown right {text!r}. Available rights: {', '.join(_RIGHTS)} and {_VIEW}NAME.")
 
 
 def _token(name: str, entry: Mapping[str, Any]) -> Token:
     rights = tuple(_right(right) for right in entry["rights"])
-    # Older files may have limits beyond what is taken today: they limit nothing.
+    # Older files may have limits above today's maximum, which limit nothing.
     limits = {key: value and min(value, MOST) for key, value in entry["limits"].items()}
     return Token(name, rights, entry["created"], entry["hash"], Limits(**limits))
 

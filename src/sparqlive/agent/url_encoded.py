@@ -1,7 +1,7 @@
-"""Parameters of addresses and forms (application/x-www-form-urlencoded).
+"""Parses the parameters of URLs and forms (application/x-www-form-urlencoded).
 
 Lenient about empty fields and missing values, strict about UTF-8. Invariant: time and memory are a small
-multiple of the text, however many signs of it are escaped.
+multiple of the size of the text, however many characters are escaped.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ _PIECE_BYTES = 1 << 16
 
 
 def pairs_of(text: bytes, before: int = 0) -> list[tuple[str, str]]:
-    """The names and values in a text; `before` as many were given elsewhere in the same request."""
+    """Returns the names and values in a text; the request has `before` more parameters elsewhere."""
     number = before + text.count(b"&") + bool(text)
     if number > _MOST_PARAMETERS:
-        raise Refused(400, f"A request has at most {_MOST_PARAMETERS:,} parameters; this one has {number:,}.")
+        raise Refused(
+            400, f"The request has {number:,} parameters; the limit is {_MOST_PARAMETERS:,} parameters."
+        )
     pairs = []
     for field in text.split(b"&"):
         if field:
             name, _, value = field.partition(b"=")
-            pairs.append((_unescaped(name), _unescaped(value)))
+            pairs.append((_unescape(name), _unescape(value)))
     return pairs
 
 
-def _unescaped(text: bytes) -> str:
+def _unescape(text: bytes) -> str:
     try:
         return b"".join(unquote_to_bytes(piece) for piece in _pieces(text.replace(b"+", b" "))).decode()
     except UnicodeDecodeError as error:
@@ -36,11 +38,11 @@ def _unescaped(text: bytes) -> str:
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:
-    """Unescaping makes an object of every escape: of a few at a time, not of all in a large text."""
+    """Splits a text, because unescaping creates an object per escape: that bounds their number at a time."""
     start = 0
     while start < len(text):
         end = start + _PIECE_BYTES
-        escape = text.find(b"%", end - 2, end)  # one that a cut would part
+        escape = text.find(b"%", end - 2, end)  # an escape that the cut would split
         end = end if escape < 0 else escape
         yield text[start:end]
         start = end

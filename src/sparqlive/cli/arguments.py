@@ -1,4 +1,4 @@
-"""What several commands are given: their flags and arguments, and the texts that these name."""
+"""Flags and arguments that several commands share, and reading the texts they name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparqlive.numbers import MOST_PORT, number, seconds, whole
 
 
 class Format(StrEnum):
-    """How results are written: solutions and answers up to tsv, graphs from nt on."""
+    """Output formats: `table` to `tsv` for solutions and answers, `nt` and later ones for graphs."""
 
     table = "table"
     json = "json"
@@ -33,7 +33,7 @@ class Format(StrEnum):
 
 
 class Strategy(StrEnum):
-    """How an epoch is carried to the views."""
+    """How an epoch updates the views."""
 
     auto = "auto"
     live = "live"
@@ -42,16 +42,16 @@ class Strategy(StrEnum):
 
 
 class DefaultGraph(StrEnum):
-    """What a query's default graph is."""
+    """What queries see as the default graph."""
 
     strict = "strict"
     union = "union"
 
 
-def _checked(check: Callable[[str, Any], Any]) -> Callable[[Any], Any]:
-    """Refuses a flag's number before anything happens."""
+def _callback(check: Callable[[str, Any], Any]) -> Callable[[Any], Any]:
+    """Returns a callback that rejects a flag's number before the command runs."""
 
-    def checked(value: Any) -> Any:
+    def callback(value: Any) -> Any:
         if value is not None:
             try:
                 check("it", value)
@@ -59,14 +59,14 @@ def _checked(check: Callable[[str, Any], Any]) -> Callable[[Any], Any]:
                 raise typer.BadParameter(str(error)) from error
         return value
 
-    return checked
+    return callback
 
 
-check_port = _checked(partial(whole, most=MOST_PORT))
-check_seconds = _checked(partial(seconds, least=0.001))
-check_count = _checked(partial(whole, least=1))
-check_rate = _checked(partial(number, least=LEAST))
-check_epoch = _checked(whole)
+check_port = _callback(partial(whole, most=MOST_PORT))
+check_seconds = _callback(partial(seconds, least=0.001))
+check_count = _callback(partial(whole, least=1))
+check_rate = _callback(partial(number, least=LEAST))
+check_epoch = _callback(whole)
 
 Store = Annotated[Path, typer.Option("--store", metavar="DIR", help="Store directory.")]
 NewStore = Annotated[
@@ -75,39 +75,40 @@ NewStore = Annotated[
 Default = Annotated[
     DefaultGraph | None,
     typer.Option(
-        help="What a query's default graph is: the unnamed graph alone, or the union of all graphs."
+        help="What queries see as the default graph: only the unnamed graph (strict), or all graphs (union)."
     ),
 ]
 Output = Annotated[
     Format | None,
     typer.Option(
         "--format",
-        help="Solutions and answers: table (on a terminal), json, xml, csv, tsv (else); graphs: nt, …",
+        help="Output format. Solutions: table (default on a terminal), json, xml, csv, tsv (default "
+        "elsewhere). Graphs: nt (default) and the formats after it.",
     ),
 ]
 QueryArgument = Annotated[
-    str, typer.Argument(metavar="QUERY", help="SPARQL text, a file with it, or - for standard input.")
+    str, typer.Argument(metavar="QUERY", help="SPARQL query, file with a query, or - for standard input.")
 ]
 ChangeFiles = Annotated[
     list[str],
-    typer.Argument(metavar="FILE", help="Files of changes (.changes, .rdfp), or - for standard input."),
+    typer.Argument(metavar="FILE", help="Change files (.changes, .rdfp), or - for standard input."),
 ]
 
 
-def query_text(given: str) -> str:
-    """SPARQL text has a brace; anything else is the name of a file."""
-    if given == "-":
+def query_text(argument: str) -> str:
+    """Returns the query that an argument holds or names: text with a brace is SPARQL, else a file name."""
+    if argument == "-":
         return sys.stdin.read()
-    if "{" in given:
-        return given
+    if "{" in argument:
+        return argument
     try:
-        return Path(given).read_text(encoding="utf-8")
+        return Path(argument).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise sparqlive.Error(f"{given} is neither a query nor a file that can be read: {error}.") from error
+        raise sparqlive.Error(f"{argument} is neither a query nor a readable file: {error}.") from error
 
 
 def read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise sparqlive.Error(f"{file} cannot be read: {error}.") from error
+        raise sparqlive.Error(f"Cannot read {file}: {error}.") from error

@@ -18,14 +18,14 @@ from sparqlive.pipeline.progress import Progress
 def load(
     store: NewStore,
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="RDF documents, folders and globs.")],
-    graph: Annotated[str | None, typer.Option(metavar="IRI", help="The graph that triples go into.")] = None,
+    graph: Annotated[str | None, typer.Option(metavar="IRI", help="Graph to load triples into.")] = None,
     default_graph: Default = None,
     runs: Annotated[
         str | None,
-        typer.Option(metavar="URI", help="Where a new store has its runs, if not in its directory."),
+        typer.Option(metavar="URI", help="Where a new store keeps its runs, if not in its directory."),
     ] = None,
 ) -> None:
-    """Load RDF documents, plain or compressed, as one epoch."""
+    """Load RDF documents, plain or compressed, in one epoch."""
     progress = Progress()
     with writing_session(store, default_graph, runs=runs) as session, progress.step("loading") as step:
         epoch = session.load(files, graph=graph)
@@ -35,12 +35,10 @@ def load(
 def apply(
     store: NewStore,
     files: ChangeFiles,
-    strategy: Annotated[
-        Strategy, typer.Option(help="How the changes are carried to the views.")
-    ] = Strategy.auto,
+    strategy: Annotated[Strategy, typer.Option(help="How to update the views.")] = Strategy.auto,
     default_graph: Default = None,
 ) -> None:
-    """Apply batches of changes, an epoch each, and say what they changed."""
+    """Apply change files, one epoch per batch, and print what each epoch changed."""
     progress = Progress()
     with writing_session(store, default_graph) as session:
         for source, epoch, seconds in apply_files(session, files, strategy):
@@ -50,22 +48,22 @@ def apply(
 def update(
     store: NewStore,
     text: Annotated[
-        str | None, typer.Argument(metavar="UPDATE", help="SPARQL Update text, or - for standard input.")
+        str | None, typer.Argument(metavar="UPDATE", help="SPARQL Update request, or - for standard input.")
     ] = None,
-    file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with it, in its place.")] = None,
-    strategy: Annotated[
-        Strategy, typer.Option(help="How the changes are carried to the views.")
-    ] = Strategy.auto,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Read the request from this file instead.")
+    ] = None,
+    strategy: Annotated[Strategy, typer.Option(help="How to update the views.")] = Strategy.auto,
     default_graph: Default = None,
 ) -> None:
-    """Carry out a SPARQL Update request as one epoch, and say what it changed."""
+    """Run a SPARQL Update request in one epoch, and print what it changed."""
     if (text is None) == (file is None):
         raise sparqlive.Error(
-            "Give the update as text (- for standard input) or with --file, one of the two."
+            "Pass the update either as UPDATE (- for standard input) or with --file, not both."
         )
     progress = Progress()
-    given = read_text(file) if file is not None else sys.stdin.read() if text == "-" else str(text)
+    request = read_text(file) if file is not None else sys.stdin.read() if text == "-" else str(text)
     with writing_session(store, default_graph) as session:
         start = time.perf_counter()
-        epoch = session.update(given, strategy=strategy.value)
+        epoch = session.update(request, strategy=strategy.value)
         progress.epoch(epoch, "update" if file is None else str(file), time.perf_counter() - start)

@@ -1,7 +1,7 @@
-"""The command line: a thin layer over a session's calls.
+"""The command line: a thin layer over a session's methods.
 
-Owns the table of commands, the reference and exit codes; decides nothing about data. An error is one sentence
-on standard error and exit code 1. `docs/CLI.md` is generated from the commands themselves
+Owns the table of commands, the reference and the exit codes; makes no decision about data. An error prints
+one line on standard error and exits with code 1. `docs/CLI.md` is generated from the commands
 (`python -m sparqlive.cli.main --write-docs`).
 """
 
@@ -32,16 +32,16 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     serve.serve,
     views.watch,
 )
-"""Each is called as its function is named; `--help` lists them in this order."""
+"""A command has the name of its function; `--help` lists them in this order."""
 
 GROUPS: dict[str, typer.Typer] = {"source": sources.commands, "token": tokens.commands}
-"""Commands of two words, by the first."""
+"""Commands with two words, by the first word."""
 
 
 def _program() -> typer.Typer:
     app = typer.Typer(
         name="sparqlive",
-        help="Keeps the results of SPARQL queries up to date while the RDF data under them changes.",
+        help="Keep the results of SPARQL queries up to date while RDF data changes.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -58,12 +58,12 @@ app = _program()
 
 
 def reference() -> str:
-    """The text of docs/CLI.md: what --help says, for each command."""
+    """Returns the text of docs/CLI.md: the output of --help for each command."""
     command = typer.main.get_command(app)
     parts = [
         "# The command line\n\n"
-        "Written from `sparqlive --help` by `python -m sparqlive.cli.main --write-docs`; "
-        "a test fails when it differs.\n\n" + _help(command, "sparqlive", None)
+        "Generated from `sparqlive --help` by `python -m sparqlive.cli.main --write-docs`; "
+        "a test fails when this page differs.\n\n" + _help(command, "sparqlive", None)
     ]
     context = command.make_context("sparqlive", [], resilient_parsing=True)
     for name, sub in cast("Any", command).commands.items():
@@ -81,13 +81,13 @@ def _help(command: Any, name: str, parent: Any) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the program; the exit code is 1 after an error, 2 after a wrong command."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if given == ["--write-docs"]:
+    """Runs the program. Exit codes: 1 after an error, 2 after wrong usage."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words == ["--write-docs"]:
         Path("docs/CLI.md").write_text(reference(), encoding="utf-8")
         return
     try:
-        app(given)
+        app(words)
     except sparqlive.StoreLocked as error:
         _fail(str(locked(error)), sys.stderr)
     except sparqlive.Error as error:
@@ -95,12 +95,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has gone
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the reader of our output has closed it
     except Exception as error:
         if os.environ.get("SPARQLIVE_DEBUG"):
             raise
         first = str(error).strip().partition("\n")[0]
-        _fail(f"{type(error).__name__}: {first} (SPARQLIVE_DEBUG=1 shows where.)", sys.stderr)
+        _fail(f"{type(error).__name__}: {first} (Set SPARQLIVE_DEBUG=1 to see the traceback.)", sys.stderr)
 
 
 def _fail(sentence: str, stream: TextIO) -> None:

@@ -47,7 +47,7 @@ def print_delta(variables: Sequence[str], delta: Delta | Followed, as_json: bool
     if as_json:
         sys.stdout.write(json_delta(delta.epoch, delta.reset, variables, weights))
     else:
-        print(f"@ epoch {delta.epoch}{', the whole content' if delta.reset else ''}")
+        print(f"@ epoch {delta.epoch}{', full content' if delta.reset else ''}")
         for row, weight in weights.items():
             print(signed_row(row, weight))
     sys.stdout.flush()

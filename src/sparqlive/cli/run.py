@@ -1,4 +1,4 @@
-"""The command run: a pipeline."""
+"""The command `run`: runs a pipeline."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from sparqlive.pipeline.progress import Progress
 
 
 def run(
-    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE", help="The pipeline.toml.")],
-    once: Annotated[bool, typer.Option("--once", help="Apply what is there, then end.")] = False,
+    pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE", help="Pipeline file (pipeline.toml).")],
+    once: Annotated[bool, typer.Option("--once", help="Apply the changes available now, then exit.")] = False,
     master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark's master, in place of the file's.")
+        str | None, typer.Option(metavar="URL", help="Spark master; overrides the one in the file.")
     ] = None,
     show: Annotated[
-        list[str] | None, typer.Option(metavar="VIEW", help="Print the rows of a view as they change.")
+        list[str] | None, typer.Option(metavar="VIEW", help="Print the rows of this view as they change.")
     ] = None,
 ) -> None:
-    """Run a pipeline: load, keep the views, follow the sources, write the sinks."""
+    """Run a pipeline: load data, update views, watch sources, write sinks."""
     read = read_pipeline(pipeline)
     known = {entry.name for entry in read.views}
     for name in show or ():
         if name not in known:
-            raise sparqlive.Error(f"{pipeline}: --show {name}: there is no [views.{name}].")
+            raise sparqlive.Error(f"{pipeline}: --show {name}: the file has no [views.{name}].")
     if master is not None:
         read = replace(read, master=master)
 

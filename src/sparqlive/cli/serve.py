@@ -1,4 +1,4 @@
-"""The command serve: a store over HTTP."""
+"""The command `serve`: serves a store over HTTP."""
 
 from __future__ import annotations
 
@@ -17,65 +17,75 @@ from sparqlive.store.locks import describe_writer
 
 def serve(
     store: NewStore,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(callback=check_port, help="The port to listen at; 0: any that is free.")
+        int, typer.Option(callback=check_port, help="Port to listen on; 0 picks a free port.")
     ] = 8080,
     default_graph: Annotated[
         DefaultGraph | None,
-        typer.Option(help="A new store's default graph: the union of all graphs, or the unnamed one alone."),
+        typer.Option(
+            help="Default graph of a new store: all graphs (union), or only the unnamed graph (strict)."
+        ),
     ] = None,
     tls_certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Speak TLS with this certificate (PEM).")
+        Path | None, typer.Option(metavar="FILE", help="Serve over TLS with this certificate (PEM).")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key (PEM).")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Key of the certificate (PEM).")
+    ] = None,
     allow_private: Annotated[
-        bool, typer.Option("--allow-private", help="Sources and LOAD may fetch from non-public addresses.")
+        bool,
+        typer.Option("--allow-private", help="Let sources and LOAD fetch from non-public addresses."),
     ] = False,
     origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="Web pages of this origin may use the agent (CORS)."),
+        typer.Option(metavar="ORIGIN", help="Allow web pages of this origin to use the agent (CORS)."),
     ] = None,
     query_seconds: Annotated[
         float | None,
-        typer.Option(callback=check_seconds, metavar="SECONDS", help="How long a one-off query may take."),
+        typer.Option(callback=check_seconds, metavar="SECONDS", help="Time limit of a one-off query."),
     ] = None,
     query_rows: Annotated[
         int | None,
-        typer.Option(callback=check_count, metavar="ROWS", help="How many rows a one-off query may give."),
+        typer.Option(callback=check_count, metavar="ROWS", help="Row limit of a one-off query."),
     ] = None,
     body_bytes: Annotated[
         int | None,
-        typer.Option(callback=check_count, metavar="BYTES", help="How large a request's body may be."),
+        typer.Option(callback=check_count, metavar="BYTES", help="Size limit of a request body."),
     ] = None,
     history_bytes: Annotated[
         int | None,
-        typer.Option(callback=check_count, metavar="BYTES", help="How far behind a subscriber may be."),
+        typer.Option(callback=check_count, metavar="BYTES", help="How far a subscriber may fall behind."),
     ] = None,
     progress_seconds: Annotated[
         float | None,
         typer.Option(
-            callback=check_seconds, metavar="SECONDS", help="How often subscribers hear of quiet views."
+            callback=check_seconds,
+            metavar="SECONDS",
+            help="How often subscribers get a progress event while a view does not change.",
         ),
     ] = None,
     temporary_seconds: Annotated[
         float | None,
         typer.Option(
-            callback=check_seconds, metavar="SECONDS", help="How long an ad-hoc view is kept unread."
+            callback=check_seconds,
+            metavar="SECONDS",
+            help="How long a temporary view is kept without a subscriber.",
         ),
     ] = None,
     stop_seconds: Annotated[
         float | None,
-        typer.Option(callback=check_seconds, metavar="SECONDS", help="How long stopping may take."),
+        typer.Option(callback=check_seconds, metavar="SECONDS", help="Time limit for stopping."),
     ] = None,
 ) -> None:
-    """Serve a store over HTTP: SPARQL, views that are kept, subscriptions to them, sources.
+    """Serve a store over HTTP: SPARQL, views, subscriptions and sources.
 
-    Its sources are watched. Listens on this machine alone unless tokens exist (sparqlive token create).
+    The agent watches the store's sources. It listens only on this machine unless the store has tokens
+    (sparqlive token create).
     """
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         raise sparqlive.Error(
-            "Serving needs the extra packages of the agent: pip install 'sparqlive[agent]'."
+            "sparqlive serve needs the packages of the extra 'agent': pip install 'sparqlive[agent]'."
         )
     from sparqlive.agent.logs import start_logging
     from sparqlive.agent.routes.health import Opening
@@ -92,22 +102,22 @@ def serve(
         "temporary_seconds": temporary_seconds,
         "stop_seconds": stop_seconds,
     }
-    given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
-    settings = Settings(allow_private=allow_private, origins=tuple(origin or ()), **given)
-    at: list[str] = []
+    overrides: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
+    settings = Settings(allow_private=allow_private, origins=tuple(origin or ()), **overrides)
+    addresses: list[str] = []
 
-    def opened(opening: Opening) -> sparqlive.Session:
+    def open_session(opening: Opening) -> sparqlive.Session:
         is_new = not is_store(store)
         graph = DefaultGraph.union if default_graph is None and is_new else default_graph
         session = sparqlive.open(store, default_graph=default_graph_value(graph), progress=opening)
         if is_new:
             say_created(store)
-        describe_writer(store, f"the agent at {at[0]}")
+        describe_writer(store, f"the agent at {addresses[0]}")
         return session
 
-    def started(address: str) -> None:
-        at.append(address)
+    def announce(address: str) -> None:
+        addresses.append(address)
         print(f"{store} is served at {address}", flush=True)
 
     start_logging()
-    serve_store(store, opened, settings, Listening(host, port, tls_certificate, tls_key), started)
+    serve_store(store, open_session, settings, Listening(host, port, tls_certificate, tls_key), announce)

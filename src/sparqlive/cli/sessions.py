@@ -1,4 +1,4 @@
-"""The sessions that commands open, and the changes that several of them apply."""
+"""Opens sessions for commands, and applies change files."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from sparqlive.rdf.changes import Batch, parse_changes, read_changes
 
 
 def reading_session(store: Path, default_graph: DefaultGraph | None) -> sparqlive.Session:
-    """A session for one command that changes nothing."""
+    """Returns a session for a command that only reads."""
     return reading(store, default_graph=default_graph_value(default_graph))
 
 
 def writing_session(
     store: Path, default_graph: DefaultGraph | None, *, creates: bool = True, runs: str | None = None
 ) -> AbstractContextManager[sparqlive.Session]:
-    """A session for one command that changes something: the store's sources are watched by run and serve."""
+    """Returns a session for a command that writes. It watches no sources: `run` and `serve` do that."""
     graph = default_graph_value(default_graph)
-    opened = partial(sparqlive.open, store, default_graph=graph, watch=False, runs=runs)
-    return writing(store, opened, creates=creates)
+    open_session = partial(sparqlive.open, store, default_graph=graph, watch=False, runs=runs)
+    return writing(store, open_session, creates=creates)
 
 
 def default_graph_value(default_graph: DefaultGraph | None) -> Any:
@@ -38,7 +38,7 @@ def default_graph_value(default_graph: DefaultGraph | None) -> Any:
 def apply_files(
     session: sparqlive.Session, files: Iterable[str], strategy: Strategy
 ) -> Iterator[tuple[str, Epoch, float]]:
-    """Applies the batches of files; those that change nothing are left out."""
+    """Applies the batches of files, and yields the epochs that changed something."""
     for file in files:
         for batch in _batches(file):
             start = time.perf_counter()

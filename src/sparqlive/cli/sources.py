@@ -1,4 +1,4 @@
-"""Commands on the sources of a store: source add, list, remove."""
+"""Commands for the sources of a store: `source add`, `list` and `remove`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparqlive.opening import ensure_store
 from sparqlive.pipeline.progress import duration
 
 commands = typer.Typer(
-    help="Add, list and remove sources, which are watched while a pipeline runs on the store.",
+    help="Add, list and remove sources. sparqlive run and sparqlive serve watch them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -24,28 +24,30 @@ commands = typer.Typer(
 @commands.command("add")
 def add_source(
     store: NewStore,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="Such as file, web, endpoint, ldes.")],
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="A path, or an address on the Web.")],
-    name: Annotated[str | None, typer.Option(help="Its name; else the address.")] = None,
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="Kind of source, such as file, web, endpoint or ldes.")
+    ],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Path or URL.")],
+    name: Annotated[str | None, typer.Option(help="Name of the source; by default its address.")] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE", help="An option of the kind, see docs/SOURCES.md; values as JSON."
+            metavar="NAME=VALUE", help="Option of the kind, with a JSON value; see docs/SOURCES.md."
         ),
     ] = None,
     default_graph: Default = None,
 ) -> None:
     """Add a source."""
-    options = dict(_source_option(given) for given in option or ())
+    options = dict(_source_option(text) for text in option or ())
     with writing_session(store, default_graph) as session:
         session.source(kind, address, name=name, **options)
 
 
 @commands.command("list")
 def list_sources(store: Store) -> None:
-    """List the sources: kind, number of quads, when each was seen, version, notifications, what went wrong.
+    """List the sources: kind, number of quads, last check, version, notifications and error.
 
-    Also while another process runs on the store.
+    Works while another process has the store open.
     """
     ensure_store(store)
     with sparqlive.open(store, read_only=True) as session:
@@ -54,33 +56,35 @@ def list_sources(store: Store) -> None:
             lag = status["lag_seconds"]
             seen = "not seen yet" if lag is None else f"seen {duration(lag)} ago"
             version = json.dumps(status["version"]) if status["version"] else "no version"
-            words = [source.name, source.kind, f"{status['quads']:,} quads", seen, version]
+            columns = [source.name, source.kind, f"{status['quads']:,} quads", seen, version]
             if status["notifications"] is not None:
-                words.append(f"notifications: {status['notifications']}")
+                columns.append(f"notifications: {status['notifications']}")
             if status["error"] is not None:
                 since = datetime.fromtimestamp(status["stale_since"]).astimezone().isoformat(" ", "seconds")
-                words.append(f"stale since {since}: {status['error']}")
-            print("\t".join(words))
+                columns.append(f"stale since {since}: {status['error']}")
+            print("\t".join(columns))
 
 
 @commands.command("remove")
 def remove_source(
-    store: Store, name: Annotated[str, typer.Argument(help="The source.")], default_graph: Default = None
+    store: Store,
+    name: Annotated[str, typer.Argument(help="Name of the source.")],
+    default_graph: Default = None,
 ) -> None:
-    """Remove a source; what no other source asserts leaves with it."""
+    """Remove a source, and the quads that no other source asserts."""
     with writing_session(store, default_graph, creates=False) as session:
         source = session.sources.get(name)
         if source is None:
             known = ", ".join(session.sources) or "none"
-            raise sparqlive.Error(f"There is no source {name!r}. The sources are: {known}.")
+            raise sparqlive.Error(f"There is no source named {name!r}. Known sources: {known}.")
         source.remove()
 
 
-def _source_option(given: str) -> tuple[str, Any]:
-    """NAME=VALUE: a value of JSON, or text as it is; a query may stand in a file."""
-    name, sign, value = given.partition("=")
+def _source_option(text: str) -> tuple[str, Any]:
+    """Parses NAME=VALUE: the value is JSON, or else plain text; a query may be in a file."""
+    name, sign, value = text.partition("=")
     if not sign:
-        raise sparqlive.Error(f"An option is NAME=VALUE, not {given!r}.")
+        raise sparqlive.Error(f"--option takes NAME=VALUE, not {text!r}.")
     if name == "query":
         return name, query_text(value)
     try:

@@ -1,4 +1,4 @@
-"""Commands on the tokens of an agent: token create, list, revoke."""
+"""Commands for the tokens of an agent: `token create`, `list` and `revoke`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparqlive.cli.arguments import Store, check_count, check_rate, check_second
 from sparqlive.opening import ensure_store, is_store, say
 
 commands = typer.Typer(
-    help="Create, list and revoke tokens, which a running agent knows of at once.",
+    help="Create, list and revoke tokens. A running agent uses the new list at once.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -32,41 +32,41 @@ def create_token(
         list[str],
         typer.Option(
             metavar="RIGHTS",
-            help="What it may do, with commas between: read, read:view=NAME, write, admin (which is all).",
+            help="Rights, separated by commas: read, read:view=NAME, write, admin (everything).",
         ),
     ],
-    name: Annotated[str | None, typer.Option(help="What logs call it; else a random name.")] = None,
-    requests_per_second: Annotated[float | None, typer.Option(callback=check_rate, metavar="NUMBER")] = None,
+    name: Annotated[str | None, typer.Option(help="Name in the logs; random by default.")] = None,
+    requests_per_second: Annotated[
+        float | None, typer.Option(callback=check_rate, metavar="NUMBER", help="Rate limit.")
+    ] = None,
     subscriptions: Annotated[
-        int | None, typer.Option(callback=check_count, metavar="NUMBER", help="At the same time.")
+        int | None, typer.Option(callback=check_count, metavar="NUMBER", help="Limit of open subscriptions.")
     ] = None,
     views: Annotated[
-        int | None, typer.Option(callback=check_count, metavar="NUMBER", help="Views that it registers.")
+        int | None, typer.Option(callback=check_count, metavar="NUMBER", help="Limit of registered views.")
     ] = None,
     query_seconds: Annotated[
         float | None,
-        typer.Option(
-            callback=check_seconds, metavar="SECONDS", help="How long a one-off query of it may take."
-        ),
+        typer.Option(callback=check_seconds, metavar="SECONDS", help="Time limit of a one-off query."),
     ] = None,
 ) -> None:
-    """Create a token, and print it: it is kept as a hash, and cannot be shown again.
+    """Create a token and print it. The store keeps only its hash, so it cannot be shown again.
 
-    From the first token on, the agent of the store asks for one.
+    Once a store has a token, its agent requires one.
     """
     limits = Limits(requests_per_second, subscriptions, views, query_seconds)
-    rights = [right.strip() for given in can for right in given.split(",") if right.strip()]
-    made, secret = Tokens(store).create(rights, name, limits)
-    Audit(store).note("command line", f"create token {made}", "done", rights=rights)
+    rights = [right.strip() for value in can for right in value.split(",") if right.strip()]
+    token_name, secret = Tokens(store).create(rights, name, limits)
+    Audit(store).note("command line", f"create token {token_name}", "done", rights=rights)
     if not is_store(store):
-        say(f"There is no store at {store} yet: sparqlive serve --store {store} creates it.")
-    print(f"The token {made} may {', '.join(rights)}. It is not shown again:", file=sys.stderr)
+        say(f"There is no store at {store} yet. To create it, run: sparqlive serve --store {store}")
+    print(f"Token {token_name} may {', '.join(rights)}. It is not shown again:", file=sys.stderr)
     print(secret)
 
 
 @commands.command("list")
 def list_tokens(store: Store) -> None:
-    """List the tokens: names, rights, limits, when they were created."""
+    """List the tokens: name, rights, limits, time of creation."""
     _ensure_tokens(store)
     for token in Tokens(store).all().values():
         limits = [f"{name} {value:g}" for name, value in asdict(token.limits).items() if value is not None]
@@ -74,14 +74,14 @@ def list_tokens(store: Store) -> None:
 
 
 @commands.command("revoke")
-def revoke_token(store: Store, name: Annotated[str, typer.Argument(help="The token's name.")]) -> None:
-    """Revoke a token. Without any left, nobody is let in until there is a new one."""
+def revoke_token(store: Store, name: Annotated[str, typer.Argument(help="Name of the token.")]) -> None:
+    """Revoke a token. After the last one is revoked, the agent rejects every request until you create one."""
     _ensure_tokens(store)
     Tokens(store).revoke(name)
     Audit(store).note("command line", f"revoke token {name}", "done")
 
 
 def _ensure_tokens(store: Path) -> None:
-    """Tokens can be there before the store is: an agent that others reach begins with them."""
+    """Rejects a directory with neither tokens nor a store; tokens may be created before the store."""
     if not os.path.exists(store / TOKENS):
         ensure_store(store)

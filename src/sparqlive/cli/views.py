@@ -1,4 +1,4 @@
-"""Commands on views and queries: view, query, explain, watch."""
+"""Commands for views and queries: `view`, `query`, `explain` and `watch`."""
 
 from __future__ import annotations
 
@@ -22,22 +22,29 @@ from sparqlive.pipeline.progress import Progress
 
 def view(
     store: Store,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The view; none: lists them.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of the view; omit it to list all.")
+    ] = None,
     query: Annotated[
         str | None,
-        typer.Argument(metavar="QUERY", help="Registers it: SPARQL text, a file with it, or -."),
+        typer.Argument(
+            metavar="QUERY",
+            help="Register this query: SPARQL query, file with a query, or - for standard input.",
+        ),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a view with another query.")] = False,
-    drop: Annotated[bool, typer.Option("--drop", help="Forget the view.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace an existing view that has a different query.")
+    ] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="Drop the view.")] = False,
     refresh: Annotated[
-        str, typer.Option(help="immediate, manual, or seconds within which changes may be gathered.")
+        str, typer.Option(help="When to update: immediate, manual, or a maximum delay in seconds.")
     ] = "immediate",
     output: Output = None,
     default_graph: Default = None,
 ) -> None:
-    """List views, show one, register one or drop one.
+    """List views, or show, register or drop one.
 
-    Registering creates the store if it is missing.
+    Registering a view creates the store if it is missing.
     """
     if name is not None and drop:
         with writing_session(store, default_graph, creates=False) as session:
@@ -46,8 +53,7 @@ def view(
         text, lag = query_text(query), _lag(refresh)
         check_view_name(name)
         with writing_session(store, default_graph) as session, Progress().step(f"computing {name}") as step:
-            made = session.view(name, text, replace=replace, refresh=lag)
-            step.result = f"{len(made):,} solutions"
+            step.result = f"{len(_register(session, name, text, replace, lag)):,} solutions"
     else:
         with reading_session(store, default_graph) as session:
             if name is None:
@@ -56,62 +62,79 @@ def view(
                 write_result(session.views[name], output)
 
 
+def _register(session: sparqlive.Session, name: str, text: str, replace: bool, refresh: Any) -> View:
+    try:
+        return session.view(name, text, replace=replace, refresh=refresh)
+    except sparqlive.ViewExists as error:
+        raise sparqlive.ViewExists(
+            f"View {name!r} already exists with a different query or refresh setting. Use --replace to "
+            f"replace it, or choose another name."
+        ) from error
+
+
 def query(store: Store, query: QueryArgument, output: Output = None, default_graph: Default = None) -> None:
-    """Evaluate a query once."""
+    """Run a query once and print its result."""
     with reading_session(store, default_graph) as session:
         write_result(session.query(query_text(query)), output)
 
 
 def explain(
     store: Store,
-    name: Annotated[str, typer.Argument(help="The view.")],
+    name: Annotated[str, typer.Argument(help="Name of the view.")],
     default_graph: Default = None,
 ) -> None:
-    """Show a view's plan, its delta rules, and what it stores."""
+    """Print a view's plan, its delta rules, and what it stores."""
     with reading_session(store, default_graph) as session:
         print(session.views[name].explain())
 
 
 def watch(
     name: Annotated[
-        str, typer.Argument(help="The view; of a running agent its address, http://…/views/NAME.")
+        str, typer.Argument(help="Name of the view, or its address at an agent: http://…/views/NAME.")
     ],
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE", help="Changes to apply while watching; - for standard input."),
+        typer.Argument(metavar="FILE", help="Change files to apply while watching, or - for standard input."),
     ] = None,
     store: Annotated[
-        Path | None, typer.Option("--store", metavar="DIR", help="The store's directory, for a view's name.")
+        Path | None,
+        typer.Option("--store", metavar="DIR", help="Store directory, if NAME is not an address."),
     ] = None,
     token: Annotated[
-        str | None, typer.Option(envvar="SPARQLIVE_TOKEN", help="The token for an agent that asks for one.")
+        str | None, typer.Option(envvar="SPARQLIVE_TOKEN", help="Token, if the agent requires one.")
     ] = None,
     since: Annotated[
         int | None,
         typer.Option(
-            callback=check_epoch, metavar="EPOCH", help="Start after this epoch, not with the content."
+            callback=check_epoch,
+            metavar="EPOCH",
+            help="Print only changes after this epoch, not the content first.",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON an epoch.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per epoch.")] = False,
     default_graph: Default = None,
 ) -> None:
-    """Print a view's content, then its changes while changes are applied.
+    """Print a view's content, then its changes.
 
-    A view of an agent is followed until it is interrupted. One process at a time writes a store: for its
-    views, changes come from files or standard input. To watch a running pipeline, use run --show.
+    With the address of a view at an agent, watches until you interrupt it. With a store, applies the change
+    files and prints what they change in the view, because only one process at a time can write to a store.
+    To watch a running pipeline, use sparqlive run --show.
     """
     if name.startswith(("http://", "https://")):
         for followed in sparqlive.follow(name, since=since, token=token):
             print_delta(followed.variables, followed, json)
         return
     if store is None:
-        raise sparqlive.Error("Give the store of the view with --store, or the view's address at an agent.")
-    opened = (
+        raise sparqlive.Error(
+            f"{name} is not an address. Use --store to name the view's store, or pass the view's address at "
+            f"an agent (http://…/views/{name})."
+        )
+    opening = (
         writing_session(store, default_graph, creates=False)
         if files
         else reading(store, watched=name, default_graph=default_graph_value(default_graph))
     )
-    with opened as session:
+    with opening as session:
         watched = session.views[name]
         for delta in watched.changes(since=-1 if since is None else since):
             print_delta(watched.variables, delta, json)
@@ -121,11 +144,11 @@ def watch(
                 print_delta(watched.variables, changed, json)
 
 
-def _lag(given: str) -> Any:
-    """The refresh setting that a flag gives."""
-    refresh: str | float = given
+def _lag(flag: str) -> Any:
+    """Parses the value of --refresh."""
+    refresh: str | float = flag
     with suppress(ValueError):
-        refresh = float(given)
+        refresh = float(flag)
     check_refresh(refresh, "--refresh")
     return refresh
 

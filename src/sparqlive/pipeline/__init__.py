@@ -1,1 +1,1 @@
-"""Pipelines (`sparqlive run`): sources, views and sinks of a `pipeline.toml`, as one job."""
+"""Pipelines (`sparqlive run`): the sources, views and sinks of a `pipeline.toml` as one job."""

@@ -1,8 +1,8 @@
-"""`pipeline.toml`: read, and checked whole before anything happens.
+"""Reads `pipeline.toml`, and checks all of it before the job starts.
 
-Owns the keys and what they may say. Refuses unknown keys and kinds, files that are not there, queries that
-do not parse, and sinks of views that nobody declares, each with a sentence that names the place. Invariant:
-paths are absolute (relative ones are meant from the folder of the file), or URIs.
+Owns the keys and their values. Rejects unknown keys and kinds, missing files, queries that do not parse, and
+sinks of undeclared views, each with a message that names the place. Invariant: paths are URIs or absolute;
+relative paths are resolved against the folder of the file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 @dataclass(frozen=True)
 class Load:
-    """Documents that are loaded once."""
+    """Documents to load once."""
 
     name: str
     paths: tuple[str, ...]
@@ -47,7 +47,7 @@ class Load:
 
 @dataclass(frozen=True)
 class ChangesSource:
-    """A folder whose files of changes are followed."""
+    """A folder of change files to follow."""
 
     name: str
     folder: str
@@ -56,13 +56,13 @@ class ChangesSource:
 
     @property
     def graph(self) -> NamedNode:
-        """Where triples of the source go; quads that name a graph keep it."""
+        """The graph of the source's triples; quads that name a graph keep it."""
         return NamedNode(f"source:{self.name}")
 
 
 @dataclass(frozen=True)
 class WatchedSource:
-    """A source of the session, of any of its kinds."""
+    """A source that the session watches."""
 
     name: str
     kind: str
@@ -91,11 +91,11 @@ class Pipeline:
     file: Path
     store: Path
     runs: str | None
-    """None: in the store's directory, or where the store was made to have them."""
+    """None: in the store directory, or where an existing store has them."""
     master: str | None
-    """None: a local Spark, started only when there is need of it."""
+    """None: a local Spark, started only when it is needed."""
     bulk: BulkChoice
-    """What carries large batches and computes large views; "auto": the cheaper of DuckDB and Spark."""
+    """The backend for large batches and large new views; "auto": the cheaper of DuckDB and Spark."""
     loads: tuple[Load, ...]
     sources: tuple[ChangesSource, ...]
     """Followed by Spark."""
@@ -105,14 +105,14 @@ class Pipeline:
 
 
 def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
-    """The pipeline of a file, or an Error that says what is wrong with it."""
+    """Reads the pipeline of a file; raises an Error that says what is wrong with it."""
     file = Path(path).absolute()
     try:
         text = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise Error(f"{path}: cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, and deep nesting, too
-        raise Error(f"{path}: this is not TOML: {error}.") from error
+        raise Error(f"Cannot read {path}: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:  # also for huge numbers and deep nesting
+        raise Error(f"{path}: not valid TOML: {error}.") from error
     reader = _Reader(str(path), file.parent)
     known = {
         "store": str,
@@ -158,23 +158,23 @@ class _Reader:
     def table(
         self, where: str, value: Any, known: Mapping[str, Any], required: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """A table whose keys are known and have the right types."""
+        """Checks that a value is a table whose keys are known and have the right types."""
         if not isinstance(value, dict):
-            raise self.error(where, f"this is a table with the keys {', '.join(known)}, not {value!r}.")
-        for key, given in value.items():
+            raise self.error(where, f"must be a table with the keys {', '.join(known)}, not {value!r}.")
+        for key, entry in value.items():
             if key not in known:
-                raise self.error(where, f"the key {key!r} is unknown. Known keys are {', '.join(known)}.")
-            if isinstance(given, bool) or not isinstance(given, known[key]):
-                raise self.error(where, f"{key} is {_wording(known[key])}, not {shown(given)}.")
+                raise self.error(where, f"unknown key {key!r}. Available keys: {', '.join(known)}.")
+            if isinstance(entry, bool) or not isinstance(entry, known[key]):
+                raise self.error(where, f"{key} must be {_wording(known[key])}, not {shown(entry)}.")
         for key in required:
             if key not in value:
                 raise self.error(where, f"the key {key!r} is missing.")
         return value
 
-    def checked(self, where: str, check: Callable[..., Checked], *given: Any) -> Checked:
-        """What a check gives; what it refuses is said with the place."""
+    def checked(self, where: str, check: Callable[..., Checked], *arguments: Any) -> Checked:
+        """Returns the result of a check; adds the place to its error."""
         try:
-            return check(*given)
+            return check(*arguments)
         except Error as error:
             raise self.error(where, str(error)) from error
 
@@ -189,13 +189,13 @@ class _Reader:
         if isinstance(value, str | list):
             value = {"path": value}
         entry = self.table(where, value, {"path": (str, list), "graph": str}, required=("path",))
-        given = entry["path"] if isinstance(entry["path"], list) else [entry["path"]]
-        if not given or not all(isinstance(path, str) for path in given):
-            raise self.error(where, f"a path is text, or a list of texts, not {entry['path']!r}.")
-        paths = tuple(self.path(path) for path in given)
+        texts = entry["path"] if isinstance(entry["path"], list) else [entry["path"]]
+        if not texts or not all(isinstance(path, str) for path in texts):
+            raise self.error(where, f"path must be a string or a list of strings, not {entry['path']!r}.")
+        paths = tuple(self.path(path) for path in texts)
         for path in paths:
             if not _URI.match(path) and not Path(path).exists() and not glob(path, recursive=True):
-                raise self.error(where, f"there is nothing at {path}.")
+                raise self.error(where, f"there is no file at {path}.")
         graph = entry.get("graph")
         if graph is not None:
             self._check_graph(where, graph)
@@ -205,7 +205,7 @@ class _Reader:
         try:
             NamedNode(graph)
         except ValueError as error:
-            raise self.error(where, f"graph is an IRI, not {graph!r}: {error}.") from error
+            raise self.error(where, f"graph must be an IRI, not {graph!r}: {error}.") from error
 
     def source(self, name: str, value: Any) -> ChangesSource | WatchedSource:
         where = f"[sources.{name}]"
@@ -215,17 +215,17 @@ class _Reader:
         return self._changes(name, where, value) if kind == "changes" else self._watched(name, where, value)
 
     def _watched(self, name: str, where: str, value: Mapping[str, Any]) -> WatchedSource:
-        options = {key: given for key, given in value.items() if key not in ("kind", "path", "address")}
-        given = {key: value[key] for key in ("path", "address") if key in value}
-        if len(given) != 1:
-            raise self.error(where, "give its path, or its address (an IRI, or - for standard input).")
-        [(key, address)] = given.items()
+        options = {key: entry for key, entry in value.items() if key not in ("kind", "path", "address")}
+        places = {key: value[key] for key in ("path", "address") if key in value}
+        if len(places) != 1:
+            raise self.error(where, "needs either path or address (an IRI, or - for standard input).")
+        [(key, address)] = places.items()
         if not isinstance(address, str):
-            raise self.error(where, f"{key} is text, not {address!r}.")
+            raise self.error(where, f"{key} must be a string, not {address!r}.")
         if key == "path":
             address = self.path(address)
         elif ":" not in address and address != "-":
-            raise self.error(where, f"address is an IRI, or -, not {address!r}: a file is given by path.")
+            raise self.error(where, f"address must be an IRI or -, not {address!r}. For a file, use path.")
         try:
             json.dumps(options)  # as a store keeps them
             watcher(value["kind"], address, options)
@@ -243,7 +243,7 @@ class _Reader:
         if not has_magic(pattern) and not is_changes_name(pattern):
             folder, pattern = f"{folder}/{pattern}" if pattern else folder, _PATTERN
         if has_magic(folder):
-            raise self.error(where, "only the last part of path may have the signs *, ? and [].")
+            raise self.error(where, "only the last part of path may contain *, ? and [].")
         if not _URI.match(folder) and not Path(folder).is_dir():
             raise self.error(where, f"there is no folder {folder}.")
         return ChangesSource(name, folder, pattern, interval)
@@ -259,7 +259,7 @@ class _Reader:
         try:
             query = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise self.error(where, f"the query {file} cannot be read: {error}.") from error
+            raise self.error(where, f"cannot read the query {file}: {error}.") from error
         try:
             form = parse_query(query).form
         except Error as error:
@@ -271,7 +271,7 @@ class _Reader:
         for number, sink in enumerate(sinks):
             for other in sinks[:number]:
                 if other.path == sink.path:
-                    raise self.error(f"[sinks.{sink.name}]", f"the path is that of [sinks.{other.name}].")
+                    raise self.error(f"[sinks.{sink.name}]", f"has the same path as [sinks.{other.name}].")
         return sinks
 
     def _sink(self, name: str, value: Any, views: Mapping[str, str]) -> SinkEntry:
@@ -283,23 +283,26 @@ class _Reader:
         self._check_kind(where, entry["kind"], tuple(SINKS))
         form, forms = views[entry["view"]], SINKS[entry["kind"]].forms
         if form not in forms:
-            taken = " or ".join(forms)
-            raise self.error(where, f"{entry['kind']} takes a {taken} view, and {entry['view']} is {form}.")
+            accepted = " or ".join(forms)
+            raise self.error(
+                where,
+                f"a sink of kind {entry['kind']} needs a {accepted} view, and {entry['view']} is {form}.",
+            )
         if _URI.match(entry["path"]):
-            raise self.error(where, f"sinks write to local paths, not to {entry['path']}.")
+            raise self.error(where, f"path must be a local path, not {entry['path']}.")
         return SinkEntry(name, entry["view"], entry["kind"], self.place(entry["path"]))
 
     def _check_kind(self, where: str, kind: str, known: Sequence[str]) -> None:
         if kind not in known:
-            raise self.error(where, f"the kind {kind!r} is unknown. Known kinds are {', '.join(known)}.")
+            raise self.error(where, f"unknown kind {kind!r}. Available kinds: {', '.join(known)}.")
 
     def _check_name(self, where: str, name: str) -> None:
         if not _NAME.fullmatch(name):
-            raise self.error(where, "the name of a source has letters, digits and the signs _ . - only.")
+            raise self.error(where, "the name of a source may contain only letters, digits, _, . and -.")
 
 
 def _wording(types: Any) -> str:
-    words = {str: "text", dict: "a table", list: "a list", int: "a number", float: "a number"}
+    words = {str: "a string", dict: "a table", list: "a list", int: "a number", float: "a number"}
     return " or ".join(
         dict.fromkeys(words[kind] for kind in (types if isinstance(types, tuple) else (types,)))
     )

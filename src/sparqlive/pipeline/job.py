@@ -1,8 +1,8 @@
-"""The job of a pipeline: sources → views → sinks.
+"""Runs a pipeline: sources → views → sinks.
 
 Owns the order: load once, register views, bring the sinks up to date, follow the sources. Invariants: each
-batch of a source becomes an epoch once, whatever is killed when, because its id (source, file and place in
-the file) is committed with it; sinks never hold an epoch that the store does not.
+batch of a source becomes exactly one epoch, even after a crash, because its id (source, file and place in the
+file) is committed with it; sinks never hold an epoch that the store does not.
 """
 
 from __future__ import annotations
@@ -38,18 +38,20 @@ _LOOK_SECONDS = 0.5
 Observer = Callable[[Epoch], None]
 
 
-class _Stopped(Exception):  # noqa: N818 - no error
-    """The job was asked to end: Spark hands the files under way on again another time."""
+class _Stopped(Exception):  # noqa: N818 - not an error
+    """The job is stopping: Spark passes the current files on again in the next run."""
 
 
 class Job:
-    """A pipeline at work on its store; a context manager."""
+    """A running pipeline; a context manager."""
 
     def __init__(self, pipeline: Pipeline, progress: Progress, observer: Observer | None = None) -> None:
         self.pipeline = pipeline
         self._progress = progress
         self._observer = observer
-        self._lock = threading.Lock()  # sources have threads of their own; epochs and sinks take turns
+        self._lock = (
+            threading.Lock()
+        )  # sources run in their own threads; one epoch at a time goes to the sinks
         self._sinks: list[tuple[Sink, View, str]] = []
         self._failed: set[str] = set()
         self._stopping = threading.Event()
@@ -60,7 +62,7 @@ class Job:
     def __enter__(self) -> Job:
         if self.pipeline.sources:
             self._spark = start_spark(self.pipeline.master or "local[*]", self._progress)
-        opened = partial(
+        open_store = partial(
             open_session,
             self.pipeline.store,
             spark=self._spark or self.pipeline.master,
@@ -68,7 +70,8 @@ class Job:
             default_graph="union",
             runs=self.pipeline.runs,
         )
-        self.session: Session = self._exit.enter_context(writing(self.pipeline.store, opened, runs_long=True))
+        opening = writing(self.pipeline.store, open_store, runs_long=True)
+        self.session: Session = self._exit.enter_context(opening)
         return self
 
     def __exit__(
@@ -79,7 +82,7 @@ class Job:
     # Before the stream
 
     def prepare(self) -> None:
-        """Loads what was not loaded yet, registers the views, and brings the sinks up to date."""
+        """Loads data that is not loaded yet, registers the views, and brings the sinks up to date."""
         for entry in self.pipeline.loads:
             with self._progress.step(f"loading {entry.name}") as step:
                 epoch = self.session.load(
@@ -92,31 +95,31 @@ class Job:
                 step.end_with(f"{len(kept):,} solutions")
         for sink in self.pipeline.sinks:
             kept = self.session.views[sink.view]
-            made = KINDS[sink.kind](sink.path, kept.variables)
-            catch_up(made, kept, sink.name)
-            self._sinks.append((made, kept, sink.name))
+            opened = KINDS[sink.kind](sink.path, kept.variables)
+            catch_up(opened, kept, sink.name)
+            self._sinks.append((opened, kept, sink.name))
 
     def _register(self, name: str, query: str, refresh: Any) -> View:
         try:
             return self.session.view(name, query, refresh=refresh)
         except ViewExists as error:
             raise Error(
-                f"{self.pipeline.file}: [views.{name}]: the store has a view of this name with another "
-                f"query. Drop it first (sparqlive view {name} --drop --store {self.pipeline.store}) and give "
-                f"its sinks new paths, or choose another name."
+                f"{self.pipeline.file}: [views.{name}]: view {name!r} already exists in the store with a "
+                f"different query. Drop it (sparqlive view {name} --drop --store {self.pipeline.store}) and "
+                f"set new paths for its sinks, or choose another name."
             ) from error
 
     # The stream
 
     def follow(self, once: bool) -> None:
-        """Follows the sources; with `once`, until what is there has been applied.
+        """Follows the sources; with `once`, until the available changes have been applied.
 
-        An interrupt (Ctrl-C, SIGTERM) ends it after the batch under way; the next run goes on from there.
+        An interrupt (Ctrl-C, SIGTERM) ends it after the current batch; the next run continues from there.
         """
         running: list[RunningStream] = []
         self.session.observe_sources(self._reported)
         self._add_sources()
-        with self._lock:  # what sources brought before anybody observed them
+        with self._lock:  # epochs of sources from before the observer was set
             for sink, view, name in self._sinks:
                 catch_up(sink, view, name)
         try:
@@ -149,22 +152,21 @@ class Job:
         if self._failure is not None:
             raise self._failure
         if interrupted:
-            self._progress.line(f"stopped at epoch {self.session.epoch}; another run goes on from there")
+            self._progress.line(f"stopped at epoch {self.session.epoch}; the next run continues from there")
 
     def _add_sources(self) -> None:
-        """The sources of the file become those of the store, beside others that it has."""
+        """Adds the sources of the file to those of the store."""
         for entry in self.pipeline.watched:
             try:
                 self.session.source(entry.kind, entry.address, name=entry.name, **entry.options)
             except Error as error:
                 raise Error(
-                    f"{self.pipeline.file}: [sources.{entry.name}]: {error} "
-                    f"(sparqlive source remove {entry.name} --store {self.pipeline.store}: what it brought "
-                    f"leaves with it; or choose another name.)"
+                    f"{self.pipeline.file}: [sources.{entry.name}]: {error} To remove an existing source and "
+                    f"its quads: sparqlive source remove {entry.name} --store {self.pipeline.store}"
                 ) from error
 
     def _refresh_sources(self) -> None:
-        """Each of the store's sources is looked at once; one that fails is named, and keeps what it had."""
+        """Looks at each of the store's sources once. Reports failures; a failed source keeps its quads."""
         for source in list(self.session.sources.values()):
             try:
                 source.refresh(timeout_seconds=None)
@@ -172,9 +174,9 @@ class Job:
                 self._progress.line(str(error))
 
     def _wait_for(self, running: Sequence[RunningStream], watching: bool) -> None:
-        """Until all have ended; an interrupt, or the first failure of one, ends the waiting.
+        """Waits until all streams have ended, one fails, or an interrupt arrives.
 
-        The sources of the store are watched until there is an interrupt, or all their streams have ended.
+        With `watching`, also waits until all of the store's sources have ended.
         """
         waiting = list(running)
         try:
@@ -189,7 +191,7 @@ class Job:
         return any(not source.ended for source in self.session.sources.values())
 
     def _take(self, source: ChangesSource, files: Sequence[NewFile]) -> None:
-        """Applies the batches of new files; those that are in the store already change nothing."""
+        """Applies the batches of new files; those that the store already has change nothing."""
         for file in files:
             with file.open() as stream:
                 for place, batch in enumerate(parse_changes(stream, file.path, source.graph)):
@@ -209,15 +211,15 @@ class Job:
         try:
             with self._lock:
                 self._hand_on(epoch, source.name, seconds)
-        except Exception as error:  # of a sink: the source did nothing wrong, and the job ends
+        except Exception as error:  # a failure of a sink, not of the source: it ends the job
             self._failure = error
             self._stopping.set()
 
     def _hand_on(self, epoch: Epoch, source: str, seconds: float) -> None:
-        """An epoch goes to the sinks and to whoever looks on.
+        """Passes an epoch on to the sinks, the progress and the observer.
 
-        Where sources of the store make epochs too, one may come here before an earlier one does: a sink then
-        takes all that it misses.
+        If the store's sources make epochs, too, an epoch may arrive before an earlier one: a sink then
+        catches up with all that it misses.
         """
         changed = changed_views(epoch)
         several = bool(self.session.sources)
@@ -250,7 +252,7 @@ class Job:
 def run_pipeline(
     pipeline: Pipeline, progress: Progress, *, once: bool, observer: Observer | None = None
 ) -> None:
-    """Runs a pipeline until it is interrupted, or with `once` until what is there has been applied."""
+    """Runs a pipeline until it is interrupted; with `once`, until the available changes have been applied."""
     with Job(pipeline, progress, observer) as job:
         job.prepare()
         if pipeline.sources or pipeline.watched or job.session.sources:
@@ -258,9 +260,11 @@ def run_pipeline(
 
 
 def start_spark(master: str, progress: Progress) -> Any:
-    """The process's Spark session, started if need be, or a sentence that says what it lacks."""
+    """Returns the process's Spark session, started if necessary; an Error says what is missing."""
     if find_spec("pyspark") is None:
-        raise Error("Sources are followed by Spark, which is not installed: pip install 'sparqlive[spark]'.")
+        raise Error(
+            "Sources of kind 'changes' need Spark, which is not installed: pip install 'sparqlive[spark]'."
+        )
     from sparqlive.bulk.backends.spark.start import is_running, start_session
 
     if is_running():
@@ -272,13 +276,15 @@ def start_spark(master: str, progress: Progress) -> Any:
             raise
         except Exception as error:
             first = str(error).strip().partition("\n")[0]
-            raise Error(f"Spark does not start at {master}: {first} Can that master be reached?") from error
+            raise Error(
+                f"Cannot start Spark at {master}: {first} Check that the master is reachable."
+            ) from error
 
 
 @contextmanager
 def _interrupts_set(event: threading.Event) -> Iterator[None]:
-    """Inside, interrupts set an event, and do not break a commit or a call to Spark in two."""
-    if threading.current_thread() is not threading.main_thread():  # only there signals can be handled
+    """Makes interrupts set an event within the block: they must not break off a commit or a Spark call."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield
         return
     before = {
@@ -292,6 +298,6 @@ def _interrupts_set(event: threading.Event) -> Iterator[None]:
 
 
 def _batch_id(file: str, place: int) -> int:
-    """The id of a batch: the same however often and in whatever company its file is handed on."""
+    """The id of a batch; it does not depend on when and with which other files its file arrives."""
     digest = blake2b(f"{place} {file}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1

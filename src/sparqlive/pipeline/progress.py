@@ -1,6 +1,6 @@
-"""What a person sees of work under way: bars and colours on a terminal, plain lines elsewhere.
+"""Progress output: bars and colours on a terminal, plain lines elsewhere.
 
-Owns the wording of the lines; it computes nothing, and reads no term.
+Owns the wording of the lines; computes nothing, and reads no terms.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _VIEWS_SHOWN = 6
 
 @dataclass
 class ProgressStep:
-    """A step under way; `result` is what its last line says."""
+    """A running step; `result` is the text of its last line."""
 
     result: str = "done"
 
     def end_with(self, result: str) -> None:
-        """Says what the last line is to say."""
+        """Sets the text of the last line."""
         self.result = result
 
 
@@ -45,7 +45,7 @@ class Progress:
         return self._console.is_terminal
 
     def line(self, text: str) -> None:
-        """One line, as it is."""
+        """Prints one line."""
         if self.is_terminal:
             self._console.print(text, markup=False, soft_wrap=True)
         else:
@@ -53,7 +53,7 @@ class Progress:
 
     @contextmanager
     def step(self, title: str) -> Iterator[ProgressStep]:
-        """A step whose length nobody knows: a moving bar while it lasts, then a line with its result."""
+        """Shows a step of unknown length: a moving bar while it runs, then a line with its result."""
         step = ProgressStep()
         start = time.perf_counter()
         if self.is_terminal:
@@ -66,7 +66,7 @@ class Progress:
         self.line(f"{title}: {step.result}, {duration(time.perf_counter() - start)}")
 
     def epoch(self, epoch: Epoch, source: str, seconds: float) -> None:
-        """An epoch: its changes, the rows changed a view, the strategy, the time."""
+        """Prints an epoch: its changes, the rows changed per view, the strategy and the time."""
         changed, lasted = rows_changed(epoch), duration(seconds)
         if not self.is_terminal:
             counts = f"+{epoch.inserted:,} −{epoch.deleted:,}"
@@ -89,7 +89,7 @@ def changed_views(epoch: Epoch) -> list[str]:
 
 
 def rows_changed(epoch: Epoch) -> str:
-    """How many rows changed in which views."""
+    """The number of rows changed per view."""
     changed = {name: len(epoch.deltas[name]) for name in changed_views(epoch)}
     if not changed:
         return "no view changed"
@@ -99,7 +99,7 @@ def rows_changed(epoch: Epoch) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person reads them."""
+    """Seconds in a readable unit."""
     if seconds < 1:
         return f"{seconds * 1000:.1f} ms"
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"

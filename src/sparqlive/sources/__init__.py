@@ -1,1 +1,1 @@
-"""Sources: where changes come from, how they are watched, and what becomes of their reports."""
+"""Sources of changes: watches them, and turns their reports into epochs."""

@@ -1,4 +1,4 @@
-"""A thread that works whenever it is woken; what wakes it while it works makes it work once more."""
+"""A background thread that works when it is woken. Woken while it works, it works once more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Woken:
         self._thread: threading.Thread | None = None
 
     def start(self) -> bool:
-        """Whether it did not run before. It works when it is woken, not at once."""
+        """Starts the thread, which waits to be woken. Returns False if it was running already."""
         if self._thread is not None:
             return False
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -24,20 +24,20 @@ class Woken:
         return True
 
     def wake(self, due: bool = True) -> None:
-        """There is something to do, if it is `due`; whoever waits looks again in any case."""
+        """Wakes the thread if there is work (`due`), and lets callers of `wait` check again."""
         with self._changed:
             self._due = self._due or due
             self._changed.notify_all()
 
     def wait(self, until: Callable[[], bool], timeout_seconds: float) -> bool:
-        """Until something is so with nothing left to do, or it was stopped; False if that takes longer."""
+        """Waits until the condition holds and no work is left, or the thread is stopped; False on timeout."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._stopping or (until() and not self._due), timeout_seconds
             )
 
     def stop(self) -> None:
-        """Ends after the work under way."""
+        """Stops the thread after its current work."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()

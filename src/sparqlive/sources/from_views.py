@@ -1,10 +1,10 @@
-"""Sources given by views: one for each IRI that a variable of a view has, for as long as it has it.
+"""Sources from views: one source per IRI that a variable of a view is bound to.
 
-Owns what is given by which view, and remembers it in the store, so that it goes on when the store is opened
-again. A source that somebody named stays theirs: it is neither made nor removed here. Invariant: a source
-that was given is there while a view gives it; when the last one no longer does, it is removed.
+Owns which view gives which sources, and stores it, so that it continues when the store is opened again. It
+neither creates nor removes sources that were added by name. Invariant: such a source exists while at least
+one view gives it, and is removed with the last one.
 
-Which values a view has is followed in a thread of its own, which epochs wake.
+A separate thread, woken by epochs, reads the values of the views.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Linked:
         self.kind = kind
         self.options = dict(options)
         self.refused: dict[str, str] = {}
-        """IRIs that cannot be a source, and why."""
+        """IRIs that cannot be a source, with the reason."""
         self.error: str | None = None
         self._links = links
         self._followed: View | None = None
@@ -48,7 +48,7 @@ class Linked:
 
     @property
     def key(self) -> str:
-        """The name of what a store keeps of it."""
+        """The key of its settings in the store."""
         return f"{_NOTE}{self.kind}/{self.variable}/{self.view}"
 
     def note(self) -> str:
@@ -56,11 +56,11 @@ class Linked:
         return json.dumps(settings)
 
     def remove(self) -> None:
-        """The view gives no sources any more; those that it gave, and no other view gives, leave."""
+        """Stops giving sources, and removes those that no other view gives."""
         self._links.remove(self)
 
     def values(self) -> set[str]:
-        """The addresses that the variable has now. The caller holds the lock."""
+        """Returns the current addresses of the variable. The caller holds the lock."""
         view = self._links.epochs.views.by_name.get(self.view)
         if view is not self._followed:  # dropped, replaced, or seen for the first time
             self._followed, self._at = view, -1
@@ -81,7 +81,7 @@ class Linked:
         return set(self._counts)
 
     def give(self, feeds: Feeds) -> None:
-        """The sources become those of the values, one after the other, so that others may write between."""
+        """Adds and removes sources to match the values. Releases the lock after each, for other writers."""
         lock = self._links.epochs.lock
         with lock:
             values = self.values()
@@ -101,14 +101,14 @@ class Linked:
                     return
                 self._given.add(address)
                 try:
-                    made = Source(feeds, address, self.kind, address, self.options, given_by=(self.key,))
-                    feeds.add(made, watcher(self.kind, address, self.options))
+                    source = Source(feeds, address, self.kind, address, self.options, given_by=(self.key,))
+                    feeds.add(source, watcher(self.kind, address, self.options))
                 except Error as error:
                     self.refused[address] = str(error)
         self.error = None
 
     def fail(self, error: Exception) -> None:
-        """The sources could not be made those of the values."""
+        """Records why the sources could not be updated."""
         self.error = f"{type(error).__name__}: {error}"
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class Linked:
 
 
 class Links:
-    """What views of one session give as sources."""
+    """All sources from views of one session."""
 
     def __init__(self, epochs: Epochs, feeds: Feeds) -> None:
         self.epochs = epochs
@@ -127,34 +127,34 @@ class Links:
     # From any thread
 
     def add(self, view: str, variable: str, kind: str, options: Mapping[str, Any]) -> Linked:
-        """The same again gives the one that is there."""
+        """Adds sources from a variable of a view; returns the existing entry if it has the same options."""
         with self.epochs.lock:
             self.epochs.ensure_open()
             if variable not in self.epochs.views[view].variables:
-                raise Error(f"The view {view!r} has no variable {variable!r}.")
+                raise Error(f"View {view!r} has no variable {variable!r}.")
             check_options(kind, options)
-            made = Linked(self, view, variable, kind, options)
-            known = self._linked.get(made.key)
-            if known is not None and known.options == made.options:
+            linked = Linked(self, view, variable, kind, options)
+            known = self._linked.get(linked.key)
+            if known is not None and known.options == linked.options:
                 return known
             if known is not None:
                 raise Error(
-                    f"The variable {variable!r} of the view {view!r} gives sources of the kind {kind!r} with "
-                    f"other options: remove() what sources_from gave first."
+                    f"Variable {variable!r} of view {view!r} already gives sources of kind {kind!r} with "
+                    f"different options. Call remove() on the result of the first sources_from() call."
                 )
-            self.epochs.record(None, {made.key: made.note()})
-            self._begin(made)
-            return made
+            self.epochs.record(None, {linked.key: linked.note()})
+            self._begin(linked)
+            return linked
 
     def load(self, store: Persistence) -> None:
-        """What a store remembers goes on."""
+        """Continues the entries of a store."""
         for note in store.notes(_NOTE):
             self._begin(Linked(self, **json.loads(note)))
 
     def remove(self, linked: Linked) -> None:
         with self.epochs.lock:
             if self._linked.pop(linked.key, None) is not linked:
-                raise Error(f"What the view {linked.view!r} gives has been removed already.")
+                raise Error(f"The sources from view {linked.view!r} have already been removed.")
             for source in [one for one in self._feeds.by_name.values() if linked.key in one.given_by]:
                 self._feeds.release(source, linked.key)
             self.epochs.record(None, {linked.key: ""})
@@ -164,13 +164,13 @@ class Links:
         return not self.epochs.closed and self._linked.get(linked.key) is linked
 
     def heard(self, _: object = None) -> None:
-        """A view may have other values: an epoch has come, or the view has gone."""
+        """Wakes the thread, because an epoch or the drop of a view may have changed the values."""
         self._woken.wake()
 
     def stop(self) -> None:
         self._woken.stop()
 
-    # In a thread of its own
+    # In the background thread
 
     def _begin(self, linked: Linked) -> None:
         self._linked[linked.key] = linked
@@ -184,5 +184,5 @@ class Links:
         for linked in list(self._linked.values()):
             try:
                 linked.give(self._feeds)
-            except Exception as error:  # the store's disk is full, say: the next epoch tries again
+            except Exception as error:  # for example a full disk: the next epoch tries again
                 linked.fail(error)

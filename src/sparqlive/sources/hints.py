@@ -1,7 +1,7 @@
-"""What the file system tells of: a hint that it is time to look, and nothing more.
+"""Notifications of the file system, used only as hints to look at the files now.
 
-Notifications get lost (network mounts tell of nothing, folders are replaced, the machine has a limit of
-watches), so whoever listens looks now and then as well.
+Notifications get lost (network mounts send none, folders are replaced, the machine limits the number of
+watches), so the caller must also poll.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from watchfiles import awatch
 
-# A machine has a limit of watches, for all programs together.
+# A machine limits the number of watches for all programs together.
 _MOST_FOLDERS, _MOST_PATHS = 64, 1000
 _MOST_LINKS = 40
 
@@ -29,7 +29,7 @@ class Hints:
         self._task: asyncio.Task[None] | None = None
 
     async def follow(self, key: str, paths: Sequence[str]) -> None:
-        """From now on, tells of these paths; under the same key they are the same, unless it is empty."""
+        """Watches these paths from now on. Does nothing if the key is the last one and not empty."""
         if key and key == self._key:
             return
         self._key = key
@@ -40,7 +40,7 @@ class Hints:
             self._task = asyncio.create_task(self._listen(list(folders)))
 
     async def _listen(self, folders: Sequence[str]) -> None:
-        with suppress(Exception):  # of whatever kind: without hints, it is looked now and then
+        with suppress(Exception):  # any error: without hints, the caller polls
             async for _ in awatch(
                 *folders,
                 watch_filter=None,
@@ -57,9 +57,10 @@ class Hints:
 
 
 def folders_to_watch(paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """The folders in which paths change, with what tells a folder from another one in its place.
+    """Returns the folders in which the paths can change, each with its device and inode.
 
-    They are the folder of each path, or the nearest that is there, and those of the links on the way.
+    These are the folder of each path, or its nearest existing parent, and the folders of the links on the
+    way.
     """
     found: dict[str, tuple[int, int]] = {}
     for path in paths:
@@ -67,8 +68,8 @@ def folders_to_watch(paths: Iterable[str]) -> dict[str, tuple[int, int]]:
             if len(found) >= _MOST_FOLDERS:
                 return found
             with suppress(OSError):
-                there = os.stat(folder)
-                found[folder] = (there.st_dev, there.st_ino)
+                status = os.stat(folder)
+                found[folder] = (status.st_dev, status.st_ino)
     return found
 
 

@@ -1,7 +1,7 @@
-"""The files that a path or a glob names, and what tells whether one of them has changed.
+"""Lists the files that a path or a glob names, with a digest that shows whether one has changed.
 
-Owns the difference between files that are not there and files that cannot be seen: a folder that cannot be
-listed, and a link that leads nowhere, are errors, where Python's `glob` would answer that there is nothing.
+Owns the difference between missing files and files that cannot be seen: a folder that cannot be listed and a
+broken link are errors, where Python's `glob` would return nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _ANY_FOLDERS = "**"
 
 @dataclass(frozen=True)
 class Listing:
-    """Files, the folders that were searched for them, and a digest of what the system says of each file."""
+    """Files, the folders searched for them, and a digest of the files' status."""
 
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     digest: str = ""
 
     def content_digest(self) -> str:
-        """A digest of what is in the files, and of where they are, which relative IRIs depend on."""
+        """A digest of the files' content, and of their paths, which relative IRIs depend on."""
         found = blake2b(digest_size=16)
         for file in self.files:
             with open(file, "rb") as stream:
@@ -40,36 +40,36 @@ class Listing:
 
 
 def listing_of(address: str) -> Listing:
-    """What a path or a glob names.
+    """Lists the files of a path or a glob.
 
-    FileNotFoundError where there is no such file, or not the folder that the glob begins in.
+    Raises FileNotFoundError if the file, or the base folder of the glob, does not exist.
     """
     folders: list[str] = []
-    found = {file: there for file in _named(address, folders) if (there := _regular(file)) is not None}
+    found = {file: status for file in _named(address, folders) if (status := _regular(file)) is not None}
     states = [
         [
             file,
             os.path.realpath(file),
-            there.st_dev,
-            there.st_ino,
-            there.st_size,
-            there.st_mtime_ns,
-            there.st_ctime_ns,
+            status.st_dev,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
         ]
-        for file, there in sorted(found.items())
+        for file, status in sorted(found.items())
     ]
     digest = blake2b(json.dumps(states).encode(), digest_size=16).hexdigest()
     return Listing(tuple(sorted(found)), tuple(folders), digest)
 
 
 def _named(address: str, folders: list[str]) -> list[str]:
-    """The paths that an address names, which need not all be files; notes the folders that were listed."""
+    """Returns the paths that an address names, not all of them files; records the listed folders."""
     if not glob.has_magic(address) or os.path.lexists(address):
         mode = os.stat(address).st_mode
         if stat.S_ISDIR(mode):
-            raise Error(f"{address} is a folder. Name its files by a glob: {os.path.join(address, '*.ttl')}")
+            raise Error(f"{address} is a folder. Use a glob for its files: {os.path.join(address, '*.ttl')}")
         if not stat.S_ISREG(mode):
-            raise Error(f"{address} is no file but a pipe, a socket or a device, which cannot be compared.")
+            raise Error(f"{address} is a pipe, a socket or a device. Only regular files can be watched.")
         return [address]
     parts = address.split(os.sep)
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
@@ -87,7 +87,7 @@ def _named(address: str, folders: list[str]) -> list[str]:
 
 
 def _names(folder: str, pattern: str, folders: list[str]) -> list[str]:
-    """The names in a folder that match; those that begin with a dot only if the pattern does."""
+    """Returns the matching names in a folder; names with a leading dot only if the pattern has one."""
     try:
         names = os.listdir(folder or os.curdir)
     except (FileNotFoundError, NotADirectoryError):
@@ -99,14 +99,14 @@ def _names(folder: str, pattern: str, folders: list[str]) -> list[str]:
 
 
 def _below(folder: str, folders: list[str], above: frozenset[tuple[int, int]]) -> Iterator[str]:
-    """A folder and those in it, in whatever depth; a link to a folder above itself is not followed."""
+    """Yields a folder and all folders below it; does not follow a link to a folder above itself."""
     try:
-        there = os.stat(folder or os.curdir)
+        status = os.stat(folder or os.curdir)
     except (FileNotFoundError, NotADirectoryError):
         _check_links(folder)
         return
-    here = (there.st_dev, there.st_ino)
-    if not stat.S_ISDIR(there.st_mode) or here in above:
+    here = (status.st_dev, status.st_ino)
+    if not stat.S_ISDIR(status.st_mode) or here in above:
         return
     yield folder
     for name in _names(folder, "*", folders):
@@ -114,18 +114,18 @@ def _below(folder: str, folders: list[str], above: frozenset[tuple[int, int]]) -
 
 
 def _regular(path: str) -> os.stat_result | None:
-    """What the system says of a file; None where there is none."""
+    """The status of a regular file; None if there is none."""
     try:
-        there = os.stat(path)
+        status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         _check_links(path)
         return None
-    return there if stat.S_ISREG(there.st_mode) else None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def _check_links(path: str) -> None:
-    """What lies behind a link that leads nowhere is not gone: it is out of sight."""
+    """Rejects a broken link: its target is out of sight, which does not mean that it was deleted."""
     while path:
         if os.path.islink(path) and not os.path.exists(path):
-            raise Error(f"{path} is a link to {os.readlink(path)}, where nothing is.")
+            raise Error(f"{path} is a broken link to {os.readlink(path)}.")
         path = os.path.dirname(path.rstrip(os.sep))

@@ -1,7 +1,7 @@
-"""Looking again and again: the part that all sources share that nobody notifies us of.
+"""Polling, shared by all kinds of sources that send no notifications.
 
-Owns when to look next: after the interval, later where the source asks for it, and after failures ever later.
-At most so many looks are under way at once, whatever the number of sources.
+Owns when to look next: after the interval, later if the source requests it, and with growing pauses after
+failures. The number of concurrent looks is bounded, whatever the number of sources.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparqlive.numbers import seconds
 from sparqlive.sources.watcher import Content, Failed, Outcome, Report, Unchanged, Version
 from sparqlive.web.retry import CHANCE, retry_seconds
 
-# How long a source may ask not to be looked at.
+# The longest pause that a source may request.
 _LONGEST_REST_SECONDS = 3600.0
 _MOST_LOOKS = 128
 
@@ -27,15 +27,15 @@ _places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakK
 
 @dataclass(frozen=True)
 class Look:
-    """What a look gave, and for how long the source asks not to be looked at again."""
+    """The outcome of a look, and the pause that the source requests before the next one."""
 
     outcome: Outcome
     rest_seconds: float = 0.0
 
 
-def checked_interval(given: float | None) -> float | None:
-    """Of `poll_interval_seconds`; None: looks on request only."""
-    return None if given is None else seconds("poll_interval_seconds", given, 0.01, 604_800)
+def checked_interval(interval: float | None) -> float | None:
+    """Checks `poll_interval_seconds`; None means to look only on request."""
+    return None if interval is None else seconds("poll_interval_seconds", interval, 0.01, 604_800)
 
 
 async def poll(
@@ -45,7 +45,7 @@ async def poll(
     report: Report,
     wake: asyncio.Event,
 ) -> None:
-    """Looks and reports until it is cancelled; without an interval only when somebody asks."""
+    """Looks and reports until it is cancelled; without an interval, only on request."""
     failures = 0
     while True:
         wake.clear()
@@ -65,7 +65,7 @@ async def poll(
 
 
 def _seconds(interval: float | None, rest: float, failures: int) -> float | None:
-    """How long to wait: not all sources at once, and not at the moment that everybody is told."""
+    """How long to wait. Random, so that sources and clients do not all look at the same moment."""
     if interval is None:
         return None
     rest = min(rest, max(interval, _LONGEST_REST_SECONDS))
@@ -75,11 +75,11 @@ def _seconds(interval: float | None, rest: float, failures: int) -> float | None
 
 
 async def first_of(*awaited: asyncio.Future[Any] | asyncio.Event, seconds: float | None = None) -> None:
-    """Until one of them is there, or so many seconds have passed."""
+    """Waits until one of them is done or set, or the time is over."""
     own = [asyncio.ensure_future(one.wait()) for one in awaited if isinstance(one, asyncio.Event)]
-    given = [one for one in awaited if isinstance(one, asyncio.Future)]
+    futures = [one for one in awaited if isinstance(one, asyncio.Future)]
     try:
-        await asyncio.wait([*given, *own], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([*futures, *own], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in own:
             task.cancel()

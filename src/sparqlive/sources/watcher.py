@@ -1,8 +1,8 @@
-"""Sources: where data comes from that changes out there. One file a kind.
+"""The interface of source kinds, and the table of kinds.
 
 A source reports what it saw, and decides nothing: a report is `Unchanged`, `Content`, `Changes`, `Failed` or
-`Notifications`, and only content and changes can change data. The session compares, makes an epoch of it, and
-remembers the source's version with that epoch, so that after a crash the source goes on from what was
+`Notifications`, and only content and changes can change data. The session compares, makes an epoch, and
+stores the source's version with that epoch, so that after a crash the source continues from what was
 committed.
 """
 
@@ -22,79 +22,79 @@ from pyoxigraph import Quad
 from sparqlive.errors import Error, Unsupported
 
 Version: TypeAlias = Mapping[str, Any]
-"""What a source needs to go on from where it was: an ETag, an offset; of JSON's types."""
+"""What a source needs to continue, such as an ETag or an offset; JSON values."""
 
 
 @dataclass(frozen=True)
 class Unchanged:
-    """The source was reached, and has what it had."""
+    """The source was reached, and has not changed."""
 
     version: Version | None = None
 
 
 @dataclass(frozen=True)
 class Content:
-    """All that the source has now. Blank nodes are its own, and matched with those of the last content."""
+    """The whole content of the source. Its blank nodes are matched with those of the last content."""
 
     quads: Sequence[Quad]
     version: Version
     labelled: bool = False
-    """Labels of blank nodes name the store's nodes: there is nothing to match."""
+    """Labels of blank nodes name the store's nodes, so nothing is matched."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What a stream brought: one batch, deletes first. Labels of blank nodes name the store's nodes."""
+    """One batch of a stream, deletes first. Labels of blank nodes name the store's nodes."""
 
     insert: Sequence[Quad]
     delete: Sequence[Quad]
     version: Version
     more: bool = False
-    """Whoever asked for a look waits for another report: more may be there already."""
+    """More may be available already: a requested refresh waits for another report."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The source could not be read; its last content stays. The reason is a sentence."""
+    """The source could not be read; its last content stays. The reason is an error message."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Notifications:
-    """How the source is told of changes, or why it is not; a phrase for its status, which changes no data."""
+    """How the source is notified of changes, or why not; a phrase for its status. Changes no data."""
 
     state: str
 
 
 Outcome: TypeAlias = Unchanged | Content | Changes | Failed | Notifications
 Report: TypeAlias = Callable[[Outcome], Awaitable[None]]
-"""Hands an outcome over, and returns when it is committed."""
+"""Passes an outcome on, and returns when it is committed."""
 
 
 class Watcher(Protocol):
-    """One source of a kind, made from its address and its options."""
+    """One source of a kind, created from its address and options."""
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
         """Reports what it sees, from a version on, until it is cancelled or its stream has ended.
 
-        `wake` is set when somebody asks for a look now; whoever acts on it clears it. What is raised is
-        reported as a failure, and the watching begins again after a while.
+        `wake` is set to request a look now; the watcher clears it. An exception is reported as a failure, and
+        watching starts again after a while.
         """
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of source. It is imported when it is used: the others do not need what it needs."""
+    """A kind of source. Imported when it is used, because kinds need different packages."""
 
     where: str
-    """Module and name of what makes a watcher of an address and options."""
+    """Module and name of the function or class that creates a watcher from an address and options."""
     extra: str = "sources"
-    """The extra of the package that installs what it needs."""
+    """The extra of the package that installs its requirements."""
     is_document: bool = False
-    """Whether an address is that of a document, which has no fragment."""
+    """Whether its addresses are documents, which have no fragment."""
     example: str = "http://example.org/"
-    """An address that it accepts."""
+    """A valid address."""
 
 
 KINDS: dict[str, Kind] = {
@@ -110,30 +110,30 @@ KINDS: dict[str, Kind] = {
 
 
 def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
-    """A source of a kind; what it does not know is refused with a sentence."""
+    """Creates the watcher of a source; rejects unknown kinds and options."""
     known = KINDS.get(kind)
     if known is None:
-        raise Unsupported(f"There is no kind of source {kind!r}. The kinds are: {', '.join(sorted(KINDS))}.")
+        raise Unsupported(f"Unknown kind of source {kind!r}. Available kinds: {', '.join(sorted(KINDS))}.")
     module, _, name = known.where.partition(":")
     try:
         made: Watcher = getattr(import_module(module), name)(address, **options)
     except TypeError as error:
-        raise Error(f"A source of the kind {kind!r} does not take these options: {error}.") from error
+        raise Error(f"Invalid options for a source of kind {kind!r}: {error}.") from error
     except ModuleNotFoundError as error:
         raise Error(
-            f"A source of the kind {kind!r} needs {error.name}, which is not installed: "
+            f"A source of kind {kind!r} needs the package {error.name}, which is not installed: "
             f"pip install 'sparqlive[{known.extra}]'."
         ) from error
     return made
 
 
 def check_options(kind: str, options: Mapping[str, Any]) -> None:
-    """Refuses a kind that does not exist, and options that a source of the kind refuses."""
+    """Rejects unknown kinds, and options that a source of the kind rejects."""
     watcher(kind, KINDS[kind].example if kind in KINDS else "", options)
 
 
 def stored_watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
-    """A source that a store has; one that cannot be watched here fails, and the store opens all the same."""
+    """Creates the watcher of a source in a store; one that only fails if it cannot be watched here."""
     try:
         return watcher(kind, address, options)
     except Error as error:
@@ -152,14 +152,14 @@ class _Unusable:
 
 
 def address_of(kind: str, iri: str) -> str:
-    """The address of what describes a resource: a document on the Web has no fragment."""
+    """The address of the document that describes a resource: the IRI, for documents without its fragment."""
     return iri.partition("#")[0] if kind in KINDS and KINDS[kind].is_document else iri
 
 
 def whole_path(kind: str, address: str) -> str:
-    """An address that means the same wherever a process is started: a relative path is made absolute.
+    """Makes a relative path absolute, so that it means the same in every process.
 
-    Not where the current folder would be read as a part of a glob.
+    Leaves it as it is if the current folder would be taken for a part of a glob.
     """
     is_path = kind in ("file", "stream") and address != "-" and not urlsplit(address).scheme
     if not is_path or os.path.isabs(address) or "\0" in address:
@@ -167,5 +167,5 @@ def whole_path(kind: str, address: str) -> str:
     try:
         folder = os.getcwd()
     except FileNotFoundError:
-        raise Error(f"{address!r} is a relative path, and the current folder was removed.") from None
+        raise Error(f"{address!r} is a relative path, but the current folder no longer exists.") from None
     return address if glob.has_magic(folder) else os.path.join(folder, address)

@@ -1,8 +1,8 @@
-"""The sources of a session while it runs: each is watched, and what it reports becomes epochs.
+"""Watches the sources of a session, and turns their reports into epochs.
 
-Owns the thread in which sources are watched, and the state of each: what was last seen, and what went wrong.
-Reports of all sources become epochs one at a time, and a source waits until its report is committed.
-Invariant: a report that failed changes the state of its source and nothing else.
+Owns the thread that watches sources, and the state of each: what was last seen, and what went wrong. Reports
+of all sources become epochs one at a time, and a source waits until its report is committed.
+Invariant: a failed report changes the state of its source and nothing else.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from sparqlive.sources.watcher import (
 from sparqlive.web.retry import retry_seconds
 
 _REFRESH_SECONDS = 60.0
-# When a source was last seen is written into the store at most so often, unless something else is written.
+# How often the time of the last successful look is stored, if nothing else is written.
 _REMEMBER_SECONDS = 30.0
-_CANCEL_SECONDS = 5.0  # a source that goes on is told again to end
-_THREADS = 16  # for what sources do beside waiting: resolving names, parsing, committing
+_CANCEL_SECONDS = 5.0  # then a source that still runs is cancelled again
+_THREADS = 16  # for blocking work of sources: resolving names, parsing, committing
 
 
-class _Refused(Exception):  # noqa: N818 - noted already, as a failure of the source
-    """What was reported could not be committed: the source begins again from its last version."""
+class _Refused(Exception):  # noqa: N818 - recorded already, as a failure of the source
+    """A report could not be committed: the source starts again from its last version."""
 
 
 _Seen: TypeAlias = Unchanged | Content | Changes | Failed
@@ -72,16 +72,16 @@ class Source:
         self.address = address
         self.options = dict(options)
         self.found = found
-        """Nobody named it: a view that follows links came to it."""
+        """Whether a view that follows links added it, and no user."""
         self.given_by = tuple(given_by)
-        """Nobody named it: these gave it (`sources/from_views.py`)."""
+        """The entries of `sources/from_views.py` that added it; empty if a user did."""
         try:
             self.graph = NamedNode(name if ":" in name else f"source:{name}")
         except ValueError as error:
-            raise Error(f"The source cannot be named {name!r}, which makes no IRI: {error}.") from error
-        refused = graph_refusal(self.graph.value)
-        if refused is not None:
-            raise Error(f"The source cannot be named {name!r}. {refused}")
+            raise Error(f"Invalid source name {name!r}: it does not form an IRI: {error}.") from error
+        refusal = graph_refusal(self.graph.value)
+        if refusal is not None:
+            raise Error(f"Invalid source name {name!r}. {refusal}")
         self.quads = 0
         self.version: Version | None = None
         self.last_seen: float | None = None
@@ -89,28 +89,29 @@ class Source:
         self.error: str | None = None
         self.notifications: str | None = None
         self.failures = 0
-        """Looks that failed, since the session was opened."""
+        """The number of failed looks since the session was opened."""
         self.removed = False
         self.ended = False
-        """Its stream has ended: there is nothing to look at any more."""
+        """Whether its stream has ended."""
         self.remembered: float | None = None
         self.asked = 0
-        """How many looks were asked for."""
+        """The number of requested looks."""
         self._feeds = feeds
         self._answered = 0
 
     @classmethod
     def from_note(cls, feeds: Feeds, note: str) -> Source:
-        """A source as a store remembers it."""
-        noted = json.loads(note)
-        found, given_by = noted.get("found", False), noted.get("given_by", ())
-        made = cls(feeds, noted["name"], noted["kind"], noted["address"], noted["options"], found, given_by)
+        """Creates a source from its note in a store."""
+        members = json.loads(note)
+        found, given_by = members.get("found", False), members.get("given_by", ())
+        settings = (members["name"], members["kind"], members["address"], members["options"])
+        source = cls(feeds, *settings, found, given_by)
         for state in _STATE:
-            setattr(made, state, noted.get(state, getattr(made, state)))
-        return made
+            setattr(source, state, members.get(state, getattr(source, state)))
+        return source
 
     def note(self, **later: Any) -> str:
-        """What a store remembers of a source; `later` is what is true once it is written."""
+        """The store's note of a source; `later` is the state once it is written."""
         settings = {
             "name": self.name,
             "kind": self.kind,
@@ -122,45 +123,45 @@ class Source:
         return json.dumps({**settings, **{state: getattr(self, state) for state in _STATE}, **later})
 
     def seen(self, state: Mapping[str, Any]) -> None:
-        """The source is as its note says."""
+        """Sets the state that was stored with an epoch."""
         for name in _STATE:
             setattr(self, name, state[name])
         self.remembered = state["last_seen"]
 
-    # For the thread that watches it, and for those who write
+    # For the thread of the sources, and for writers
 
     def give(self, givers: Iterable[str]) -> None:
-        """From now on these give it; none: somebody named it."""
+        """Sets the entries that gave it; none: a user added it."""
         self.found = False
         self.given_by = tuple(givers)
 
     def mark_removed(self) -> None:
-        """From now on nothing of it is committed."""
+        """Marks the source as removed: its later reports are not committed."""
         self.removed = True
 
     def mark_ended(self) -> None:
-        """Its stream has ended."""
+        """Marks its stream as ended."""
         self.ended = True
 
     def notified_by(self, state: str) -> None:
-        """How it is told of changes, from now on."""
+        """Sets how it is notified of changes."""
         self.notifications = state
 
     def ask(self) -> int:
-        """Counts a look that is asked for; its number."""
+        """Counts a requested look; returns its number."""
         self.asked += 1
         return self.asked
 
     def answer(self, asked: int) -> None:
-        """The looks up to this number are done."""
+        """Marks the requested looks up to this number as done."""
         self._answered = max(self._answered, asked)
 
     def is_silent(self, asked: int) -> bool:
-        """Whether a look is yet to be done."""
+        """Whether a requested look is not done yet."""
         return self._answered < asked and not (self.ended or self.removed)
 
     def failed(self, reason: str, now: float) -> bool:
-        """A look failed; whether that is news."""
+        """Records a failed look; returns whether the error is new."""
         self.failures += 1
         is_news = self.error != reason
         self.error = reason
@@ -168,7 +169,7 @@ class Source:
         return is_news
 
     def unchanged(self, version: Version | None, now: float) -> bool:
-        """It was reached, and has what it had; whether that is to be remembered now."""
+        """Records a look without changes; returns whether it should be stored now."""
         known = self.error is None and version in (None, self.version)
         known = known and now - (self.remembered or 0) < _REMEMBER_SECONDS
         self.version = self.version if version is None else version
@@ -176,39 +177,39 @@ class Source:
         return not known
 
     def remember(self, now: float) -> None:
-        """The store is told of its state now."""
+        """Records that its state is stored now."""
         self.remembered = now
 
     @property
     def key(self) -> str:
-        """The name of what a store keeps of the source: its note, and its quads."""
+        """The key of its note and its quads in a store."""
         return f"source/{self.name}"
 
     def settings(self) -> tuple[str, str, dict[str, Any]]:
         return self.kind, whole_path(self.kind, self.address), self.options
 
     def placed(self, quads: Iterable[Quad]) -> list[Quad]:
-        """The quads in the source's graph, unless they name another one."""
+        """Returns the quads in the source's graph, unless they name another graph."""
         return [
             Quad(s, p, o, self.graph) if isinstance(g, DefaultGraph) else Quad(s, p, o, g)
             for s, p, o, g in quads
         ]
 
     def refresh(self, timeout_seconds: float | None = _REFRESH_SECONDS) -> None:
-        """Looks now, and waits until what was seen is committed. What went wrong is raised."""
+        """Looks now, and waits until changes are committed. Raises an Error if the look fails."""
         if timeout_seconds is not None:
             seconds("timeout_seconds", timeout_seconds)
         self._feeds.refresh([self], timeout_seconds)
         if self.error is not None:
-            raise Error(f"The source {self.name!r} could not be refreshed: {self.error}")
+            raise Error(f"Source {self.name!r} could not be refreshed: {self.error}")
 
     def remove(self) -> None:
-        """Stops watching; what no other source asserts leaves in one epoch."""
+        """Stops watching, and removes in one epoch the quads that no other source asserts."""
         self._feeds.remove(self)
 
     def status(self) -> dict[str, Any]:
-        """Kind, address, number of quads, version, when it was last seen, what went wrong since when, and how
-        it is notified of changes, if its kind is."""
+        """Kind, address, number of quads, version, time of the last successful look, error and since when,
+        and how it is notified of changes, if its kind is."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -227,7 +228,7 @@ class Source:
 
 
 class Feeds:
-    """Watches the sources of one session, in a thread of its own."""
+    """Watches the sources of one session, in a separate thread."""
 
     def __init__(self, epochs: Epochs, watching: bool) -> None:
         self._epochs = epochs
@@ -247,27 +248,27 @@ class Feeds:
     # From any thread
 
     def observe(self, observer: Callable[[Source, Epoch, float], None]) -> None:
-        """Has an observer hear of each epoch that a source made, and how many seconds it took."""
+        """Sets an observer, which is called with each epoch of a source and its seconds."""
         self._observer = observer
 
     def tell_of_answers(self, heard: Callable[[], None]) -> None:
-        """Calls when a source has answered, also if it changed nothing."""
+        """Sets a function to call after each look at a source, even without changes."""
         self._heard = heard
 
     def add(self, source: Source, watcher: Watcher) -> Source:
-        """Notes a source and watches it from now on; the same source again gives the one that is there."""
+        """Adds a source and starts watching it; returns the existing source if it has the same settings."""
         self._ensure_here()
         with self._epochs.lock:
             self._epochs.ensure_open()
             known = self.by_name.get(source.name)
             if known is not None and known.found and not source.found:
-                known.give(source.given_by)  # from now on somebody has named it
+                known.give(source.given_by)  # now a user or a view has added it, too
                 self._remember(known)
                 if known.settings() != source.settings():
                     self.remove(known)
                     known = None
             if known is not None and not known.given_by and source.given_by:
-                return known  # it is there because somebody named it, and stays as they want it
+                return known  # a user added it, and its settings stay
             if known is not None and known.settings() == source.settings():
                 both = dict.fromkeys([*known.given_by, *source.given_by]) if source.given_by else ()
                 if known.given_by != tuple(both):
@@ -275,7 +276,10 @@ class Feeds:
                     self._remember(known)
                 return known
             if known is not None:
-                raise Error(f"A source named {source.name!r} is there with other settings: remove it first.")
+                raise Error(
+                    f"Source {source.name!r} already exists with different settings. Remove it first, or "
+                    f"choose another name."
+                )
             self._epochs.assertions.add(source.name, {})
             self._epochs.commit({}, 0, "auto", notes={source.key: source.note()})
             self.start(source, watcher)
@@ -289,14 +293,14 @@ class Feeds:
         asyncio.run_coroutine_threadsafe(self._begin(source, watcher), loop).result()
 
     def refresh(self, sources: Sequence[Source], timeout_seconds: float | None) -> None:
-        """Looks at sources now, all at once, and waits until each has answered."""
+        """Looks at sources now, concurrently, and waits until all looks are done."""
         self._epochs.ensure_open()
         self._ensure_here()
         for source in sources:
             if self.by_name.get(source.name) is not source:
-                raise Error(f"The source {source.name!r} has been removed.")
+                raise Error(f"Source {source.name!r} has been removed.")
             if not self.watching:
-                raise Error(f"The source {source.name!r} is not watched: open the session with watch=True.")
+                raise Error(f"Source {source.name!r} is not watched. Open the session with watch=True.")
         asking = [asyncio.run_coroutine_threadsafe(self._ask(one), self._running()) for one in sources]
         asked = [future.result() for future in asking]
 
@@ -306,27 +310,25 @@ class Feeds:
 
         with self._answers:
             if not self._answers.wait_for(lambda: self._stopped or not silent(), timeout_seconds):
-                raise Error(
-                    f"The source {silent()[0]!r} has not answered within {timeout_seconds:g} seconds."
-                )
+                raise Error(f"Source {silent()[0]!r} did not respond within {timeout_seconds:g} s.")
             if silent():
-                raise Closed(f"The session was closed before the source {silent()[0]!r} had answered.")
+                raise Closed(f"The session was closed before source {silent()[0]!r} responded.")
 
     def remove(self, source: Source) -> None:
         self._ensure_here()
-        with self._epochs.lock:  # of that name there is no other one before it is forgotten
+        with self._epochs.lock:  # no other source can take its name before it is forgotten
             if self.by_name.get(source.name) is not source:
-                raise Error(f"The source {source.name!r} has been removed already.")
+                raise Error(f"Source {source.name!r} has already been removed.")
             del self.by_name[source.name]
             source.mark_removed()
             self._forget(source)
-        if self.watching:  # a connection may take its time to close
+        if self.watching:  # not under the lock, since closing a connection may take a while
             asyncio.run_coroutine_threadsafe(self._end(source), self._running()).result()
         with self._answers:
             self._answers.notify_all()
 
     def release(self, source: Source, giver: str) -> None:
-        """A giver no longer gives a source; when none does, it is removed. The caller holds the lock."""
+        """Removes a giver of a source, and with the last one the source. The caller holds the lock."""
         left = [other for other in source.given_by if other != giver]
         source.give(left)
         if left:
@@ -335,8 +337,8 @@ class Feeds:
             self.remove(source)
 
     def stop(self) -> None:
-        """Ends the watching of all sources; what they brought stays."""
-        if self._is_forked:  # the thread is the other process's, and goes on there
+        """Stops watching all sources; their quads stay."""
+        if self._is_forked:  # the thread belongs to the parent process, and continues there
             return
         self._stopped = True
         with self._answers:
@@ -352,11 +354,11 @@ class Feeds:
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this process was forked from the one in which sources are watched."""
+        """Whether this process is a fork of the one that watches the sources."""
         return self._loop is not None and os.getpid() != self._process
 
     def _ensure_here(self) -> None:
-        """Refuses in a forked process, which does not have the thread: it would be waited for without end."""
+        """Rejects calls in a forked process: it lacks the thread, and would wait for it forever."""
         if self._is_forked:
             raise (Error if self._epochs.persistence is None else StoreFailed)(
                 f"The sources of this session are watched by process {self._process}, and this is process "
@@ -377,7 +379,7 @@ class Feeds:
     # Epochs
 
     def _commit(self, source: Source, outcome: Content | Changes) -> Epoch | None:
-        """A report of a source becomes an epoch; what it has already is no change."""
+        """Commits a report as an epoch; returns None if it changes nothing."""
         epochs = self._epochs
         with epochs.lock:
             if epochs.closed or source.removed:
@@ -410,7 +412,7 @@ class Feeds:
                 self._epochs.record(None, {source.key: source.note()})
 
     def _forget(self, source: Source) -> None:
-        """All that a source asserts leaves in one epoch."""
+        """Retracts all quads of a source in one epoch."""
         epochs = self._epochs
         wanted = dict.fromkeys(epochs.assertions.quads(source.name), -1)
         epochs.commit(wanted, len(wanted), "auto", source=source.name, notes={source.key: ""})
@@ -424,7 +426,7 @@ class Feeds:
         self._tasks[source] = asyncio.create_task(self._watch(source, watcher))
 
     async def _ask(self, source: Source) -> int:
-        """Asks for a look that begins after this."""
+        """Requests a look that begins after this call."""
         asked = source.ask()
         self._wakes[source].set()
         return asked
@@ -440,12 +442,12 @@ class Feeds:
         await asyncio.gather(*(self._end(source) for source in list(self._tasks)))
 
     async def _watch(self, source: Source, watcher: Watcher) -> None:
-        """Watches a source until its stream ends; begins again when watching fails."""
+        """Watches a source until its stream ends; starts again when watching fails."""
         failures = 0
 
         async def report(outcome: Outcome) -> None:
             nonlocal failures
-            if isinstance(outcome, Notifications):  # is no look, and answers nobody who asked for one
+            if isinstance(outcome, Notifications):  # not a look, so it completes no requested one
                 await asyncio.to_thread(self._note, source, outcome)
                 return
             committed = await self._report(source, outcome)
@@ -488,12 +490,12 @@ class Feeds:
             self._heard()
 
     def _take(self, source: Source, outcome: _Seen) -> bool:
-        """Commits what was reported, and notes how it went; False for what failed."""
+        """Commits a report, and records its outcome; returns False if it failed."""
         if isinstance(outcome, Content | Changes):
             start = time.perf_counter()
             try:
                 epoch = self._commit(source, outcome)
-            except Error as error:  # what the session refuses is the source's fault, and changes nothing
+            except Error as error:  # a rejected report is a failure of the source, and changes nothing
                 outcome = Failed(str(error))
             else:
                 if epoch is not None and self._observer is not None:

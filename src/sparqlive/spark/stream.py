@@ -1,10 +1,10 @@
-"""Follows a folder of files through Structured Streaming: which files are new, each handed on once.
+"""Follows a folder with Structured Streaming, and passes each new file on once.
 
-Spark remembers in the checkpoint which files belong to which of its batches; after a failure it hands the
-batch under way on again, with the same files. It reads names and times only: what is in a file is read by
-whoever handles it. Owns the stream, its trigger and its errors. Invariant: the files of a batch come in the
-order of their modification, then of their names; files must be put into the folder whole (written elsewhere,
-then moved), and never changed, as for every file stream of Spark.
+Spark stores in the checkpoint which files belong to which of its batches; after a failure it passes the
+current batch on again, with the same files. Spark reads only names and times; the handler reads the content.
+Owns the stream, its trigger and its errors. Invariant: the files of a batch come in the order of their
+modification times, then of their names. As for every file stream of Spark, files must appear in the folder
+complete (written elsewhere, then moved), and must never change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NewFile:
     name: str
 
     def open(self) -> BinaryIO:
-        """Its bytes, decompressed as its name says."""
+        """Opens the file, decompressed according to its name."""
         files, path = file_system(self.path)
         return cast("BinaryIO", io.BufferedReader(files.open_input_stream(path)))
 
@@ -49,7 +49,7 @@ class RunningStream:
     _failures: list[BaseException]
 
     def wait(self, seconds: float) -> bool:
-        """Whether the stream has ended; raises what the handler raised."""
+        """Waits; returns whether the stream has ended. Raises the handler's exception."""
         try:
             ended = bool(self.query.awaitTermination(seconds))  # type: ignore[arg-type] # fractions are fine
         except Exception:
@@ -61,7 +61,7 @@ class RunningStream:
         return ended
 
     def stop(self) -> None:
-        """Ends the stream after the batch under way."""
+        """Stops the stream after the current batch."""
         self.query.stop()
 
 
@@ -75,7 +75,7 @@ def follow_files(
     once: bool,
     poll_interval_seconds: float = 1.0,
 ) -> RunningStream:
-    """Hands new files on as they come; with `once`, those that are there, and then the stream ends."""
+    """Passes new files on as they appear; with `once`, only the existing ones, and then the stream ends."""
     failures: list[BaseException] = []
 
     def handle_batch(frame: DataFrame, _: int) -> None:

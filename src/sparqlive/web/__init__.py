@@ -1,1 +1,1 @@
-"""The one way to the network: fetching within limits, documents, JSON-LD contexts, event streams."""
+"""The only way to the network: fetching within limits, documents, JSON-LD contexts, event streams."""

@@ -1,4 +1,4 @@
-"""What servers say beside the document: why there is none, how long it is fresh, when to come back."""
+"""Interprets status and headers of responses: errors, freshness, and when to retry."""
 
 from __future__ import annotations
 
@@ -13,32 +13,30 @@ _DIRECTIVE = re.compile(r"([a-z-]+)(?:\s*=\s*\"?(\d+)\"?)?", re.IGNORECASE)
 
 
 def failure(response: Response) -> str:
-    """A sentence on a status that is no success."""
+    """Returns an error message for a status that is not a success."""
     status = response.status
     if status in (404, 410):
-        return (
-            f"{response.url}: there is nothing there (status {status}); what was read from it before is kept."
-        )
+        return f"{response.url} does not exist (status {status}). The quads read from it before are kept."
     if status in (401, 403):
-        return f"{response.url}: may not be read (status {status}): give credentials."
+        return f"{response.url} denies access (status {status}). Check the credentials."
     if status in (429, 503):
-        return f"{response.url}: asks to come back later (status {status})."
+        return f"{response.url} is busy (status {status}), and will be tried again."
     if status >= 500:
         return f"{response.url}: the server failed (status {status})."
-    return f"{response.url}: answers with status {status}, which is no document."
+    return f"{response.url} returned status {status} instead of a document."
 
 
 def fresh_seconds(headers: Mapping[str, str]) -> float:
-    """For how long an answer says that it is good."""
-    said = directives(headers)
-    if "no-store" in said or "no-cache" in said:
+    """How long a response stays fresh."""
+    found = directives(headers)
+    if "no-store" in found or "no-cache" in found:
         return 0.0
     age = headers.get("age", "0")
-    return max(0.0, float(said.get("max-age") or 0) - (float(age) if age.isdecimal() else 0.0))
+    return max(0.0, float(found.get("max-age") or 0) - (float(age) if age.isdecimal() else 0.0))
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float:
-    """When a server asks to come back: in so many seconds, or at a date."""
+    """The seconds of a Retry-After header, which is a number or a date; 0 without one."""
     value = headers.get("retry-after", "").strip()
     if value.isdecimal():
         return float(value[:9])

@@ -1,9 +1,8 @@
-"""What came from the Web, as quads.
+"""Parses Web documents to quads.
 
-Owns which syntax an answer is in, its encoding, and what is refused before it is parsed: HTML, DOCTYPE and
-entities in XML, contexts of JSON-LD that are neither bundled nor allowed, and documents made to cost more
-than their size tells (deep nesting, prefixes that expand). Invariant: a document is read whole, or is an
-Error.
+Owns the syntax and encoding of a response, and what is rejected before parsing: HTML, DOCTYPE and entities in
+XML, JSON-LD contexts that are neither bundled nor allowed, and documents that cost more than their size
+suggests (deep nesting, expanding prefixes). Invariant: a document is read completely, or is an Error.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ACCEPT = (
     "application/ld+json;q=0.8, application/rdf+xml;q=0.7, */*;q=0.1"
 )
 MOST_QUADS = 2_000_000
-_MOST_EXPANSION = 16  # times max_bytes: what prefixes may come to when they are written out
+_MOST_EXPANSION = 16  # times max_bytes: the size of all terms with expanded prefixes
 _DEEPEST = 200
 _MOST_CONTEXT_BYTES = 16 << 20
 
@@ -53,7 +52,7 @@ SYNTAXES = {
     "application/activity+json": RdfFormat.JSON_LD,
     "application/rdf+xml": RdfFormat.RDF_XML,
 }
-# Types that say little: the ending of the address says more, if it says anything.
+# Vague types: the file extension of the address takes precedence, if it is known.
 _VAGUE: Mapping[str, RdfFormat | None] = {
     "": None,
     "application/octet-stream": None,
@@ -72,30 +71,30 @@ _XML_DECLARATION = re.compile(rb"\s*<\?xml\b([^>]*)\?>")
 _XML_ENCODING = re.compile(rb"""\bencoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 
 
-class NotRdf(Error):  # noqa: N818 - read as the answer's state
-    """What came is no RDF, and never was meant to be."""
+class NotRdf(Error):  # noqa: N818 - a state of the response
+    """The response is not RDF."""
 
 
 @dataclass
 class Room:
-    """What documents that are read together may still come to: quads, and characters of their terms."""
+    """The remaining budget of documents that are read together: quads, and characters of their terms."""
 
     quads: int
     characters: int
 
     @classmethod
     def of(cls, max_bytes: int) -> Room:
-        """What as many bytes may come to; prefixes are written out."""
+        """Returns the budget for a number of bytes; prefixes may expand."""
         return cls(MOST_QUADS, _MOST_EXPANSION * max_bytes)
 
 
 async def read_document(response: Response, network: Network) -> list[Quad]:
-    """The quads of an answer; relative IRIs are meant from where it came from, blank nodes are its own."""
+    """Returns the quads of a response. Resolves relative IRIs against its URL, and renames blank nodes."""
     return await _read(response, network, Room.of(network.reach.max_bytes))
 
 
 async def read_body(response: Response, room: Room) -> list[Quad]:
-    """The quads of a document that somebody sent; nothing is fetched for it."""
+    """Returns the quads of a request body; fetches nothing."""
     return await _read(response, None, room)
 
 
@@ -110,30 +109,28 @@ async def _read(response: Response, network: Network | None, room: Room) -> list
 
 
 def _syntax(response: Response) -> tuple[RdfFormat, str | None]:
-    """The syntax, and the encoding if the answer says which."""
+    """Returns the syntax, and the encoding if the response declares it."""
     media_type, parameters = type_and_parameters(response.headers.get("content-type", ""))
-    if media_type and media_type.count("/") != 1:  # as if it were not said (RFC 2045 §5.2)
+    if media_type and media_type.count("/") != 1:  # an invalid type counts as missing (RFC 2045 §5.2)
         media_type = "text/plain"
     encoding = parameters.get("charset")
     if media_type in ("text/html", "application/xhtml+xml"):
         raise NotRdf(
-            f"{response.url}: is HTML, not RDF, also when asked for RDF. Find the address of its data, which "
-            f"pages often link to; data inside HTML is not read."
+            f"{response.url} is HTML, not RDF, even when RDF is requested. Use the address of its data, "
+            f"which pages often link to. Data embedded in HTML is not read."
         )
     syntax = SYNTAXES.get(media_type)
     if syntax is None and media_type in _VAGUE:
         ending = PurePosixPath(urlsplit(response.url).path).suffix.lstrip(".")
         syntax = RdfFormat.from_extension(ending) or _VAGUE[media_type]
     if syntax is None:
-        shown = media_type[:100] or "of no media type"
-        raise NotRdf(
-            f"{response.url}: is {shown}, which is no RDF syntax, and its address does not tell one."
-        )
+        shown = f"has the media type {media_type[:100]}" if media_type else "has no media type"
+        raise NotRdf(f"{response.url} {shown}, and its address does not have the extension of an RDF syntax.")
     return (RdfFormat.TURTLE if syntax is RdfFormat.N3 else syntax), encoding
 
 
 def _utf8(response: Response, syntax: RdfFormat, encoding: str | None) -> bytes:
-    """The text as UTF-8, without byte order mark and XML declaration, which would contradict."""
+    """Returns the text as UTF-8, without byte order mark and XML declaration, which would contradict it."""
     body = response.body
     if syntax is RdfFormat.RDF_XML and encoding is None:
         declaration = _XML_DECLARATION.match(body)
@@ -147,7 +144,7 @@ def _utf8(response: Response, syntax: RdfFormat, encoding: str | None) -> bytes:
         if known not in ("utf-8", "ascii"):
             body = body.decode(known).encode()
     except (LookupError, UnicodeError) as error:
-        raise RdfSyntaxError(f"{response.url}: its encoding {encoding!r} cannot be read: {error}.") from error
+        raise RdfSyntaxError(f"{response.url}: cannot decode it as {encoding!r}: {error}.") from error
     body = body.removeprefix(codecs.BOM_UTF8)
     declaration = _XML_DECLARATION.match(body) if syntax is RdfFormat.RDF_XML else None
     return body[declaration.end() :] if declaration else body
@@ -165,8 +162,8 @@ def _parsed(body: bytes, syntax: RdfFormat, url: str, room: Room) -> list[Quad]:
             room.characters -= len(subject.value) + len(predicate.value) + len(object_.value)
             if room.quads < 0 or room.characters < 0:
                 raise Error(
-                    f"{url}: holds more than {MOST_QUADS:,} quads, or terms that come to more than "
-                    f"max_bytes allows."
+                    f"{url} has more than {MOST_QUADS:,} quads, or its expanded terms are too large for "
+                    f"max_bytes."
                 )
     except InvalidChange as error:
         raise InvalidChange(f"{url}: {error}") from error
@@ -181,7 +178,7 @@ def _parsed(body: bytes, syntax: RdfFormat, url: str, room: Room) -> list[Quad]:
 
 
 def _check_json(body: bytes, url: str) -> None:
-    """Refuses deep nesting before anybody reads it."""
+    """Rejects deep nesting before parsing."""
     try:
         check_json(body, _DEEPEST)
     except InvalidChange as error:
@@ -189,11 +186,11 @@ def _check_json(body: bytes, url: str) -> None:
 
 
 async def _with_contexts(body: bytes, url: str, network: Network | None) -> bytes:
-    """The document with the contexts that it names in place of their names."""
+    """Returns the document with its remote contexts replaced by their content."""
     try:
         document = await asyncio.to_thread(json.loads, body)
     except ValueError as error:
-        raise RdfSyntaxError(f"{url}: is not JSON: {error}.") from error
+        raise RdfSyntaxError(f"{url} is not JSON: {error}.") from error
     contexts = _Contexts(network)
     for node in await asyncio.to_thread(_nodes_with_context, document):
         node["@context"] = await contexts.resolved(node["@context"], url)
@@ -214,7 +211,7 @@ def _nodes_with_context(document: Any) -> list[dict[str, Any]]:
 
 
 class _Contexts:
-    """Contexts that a document names: those that are here, and if that is allowed others, fetched once."""
+    """Contexts that a document names: bundled ones and, if allowed, others, each fetched once."""
 
     def __init__(self, network: Network | None) -> None:
         self._network = network
@@ -223,7 +220,7 @@ class _Contexts:
         self._bytes = 0
 
     async def resolved(self, given: Any, url: str, path: tuple[str, ...] = ()) -> Any:
-        """A context without names of others; `path` are those that it came by."""
+        """Returns a context with all named contexts replaced; `path` is the chain of contexts to it."""
         if isinstance(given, list):
             parts = [await self.resolved(part, url, path) for part in given]
             return [part for nested in parts for part in (nested if isinstance(nested, list) else [nested])]
@@ -235,12 +232,12 @@ class _Contexts:
         if isinstance(given.get("@import"), str):
             imported = await self._remote(given["@import"], url, path)
             if not isinstance(imported, dict):
-                raise RdfSyntaxError(f"{url}: the context that it imports is not a single one.")
+                raise RdfSyntaxError(f"{url}: an imported context must be a single context.")
             found = {**imported, **found}
         return found
 
     async def _scoped(self, node: Any, url: str) -> Any:
-        """What a context says of a term, which may have contexts of its own."""
+        """Resolves the definition of a term, which may have its own contexts."""
         if isinstance(node, list):
             return [await self._scoped(item, url) for item in node]
         if not isinstance(node, dict):
@@ -254,33 +251,33 @@ class _Contexts:
         self.named = True
         target = urljoin(url, name)
         if target in path:
-            raise RdfSyntaxError(f"{url}: the context {target} names itself.")
+            raise RdfSyntaxError(f"{url}: the context {target} includes itself.")
         if target not in self._known:
-            self._known[target] = await self._fetched(target, url, (*path, target))
+            self._known[target] = await self._fetch(target, url, (*path, target))
         context, size = self._known[target]
         self._bytes += size
         if self._bytes > _MOST_CONTEXT_BYTES:
-            raise Error(f"{url}: the contexts that it names come to more than {_MOST_CONTEXT_BYTES:,} bytes.")
+            raise Error(f"{url}: its contexts are larger than {_MOST_CONTEXT_BYTES:,} bytes together.")
         return context
 
-    async def _fetched(self, target: str, url: str, path: tuple[str, ...]) -> tuple[Any, int]:
-        """A context with all that it names, and its size."""
+    async def _fetch(self, target: str, url: str, path: tuple[str, ...]) -> tuple[Any, int]:
+        """Returns a context with all contexts that it names, and its size."""
         here = bundled().get(target)
         if here is not None:
             return here, len(json.dumps(here))
         if self._network is None or not self._network.reach.remote_contexts:
             raise Error(
-                f"{url}: names the JSON-LD context {target}, which is not among those that are bundled, and "
-                f"is fetched only if remote_contexts is given."
+                f"{url} uses the JSON-LD context {target}, which is not bundled. Set remote_contexts to "
+                f"fetch contexts from the Web."
             )
         response = await self._network.get(target, {"Accept": "application/ld+json, application/json;q=0.9"})
         if response.status != 200:
-            raise Error(f"{url}: the context {target} was answered with status {response.status}.")
+            raise Error(f"{url}: the context {target} returned status {response.status}.")
         _check_json(response.body, target)
         try:
             document = json.loads(response.body)
         except ValueError as error:
-            raise RdfSyntaxError(f"{target}: this context is not JSON: {error}.") from error
+            raise RdfSyntaxError(f"The context {target} is not JSON: {error}.") from error
         given = document.get("@context") if isinstance(document, dict) else None
         found = await self.resolved(given, response.url, path)
         for part in found if isinstance(found, list) else [found]:
@@ -290,13 +287,13 @@ class _Contexts:
 
 
 def fetch_document(address: str, reach: Reach) -> list[Quad]:
-    """The quads of a document that is fetched once, by the rules of all that goes to the network."""
+    """Fetches a document once and returns its quads, under the same rules as all network access."""
 
     async def look() -> list[Quad]:
         async with Network(reach, address) as network:
             response = await network.get(address, {"Accept": ACCEPT})
             if response.status != 200:
-                raise Error(f"{response.url}: answers with status {response.status}, which is no document.")
+                raise Error(f"{response.url} returned status {response.status} instead of a document.")
             return await read_document(response, network)
 
     checked_url(address)

@@ -1,9 +1,9 @@
-"""Following a view of an agent from elsewhere: its content, and each change, for as long as one reads.
+"""Follows a view of an agent as a client: its content, and then each change.
 
-Owns the client's side of an agent's server-sent events: their syntax, the terms in them, and coming back. A
-stream that breaks, or is silent for longer than an agent ever is, is asked for again from the last epoch that
-came; the agent sends what was missed, or everything anew. Invariant: adding up what is given, from the last
-`reset` on, is the view's content at `epoch`.
+Owns the client side of an agent's server-sent events: their syntax, the terms in them, and reconnecting. A
+stream that breaks, or is silent for longer than an agent ever is, is requested again from the last received
+epoch; the agent sends the missed changes, or the whole content. Invariant: the sum of all changes since the
+last `reset` is the view's content at `epoch`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TermRow: TypeAlias = tuple[Term | None, ...]
 
 LINEAGE = "Sparqlive-Lineage"
 MEDIA_TYPE = "text/event-stream"
-# Agents say something every fifteen seconds: whoever is silent for so long has gone.
+# An agent sends an event at least every fifteen seconds: after this silence the connection is dead.
 SILENT_SECONDS = 60.0
 _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 0.25, 15.0
 _ENDED_FOR_GOOD: Mapping[str, type[Error]] = {"dropped": UnknownView, "failed": ViewFailed}
@@ -35,7 +35,7 @@ _ENDED_FOR_GOOD: Mapping[str, type[Error]] = {"dropped": UnknownView, "failed": 
 
 @dataclass(frozen=True)
 class Event:
-    """One event: its kind, its id if it has one, its lines."""
+    """One event: its kind, its id if it has one, and its data."""
 
     kind: str
     id: str | None
@@ -43,7 +43,7 @@ class Event:
 
 
 class Parser:
-    """Bytes in, events out; the events of an agent, whose lines end with a line feed."""
+    """Parses the events of an agent, whose lines end with a line feed."""
 
     def __init__(self, max_bytes: int | None = None) -> None:
         self._max_bytes = max_bytes
@@ -51,7 +51,7 @@ class Parser:
         self._searched = 0
 
     def feed(self, piece: bytes) -> list[Event]:
-        """The events that end in these bytes."""
+        """Returns the events that end in these bytes."""
         self._buffer += piece
         found = []
         while (end := self._buffer.find(b"\n\n", self._searched)) >= 0:
@@ -60,7 +60,7 @@ class Parser:
             self._searched = 0
         self._searched = max(0, len(self._buffer) - 1)
         if self._max_bytes is not None and len(self._buffer) > self._max_bytes:
-            raise Error(f"An event is larger than {self._max_bytes:,} bytes.")
+            raise Error(f"An event of the agent is larger than {self._max_bytes:,} bytes.")
         return found
 
 
@@ -79,7 +79,7 @@ def _event(text: str) -> Event:
 
 
 class Followed:
-    """A change of a view that is followed; reads like a Delta. `reset`: it is the whole content."""
+    """A change of a followed view, with the interface of a Delta. `reset`: it is the whole content."""
 
     __slots__ = ("_bindings", "_weights", "epoch", "reset", "variables")
 
@@ -94,7 +94,7 @@ class Followed:
             answered = [{}] * len(self._weights) if "boolean" in body else body["results"]["bindings"]
             self._bindings: Sequence[Mapping[str, Any]] = answered
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Error(f"The agent sent what is no result: {type(error).__name__}: {error}.") from error
+            raise Error(f"The agent sent an invalid result: {type(error).__name__}: {error}.") from error
 
     def weights(self) -> dict[TermRow, int]:
         """Rows that entered (positive) and left (negative); None is unbound."""
@@ -104,7 +104,7 @@ class Followed:
                 for row, weight in zip(self._bindings, self._weights, strict=True)
             }
         except (ValueError, KeyError, TypeError) as error:
-            raise Error(f"The agent sent what are no terms: {type(error).__name__}: {error}.") from error
+            raise Error(f"The agent sent invalid terms: {type(error).__name__}: {error}.") from error
 
     def __len__(self) -> int:
         """The number of rows that changed."""
@@ -115,7 +115,7 @@ class Followed:
 
 
 def _term(given: Mapping[str, str]) -> Term:
-    """A term of the JSON results format."""
+    """Parses a term of the JSON results format."""
     value = given["value"]
     if given["type"] == "uri":
         return NamedNode(value)
@@ -127,7 +127,7 @@ def _term(given: Mapping[str, str]) -> Term:
 
 
 def changes_address(address: str) -> str:
-    """Where a view's changes are: at its own address, and /changes."""
+    """Returns the address of a view's changes: that of the view, with /changes."""
     plain = address.partition("#")[0]
     path, question, query = plain.partition("?")
     path = path.rstrip("/")
@@ -135,20 +135,20 @@ def changes_address(address: str) -> str:
 
 
 class _Again(Exception):  # noqa: N818 - nothing went wrong
-    """The stream is to be asked for again."""
+    """The stream must be requested again."""
 
 
 class EventStreamReader:
-    """A view that is followed: iterate over it, by `for` or by `async for`. One iteration at a time."""
+    """A followed view: iterate over it with `for` or `async for`, one iteration at a time."""
 
     def __init__(
         self, url: str, since: int | None, lineage: str | None, token: str | None, snapshot: bool
     ) -> None:
         self.url = changes_address(url)
         self.epoch = since
-        """The last epoch that was heard of: what came adds up to the view's content at it."""
+        """The last received epoch: the changes so far add up to the view's content at it."""
         self.lineage = lineage
-        """Which history the epoch counts in; see `follow`."""
+        """The history that the epoch belongs to; see `follow`."""
         self._snapshot = snapshot
         self._headers = {"Accept": MEDIA_TYPE}
         if token is not None:
@@ -197,7 +197,7 @@ class EventStreamReader:
         return httpx.URL(self.url).copy_merge_params(asked)
 
     def _check(self, found: httpx.Response) -> None:
-        """What cannot come right by asking again is an error."""
+        """Raises an Error for a response that a retry cannot fix."""
         status = found.status_code
         if status == 429 or status >= 500:
             raise _Again
@@ -205,7 +205,7 @@ class EventStreamReader:
             kind = UnknownView if status == 404 else Error
             raise kind(f"{self.url}: {_detail(found)}")
         if not found.headers.get("content-type", "").startswith(MEDIA_TYPE):
-            raise Error(f"{self.url}: is no stream of changes. Give the address of a view of an agent.")
+            raise Error(f"{self.url} is not a stream of changes. Use the address of a view of an agent.")
         self.lineage = found.headers.get(LINEAGE, self.lineage)
 
     def _taken(self, event: Event) -> Iterator[Followed]:
@@ -234,11 +234,11 @@ class EventStreamReader:
 
 
 def _detail(found: httpx.Response) -> str:
-    """The sentence of a refusal, or its status."""
+    """The message of a rejected request, or its status."""
     try:
         return str(found.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        return f"the agent answers with status {found.status_code}."
+        return f"the agent returned status {found.status_code}."
 
 
 def follow(
@@ -251,12 +251,13 @@ def follow(
 ) -> EventStreamReader:
     """Follows a view of an agent, by its address: `http://host/views/name`.
 
-    Iterating gives its content (marked `reset`) and then its changes, for as long as one iterates, also by
-    `async for`. What breaks is taken up again without loss; where that cannot be, the content comes anew,
-    marked `reset`. A view that is dropped raises UnknownView, one that fails ViewFailed.
+    Iterating, with `for` or `async for`, gives its content (marked `reset`) and then its changes. After a
+    broken connection it continues without loss; where that is impossible, it gives the content again, marked
+    `reset`. A dropped view raises UnknownView, a failed one ViewFailed.
 
-    `since`: an epoch to go on from, and `lineage`, as an earlier one said that it stood for; without lineage
-    the agent's epochs must be those of then. `snapshot=False`: not the content, but what changes from now on.
+    `since` is the epoch to continue from, and `lineage` the attribute of the earlier reader; without
+    `lineage`, the agent must still have the same history. `snapshot=False` skips the content and gives only
+    later changes.
     """
     if since is not None:
         whole("since", since)

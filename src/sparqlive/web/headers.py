@@ -1,20 +1,20 @@
-"""Values of HTTP headers that are lists, or have parameters (RFC 9110 §5.6).
+"""Parses HTTP header values that are lists or have parameters (RFC 9110 §5.6).
 
-Lenient: what is no list, type or parameter is left out, never an error. Invariant: a value is read once from
-left to right, so that a long one costs what it is long, whoever sent it.
+Lenient: malformed parts are left out, never an error. Invariant: a value is read once from left to right, so
+the time is linear in its length.
 """
 
 from __future__ import annotations
 
 import re
 
-# A quoted string, which may hold separators; what is neither; a separator.
+# A quoted string, which may contain separators; other text; a separator.
 _PIECES = {separator: re.compile(rf'"(?:[^"\\]|\\.)*"?|[^"{separator}]+|{separator}') for separator in ",;"}
 _ESCAPED = re.compile(r"\\(.)")
 
 
 def parts_of(value: str, separator: str = ",") -> list[str]:
-    """What stands between separators, outside of quoted strings."""
+    """Splits a value at separators outside of quoted strings."""
     parts: list[str] = []
     pieces: list[str] = []
     for piece in _PIECES[separator].findall(value):
@@ -28,7 +28,7 @@ def parts_of(value: str, separator: str = ",") -> list[str]:
 
 
 def type_and_parameters(value: str) -> tuple[str, dict[str, str]]:
-    """A media type in lower case, and its parameters by name; of parameters of one name, the first."""
+    """Returns a media type in lower case, and its parameters by name; of duplicates, the first one."""
     name, *given = parts_of(value, ";") or [""]
     parameters: dict[str, str] = {}
     for parameter in given:

@@ -1,4 +1,4 @@
-"""Which hosts may be asked. Apart from what sends requests, so that it is there without an HTTP client."""
+"""Which hosts may be contacted. A separate module, so that it works without an HTTP client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 def host_is_among(address: str, hosts: Sequence[str] | None) -> bool:
-    """Whether an address is of one of some hosts, given as `name` (any port) or `name:port`; None is all."""
+    """Whether an address is on one of the hosts, each `name` (any port) or `name:port`; None means all."""
     if hosts is None:
         return True
     parts = urlsplit(address)

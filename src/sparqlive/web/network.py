@@ -1,11 +1,11 @@
-"""The one way to the network: HTTP requests under a budget, and sockets, to addresses that were checked.
+"""The only way to the network: HTTP requests within a budget, and sockets, to checked addresses.
 
 Owns name resolution, redirects, decompression and every bound on them. A look at a source is one `Network`:
-all its requests, with their redirects, share one budget. Refuses schemes other than http and https, addresses
-that are not public (unless allowed), redirects from https to http, encodings other than gzip and deflate.
-Invariants: a connection goes to the very address that was checked, whatever a name resolves to later; headers
-that were given for a source, and its login, go to its origin only; what exceeds the budget is an error, never
-cut short.
+all its requests and redirects share one budget. Rejects schemes other than http and https, non-public
+addresses (unless allowed), redirects from https to http, and encodings other than gzip and deflate.
+Invariants: a connection goes to exactly the address that was checked, whatever the name resolves to later;
+headers and login of a source go only to its origin; a response beyond the budget is an error, never
+truncated.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _CREDENTIALS = ("authorization", "cookie", "dpop", "proxy-authorization")
 _PIECE_BYTES = 1 << 20
 ENCODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-"""What is unpacked, each with zlib's number for its format."""
-_MOST_MEMBERS = 10_000  # of one gzip file: empty ones cost time, and come to no bytes
-# A stream may be silent for long: whether the other side is still there, the operating system asks.
+"""The supported encodings, each with zlib's number for its format."""
+_MOST_MEMBERS = 10_000  # of one gzip file: empty members cost time without using up bytes
+# A stream may be silent for long, so the operating system checks whether the peer is still there.
 _KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 if hasattr(socket, "TCP_KEEPIDLE"):
     _KEEP_ALIVE += [
@@ -44,8 +44,8 @@ if hasattr(socket, "TCP_KEEPIDLE"):
         (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
     ]
 _NAT64 = IPv6Network("64:ff9b::/96")
-# The special-purpose registries of IANA, without what lies outside of global unicast anyway: whether one of
-# these is reachable from everywhere is a question of routing, and none is where data is published.
+# IANA's special-purpose registries, without ranges outside of global unicast. Some of these are globally
+# reachable, but data is published on none of them.
 _SPECIAL_V4 = tuple(
     map(
         IPv4Network,
@@ -84,41 +84,41 @@ Origin: TypeAlias = tuple[str, str, int | None]
 
 @dataclass(frozen=True)
 class Reach:
-    """How a source may use the network. Options of every kind that uses HTTP."""
+    """How a source may use the network: options of every kind that uses HTTP."""
 
     allow_private: bool = False
-    """Addresses that are not public (loopback, private, link-local and the like) may be reached."""
+    """Allows non-public addresses (loopback, private, link-local and the like)."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Sent to the origin of the source's address, and to no other."""
+    """Sent only to the origin of the source's address."""
     max_bytes: int = 64 << 20
-    """Of one look: as many on the wire, and as many after decompression."""
+    """The limit of one look, on the wire and after decompression."""
     timeout_seconds: float = 60.0
-    """Of one look, from the first name that is resolved to the last byte."""
+    """The time limit of one look, from name resolution to the last byte."""
     max_redirects: int = 10
     hosts: Sequence[str] | None = None
-    """Other hosts are not reached, not by redirects either; `name` or `name:port`. None: all are."""
+    """The allowed hosts, also for redirects, each `name` or `name:port`; None: all."""
     remote_contexts: bool = False
-    """JSON-LD documents may name contexts on the Web, which are fetched within the same budget."""
+    """Whether to fetch JSON-LD contexts from the Web, within the same budget."""
 
     def __post_init__(self) -> None:
         for name in ("max_bytes", "max_redirects"):
             whole(name, getattr(self, name))
         seconds("timeout_seconds", self.timeout_seconds)
-        given = self.headers.items() if isinstance(self.headers, Mapping) else [(None, None)]
-        if not all(isinstance(name, str) and isinstance(value, str) for name, value in given):
-            raise Error("headers is a mapping of names to texts.")
+        headers = self.headers.items() if isinstance(self.headers, Mapping) else [(None, None)]
+        if not all(isinstance(name, str) and isinstance(value, str) for name, value in headers):
+            raise Error("headers must be a mapping of names to strings.")
         if self.hosts is not None and (
             isinstance(self.hosts, str) or not all(isinstance(host, str) for host in self.hosts)
         ):
-            raise Error(f"hosts is a list of names of hosts, not {self.hosts!r}.")
+            raise Error(f"hosts must be a list of host names, not {self.hosts!r}.")
         for name in ("allow_private", "remote_contexts"):
             if not isinstance(getattr(self, name), bool):
-                raise Error(f"{name} is true or false, not {getattr(self, name)!r}.")
+                raise Error(f"{name} must be true or false, not {getattr(self, name)!r}.")
 
 
 @dataclass(frozen=True)
 class Response:
-    """An answer, whole and decompressed. Names of headers are in lower case; `url` is where it came from."""
+    """A complete, decompressed response. Header names are in lower case; `url` is the last URL."""
 
     url: str
     status: int
@@ -127,13 +127,13 @@ class Response:
 
 
 class Login(Protocol):
-    """Credentials that are made anew for each request."""
+    """Credentials that are created for each request."""
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """What goes with a request."""
+        """Returns the headers of a request."""
 
     def refused(self, url: str, headers: Mapping[str, str]) -> None:
-        """A request was answered with 401: it is made once more, with other credentials."""
+        """Called after a 401, before the request is sent once more with new credentials."""
 
 
 class Network:
@@ -160,7 +160,7 @@ class Network:
         await self._pool.aclose()
 
     def renew(self) -> None:
-        """The bytes of a stream are counted anew: whoever reads it bounds what it keeps of them."""
+        """Resets the byte budget, for streams whose reader bounds what it keeps."""
         self._budget.wire_bytes = self._budget.decoded_bytes = self.reach.max_bytes
 
     async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -169,29 +169,29 @@ class Network:
     async def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> Response:
-        """The answer after redirects. What goes wrong on the way is an Error; a status such as 404 is not."""
+        """Returns the response after redirects. Network failures raise Error; a status like 404 does not."""
         try:
             async with asyncio.timeout_at(self._deadline):
                 async with self.open(method, url, headers, content) as (status, found, where, body):
                     return Response(where, status, found, b"".join([piece async for piece in body]))
         except TimeoutError as error:
-            raise Error(f"{url}: no whole answer within {self.reach.timeout_seconds:g} seconds.") from error
+            raise Error(f"{url}: no complete response within {self.reach.timeout_seconds:g} s.") from error
 
     @asynccontextmanager
     async def open(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> AsyncIterator[tuple[int, Mapping[str, str], str, AsyncIterator[bytes]]]:
-        """Status, headers, address and pieces of an answer, after redirects; whoever reads minds the time."""
+        """Yields status, headers, URL and body of a response, after redirects; the caller limits the time."""
         target, where = checked_url(url), url.partition("#")[0]
         refused = False
         while True:
             if not host_is_among(str(target), self.reach.hosts):
-                raise Error(f"{target}: is on another host than those in hosts, and not reached.")
+                raise Error(f"{target} is not on one of the allowed hosts (option hosts).")
             sent = self._headers(target, headers or {}, origin(checked_url(url)))
             login = self._login if origin(target) == self._origin else None
             if login is not None:
-                given = await login.headers(method, str(target))
-                sent.update((name.lower(), value) for name, value in given.items())
+                credentials = await login.headers(method, str(target))
+                sent.update((name.lower(), value) for name, value in credentials.items())
             try:
                 async with self._pool.stream(
                     method, _core_url(target), headers=list(sent.items()), content=content
@@ -210,14 +210,14 @@ class Network:
                 continue
             if method not in ("GET", "HEAD") and answer.status not in (307, 308):
                 raise Error(
-                    f"{target}: answers a {method} with a redirect ({answer.status}) to "
-                    f"{found['location']}: give that address."
+                    f"{target} redirects {method} requests (status {answer.status}) to {found['location']}. "
+                    f"Use that address."
                 )
             target = self._redirected(target, found["location"])
             where = str(target)
 
     def _headers(self, target: httpx.URL, headers: Mapping[str, str], asked: Origin) -> dict[str, str]:
-        """What goes to a target: credentials of a request to the origin it was made for, and no other."""
+        """Returns the headers for a target; credentials of a request go only to its original origin."""
         found = {"user-agent": "sparqlive", "accept-encoding": "gzip, deflate"}
         found.update((name.lower(), value) for name, value in headers.items())
         if origin(target) != asked:
@@ -233,9 +233,9 @@ class Network:
         try:
             url = checked_url(str(target.join(location)))
         except httpx.InvalidURL as error:
-            raise Error(f"{target}: redirects to {location!r}, which is no address: {error}.") from error
+            raise Error(f"{target} redirects to {location!r}, which is not a URL: {error}.") from error
         if target.scheme == "https" and url.scheme == "http":
-            raise Error(f"{target}: redirects from https to {url}, which is not followed.")
+            raise Error(f"{target} redirects from https to {url}, which is not allowed.")
         return url
 
     async def _decoded(self, answer: httpcore.Response, encoding: str, url: str) -> AsyncIterator[bytes]:
@@ -244,17 +244,17 @@ class Network:
             for decoded in [piece] if inflater is None else inflater.pieces(piece):
                 self._budget.take("decoded_bytes", len(decoded), url)
                 yield decoded
-                await asyncio.sleep(0)  # others may be waiting, also where a byte stands for a million
+                await asyncio.sleep(0)  # one compressed byte can expand to a million: let other tasks run
         if inflater is not None:
             inflater.finish()
 
 
 class Inflater:
-    """Decompresses in pieces of a bounded size, however much a byte on the wire stands for."""
+    """Decompresses in pieces of bounded size, whatever the compression ratio."""
 
     def __init__(self, encoding: str, url: str) -> None:
         if encoding not in ENCODINGS:
-            raise Error(f"{url}: is encoded as {encoding!r}, though gzip or deflate was asked for.")
+            raise Error(f"{url} has the encoding {encoding!r}; only gzip and deflate are supported.")
         self._encoding = encoding
         self._url = url
         self._inflater = zlib.decompressobj(ENCODINGS[encoding])
@@ -266,7 +266,7 @@ class Inflater:
             if self._inflater.eof:  # another member of the same gzip file
                 self._members += 1
                 if self._members > _MOST_MEMBERS:
-                    raise Error(f"{self._url}: has more than {_MOST_MEMBERS:,} members of {self._encoding}.")
+                    raise Error(f"{self._url} has more than {_MOST_MEMBERS:,} {self._encoding} members.")
                 self._inflater = zlib.decompressobj(ENCODINGS[self._encoding])
             if not self._begun and self._encoding == "deflate" and data[0] & 15 != 8:
                 self._inflater = zlib.decompressobj(-15)  # many servers send deflate without its header
@@ -274,17 +274,17 @@ class Inflater:
             try:
                 yield self._inflater.decompress(data, _PIECE_BYTES)
             except zlib.error as error:
-                raise Error(f"{self._url}: is not what it says it is, {self._encoding}: {error}.") from error
+                raise Error(f"{self._url} is declared as {self._encoding} but is not: {error}.") from error
             data = self._inflater.unconsumed_tail or self._inflater.unused_data
 
     def finish(self) -> None:
         if self._begun and not self._inflater.eof:
-            raise Error(f"{self._url}: ends in the middle of its {self._encoding}.")
+            raise Error(f"{self._url} is truncated {self._encoding} data.")
 
 
 @dataclass
 class _Budget:
-    """What is left to a look."""
+    """The remaining budget of a look."""
 
     wire_bytes: int
     decoded_bytes: int
@@ -295,32 +295,28 @@ class _Budget:
         setattr(self, what, left)
         if left < 0:
             size = (
-                "is larger than max_bytes allows"
-                if what == "wire_bytes"
-                else "unpacks to more than max_bytes"
+                "is larger than max_bytes" if what == "wire_bytes" else "decompresses to more than max_bytes"
             )
-            raise Error(f"{where}: {size}.")
+            raise Error(f"{where} {size}.")
 
 
 # Addresses
 
 
 def checked_url(url: str) -> httpx.URL:
-    """An http or https address without its fragment, or an Error."""
+    """Returns an http or https URL without its fragment; raises an Error for others."""
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise Error(f"{url!r} is no address on the Web: {error}.") from error
+        raise Error(f"{url!r} is not a Web address: {error}.") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise Error(
-            f"{url!r} is no address on the Web: it does not begin with http:// or https:// and a host."
-        )
+        raise Error(f"{url!r} is not a Web address: it must begin with http:// or https:// and a host.")
     if parsed.port is not None and not 0 < parsed.port <= 65535:
-        raise Error(f"{url!r} is no address on the Web: there is no port {parsed.port}.")
+        raise Error(f"{url!r} is not a Web address: there is no port {parsed.port}.")
     if parsed.userinfo:
         raise Error(
-            f"{parsed.copy_with(userinfo=b'')}: names and passwords are not taken from an address: "
-            f"give an Authorization header in headers."
+            f"{parsed.copy_with(userinfo=b'')}: the address must not contain a name or password. Use an "
+            f"Authorization header in the option headers."
         )
     return parsed.copy_with(fragment=None)
 
@@ -330,7 +326,7 @@ def same_origin(url: str, other: str) -> bool:
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address is one of the public Internet, and not one inside another, which may not be."""
+    """Whether an address belongs to the public Internet; looks at the IPv4 address inside a NAT64 address."""
     if isinstance(address, IPv6Address):
         if address in _NAT64:
             return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
@@ -347,7 +343,7 @@ def _core_url(url: httpx.URL) -> httpcore.URL:
 
 
 class _CheckedBackend(httpcore.AsyncNetworkBackend):
-    """Resolves names itself, and connects to what it checked."""
+    """Resolves names itself, and connects to the addresses that it checked."""
 
     def __init__(self, budget: _Budget, allow_private: bool) -> None:
         self._budget = budget
@@ -378,33 +374,33 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore.AsyncNetworkStream:
-        raise Error("Sockets of this machine are not reached.")
+        raise Error("Unix sockets are not supported.")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
 async def resolved(host: str, port: int, allow_private: bool) -> list[str]:
-    """The addresses of a name, all of which may be reached."""
+    """Returns the addresses of a name; raises an Error if one of them is not allowed."""
     try:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise Error(f"{host}: the name is not known: {error}.") from error
+        raise Error(f"Cannot resolve the host name {host}: {error}.") from error
     addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
     for address in addresses:
         if not allow_private and not is_public(ip_address(address.partition("%")[0])):
             raise Error(
-                f"{host}: is at {address}, which is no public address (private, loopback, link-local "
-                f"and the like are not reached unless allow_private is given)."
+                f"{host} resolves to {address}, which is not a public address. To allow private, loopback "
+                f"and link-local addresses, set allow_private."
             )
     return addresses
 
 
 async def connected(url: httpx.URL, port: int, reach: Reach) -> socket.socket:
-    """A connection for what speaks another protocol than HTTP, by the same rules of addresses."""
+    """Opens a connection for protocols other than HTTP, under the same address rules."""
     if not host_is_among(str(url), reach.hosts):
-        raise Error(f"{url}: is on another host than those in hosts, and not reached.")
+        raise Error(f"{url} is not on one of the allowed hosts (option hosts).")
     loop = asyncio.get_running_loop()
     failed: OSError | None = None
     for address in await resolved(url.host, port, reach.allow_private):
@@ -421,11 +417,11 @@ async def connected(url: httpx.URL, port: int, reach: Reach) -> socket.socket:
             raise
         else:
             return connection
-    raise Error(f"{url}: there is no connection to it: {failed}.") from failed
+    raise Error(f"Cannot connect to {url}: {failed}.") from failed
 
 
 class _CountedStream(httpcore.AsyncNetworkStream):
-    """Counts what is read."""
+    """Counts the bytes that are read."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream, budget: _Budget, host: str) -> None:
         self._stream = stream
@@ -434,7 +430,7 @@ class _CountedStream(httpcore.AsyncNetworkStream):
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         data = await self._stream.read(max_bytes, timeout)
-        self._budget.take("wire_bytes", len(data), f"the answer of {self._host}")
+        self._budget.take("wire_bytes", len(data), f"The response of {self._host}")
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -448,7 +444,7 @@ class _CountedStream(httpcore.AsyncNetworkStream):
     ) -> httpcore.AsyncNetworkStream:
         try:
             secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)
-        except BaseException:  # also when it is cancelled, where httpcore leaves the connection open
+        except BaseException:  # includes cancellation, where httpcore leaves the connection open
             await self._stream.aclose()
             raise
         return _CountedStream(secure, self._budget, self._host)
@@ -459,11 +455,11 @@ class _CountedStream(httpcore.AsyncNetworkStream):
 
 @lru_cache(maxsize=1)
 def tls_context() -> ssl.SSLContext:
-    """Made once: reading the certificates takes a while."""
+    """Created once, because reading the certificates takes a while."""
     return httpx.create_ssl_context()
 
 
-# What came
+# Responses
 
 
 _HTTP_ERRORS = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
@@ -478,9 +474,9 @@ def _headers_of(answer: httpcore.Response) -> dict[str, str]:
 
 
 def _reason(error: Exception) -> str:
-    said = str(error).strip().rstrip(".") or type(error).__name__
+    reason = str(error).strip().rstrip(".") or type(error).__name__
     if isinstance(error, httpcore.ConnectError):
-        return f"there is no connection to it: {said}."
+        return f"no connection: {reason}."
     if isinstance(error, httpcore.ProtocolError):
-        return f"the answer is not whole, or not HTTP: {said}."
-    return f"the connection broke: {said}."
+        return f"the response is incomplete or not HTTP: {reason}."
+    return f"the connection broke: {reason}."

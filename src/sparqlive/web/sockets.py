@@ -1,4 +1,4 @@
-"""WebSockets, reached by the rules of `network.py`: the address that was checked is the one connected to."""
+"""WebSockets, under the rules of `network.py`: they connect to exactly the address that was checked."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sparqlive.web.network import Reach, checked_url, connected, tls_context
 
 @asynccontextmanager
 async def web_socket(address: str, reach: Reach, most_bytes: int) -> AsyncIterator[AsyncIterator[Any]]:
-    """The messages of a WebSocket, each of at most so many bytes."""
+    """Yields an iterator over the messages of a WebSocket, each of at most `most_bytes`."""
     scheme, separator, rest = address.partition("://")
     if not separator or scheme not in ("ws", "wss"):
-        raise Error(f"{address}: is no address of a WebSocket.")
+        raise Error(f"{address} is not the address of a WebSocket.")
     url = checked_url(f"{'https' if scheme == 'wss' else 'http'}://{rest}")
     secure: dict[str, Any] = {}
     if scheme == "wss":
         secure = {"ssl": tls_context(), "server_hostname": url.host}
     socket = await connected(url, url.port or (443 if secure else 80), reach)
     try:
-        async with connect(  # where the socket is given, no redirect is followed
+        async with connect(  # with `sock`, the library follows no redirects
             address,
             sock=socket,
             proxy=None,
@@ -35,7 +35,7 @@ async def web_socket(address: str, reach: Reach, most_bytes: int) -> AsyncIterat
         ) as connection:
             try:
                 yield aiter(connection)
-            finally:  # nobody waits for a server to say goodbye
+            finally:  # does not wait for the server's closing handshake
                 connection.transport.abort()
     except (WebSocketException, OSError, ValueError) as error:
-        raise Error(f"{address}: the WebSocket broke, or is none: {error}.") from error
+        raise Error(f"{address}: the WebSocket connection failed: {error}.") from error

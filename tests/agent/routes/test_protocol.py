@@ -109,7 +109,7 @@ def test_a_dataset_that_clashes_changes_nothing(
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"query": [QUERY, QUERY]}, "2 parameters query"),
+        ({"query": [QUERY, QUERY]}, "2 parameters named query"),
         ({"update": "CLEAR ALL"}, "POST"),
         ({"query": QUERY, "update": "CLEAR ALL"}, "POST"),
         ({"query": "SELECT"}, "line 1"),

@@ -116,7 +116,7 @@ def test_sources_given_by_a_view(tmp_path: Path) -> None:
 
 def test_what_is_no_source_is_refused() -> None:
     with sparqlive.open() as session:
-        with pytest.raises(sparqlive.Unsupported, match="no kind of source 'carrier pigeon'"):
+        with pytest.raises(sparqlive.Unsupported, match="Unknown kind of source 'carrier pigeon'"):
             session.source("carrier pigeon", "x")
         session.view("v", "SELECT ?s { ?s ?p ?o }")
         with pytest.raises(sparqlive.Error, match="no variable"):

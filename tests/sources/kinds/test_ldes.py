@@ -136,7 +136,7 @@ def test_a_page_that_fails_deletes_nothing(site: Site) -> None:
         source.refresh()
         for broken, sentence in (
             (lambda handler: handler.send(500), "the server failed"),
-            (lambda handler: handler.send(404), "nothing there"),
+            (lambda handler: handler.send(404), "does not exist"),
             (Page("<a:s> <a:p>"), "Parser error"),
             (page(["</stream> tree:member </m> . </m> :value 5 ."]), "of which one object"),
             (page([version("b", "25:00:00", ":value 1")]), "has no time"),

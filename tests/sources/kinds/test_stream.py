@@ -231,9 +231,7 @@ def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
         source.refresh()
         assert len(session) == 100, "the bound is one batch's, not the stream's"
         append(file, transaction(*rows))
-        with pytest.raises(
-            sparqlive.Error, match=r"line 301: the batch or the line .* larger than max_bytes"
-        ):
+        with pytest.raises(sparqlive.Error, match=r"line 301: the batch or line .* exceeds max_bytes"):
             source.refresh()
         assert len(session) == 100
 
@@ -471,7 +469,7 @@ def test_a_file_that_is_written_anew_in_the_same_size(tmp_path: Path, hinted: bo
         source.refresh()
         file.write_text("@\n" + line("+", 2))
         wait_until(lambda: "when_replaced" in (source.status()["error"] or ""))
-        with pytest.raises(sparqlive.Error, match="it was cut or replaced"):
+        with pytest.raises(sparqlive.Error, match="was truncated or replaced"):
             source.refresh()
         file.write_text("@\n" + line("+", 1))
         wait_until(lambda: source.status()["error"] is None)
@@ -518,7 +516,10 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "reason"),
     [
         (transaction(line("A", 1)) + "TX .\n" + line("A", 2), "line 4: the transaction .* cut short"),
-        (transaction(line("A", 1)) + "A oops .\n" + transaction(line("A", 2)), "line 4: .*not read on"),
+        (
+            transaction(line("A", 1)) + "A oops .\n" + transaction(line("A", 2)),
+            "line 4: .*Reading of standard input stopped",
+        ),
     ],
 )
 def test_standard_input_that_is_wrong(monkeypatch: pytest.MonkeyPatch, text: str, reason: str) -> None:
@@ -658,7 +659,7 @@ def test_a_body_of_another_stream(tmp_path: Path, site: Site, feed: Feed, ranges
     site.pages["/feed"] = other = Feed(ranges=ranges)
     other.add("@\n" + line("+", 22) + line("+", 23))
     with sparqlive.open(tmp_path / "stop") as session:
-        with pytest.raises(sparqlive.Error, match="is not the stream any more"):
+        with pytest.raises(sparqlive.Error, match="was truncated or replaced"):
             session.sources["feed"].refresh()
         assert objects(session) == {"1"}
     with sparqlive.open(tmp_path / "begin") as session:
@@ -691,7 +692,10 @@ def test_a_body_that_does_not_replay(site: Site, feed: Feed) -> None:
         feed.stop(breaking=False)
         wait_until(lambda: feed.answers == 1)
         wait_until(
-            lambda: "does not come again, within 1 seconds: give replays=False" in (source.error or "")
+            lambda: (
+                "did not send the part that was read before again within 1 s. Use replays=False"
+                in (source.error or "")
+            )
         )
 
         def is_another() -> bool:
@@ -728,17 +732,17 @@ def test_what_is_kept_of_a_body_is_bounded(site: Site, feed: Feed) -> None:
 def test_answers_that_are_no_stream(site: Site) -> None:
     with sparqlive.open() as session:
         source = add_web(session, site)
-        with pytest.raises(sparqlive.Error, match="there is nothing there"):
+        with pytest.raises(sparqlive.Error, match=r"does not exist"):
             source.refresh()
         site.pages["/feed"] = lambda handler: handler.send(503, {"Retry-After": "100"})
-        with pytest.raises(sparqlive.Error, match="come back later"):
+        with pytest.raises(sparqlive.Error, match=r"is busy"):
             source.refresh()
 
 
 def test_private_addresses_are_refused(site: Site, feed: Feed) -> None:
     feed.add("@\n" + line("+", 1))
     with sparqlive.open() as session:
-        with pytest.raises(sparqlive.Error, match="no public address"):
+        with pytest.raises(sparqlive.Error, match="not a public address"):
             add_web(session, site, allow_private=False).refresh()
         assert not site.asked
 

@@ -173,8 +173,8 @@ def test_what_is_gone_is_kept_unless_the_policy_says_otherwise(status: int, site
     ("answer", "sentence"),
     [
         (lambda h: h.send(500), "the server failed"),
-        (lambda h: h.send(503, {"Retry-After": "10"}), "come back later"),
-        (lambda h: h.send(401), "give credentials"),
+        (lambda h: h.send(503, {"Retry-After": "10"}), "is busy"),
+        (lambda h: h.send(401), "Check the credentials"),
         (lambda h: h.send(204), "status 204"),
         (lambda h: h.send(302), "status 302"),
         (lambda h: h.send(200, {"Content-Type": "text/turtle"}, b"<a:s> <a:p>"), "Parser error"),
@@ -183,8 +183,11 @@ def test_what_is_gone_is_kept_unless_the_policy_says_otherwise(status: int, site
             "whole",
         ),
         (lambda h: h.send(200, {"Content-Type": "text/html"}, b"<html>"), "is HTML, not RDF"),
-        (lambda h: h.send(200, {"Content-Type": "image/png"}, b"x"), "image/png, which is no RDF syntax"),
-        (lambda h: h.send(200, {}, b"x"), "of no media type"),
+        (
+            lambda h: h.send(200, {"Content-Type": "image/png"}, b"x"),
+            "has the media type image/png, and its address does not have the extension of an RDF syntax",
+        ),
+        (lambda h: h.send(200, {}, b"x"), "has no media type"),
     ],
 )
 def test_what_fails_deletes_nothing(answer: Any, sentence: str, site: Site) -> None:
@@ -220,7 +223,7 @@ def test_what_the_session_refuses_is_not_taken_as_seen(site: Site) -> None:
 def test_private_addresses_are_refused_by_default(site: Site) -> None:
     with sparqlive.open() as session:
         source = session.source("web", site.address + "/", poll_interval_seconds=None)
-        with pytest.raises(sparqlive.Error, match="no public address"):
+        with pytest.raises(sparqlive.Error, match="not a public address"):
             source.refresh()
     assert not site.asked
 
@@ -230,11 +233,11 @@ def test_wrong_options_are_refused() -> None:
         for options, sentence in (
             ({"when_gone": "maybe"}, "when_gone"),
             ({"poll_interval_seconds": 0}, "poll_interval_seconds"),
-            ({"colour": "red"}, "does not take these options"),
+            ({"colour": "red"}, "Invalid options for a source of kind"),
         ):
             with pytest.raises(sparqlive.Error, match=sentence):
                 session.source("web", "http://example.org/", **options)
-        with pytest.raises(sparqlive.Error, match="no address on the Web"):
+        with pytest.raises(sparqlive.Error, match="not a Web address"):
             session.source("web", "example.org")
         assert not session.sources
 
@@ -259,7 +262,7 @@ def test_sources_given_by_a_view_are_documents(site: Site) -> None:
         session.apply(insert="\n".join([*rooms, "<a:me> <a:in> <mailto:me@example.org> ."]))
         wait_until(lambda: len(session) == 6)
         assert len(session.sources) == 2
-        assert "no address on the Web" in linked.refused["mailto:me@example.org"]
+        assert "not a Web address" in linked.refused["mailto:me@example.org"]
         session.apply(delete=rooms[0])
         session.apply(delete=rooms[2])
         wait_until(lambda: len(session.sources) == 1)
@@ -350,7 +353,7 @@ def test_documents_made_to_be_expensive_are_refused(site: Site) -> None:
     refused(site, "application/ld+json", '{"a:b":["\\"[{",' + "[" * 50_000, "levels deep")
     refused(site, "text/turtle", "<a:s> <a:p> " + "<<( <a:s> <a:p> " * 300_000, "triple terms")
     prefix = f"@prefix a: <a:{'x' * 10_000}> .\n" + "a:s a:p a:o1, a:o2, a:o3 .\n" * 200
-    refused(site, "text/turtle", prefix, "come to more than", max_bytes=20_000)
+    refused(site, "text/turtle", prefix, "expanded terms are too large", max_bytes=20_000)
     refused(site, "text/turtle; charset=punycode", "x", "encoding")
     refused(site, "text/turtle; charset=klingon", "x", "encoding")
 
@@ -391,12 +394,12 @@ def test_contexts_that_are_bad(site: Site) -> None:
     document = json.dumps({"@context": "a", "@id": "s", "name": "Ann"})
     context("/a", "b")
     context("/b", ["a"])
-    refused(site, "application/ld+json", document, "names itself", remote_contexts=True)
+    refused(site, "application/ld+json", document, "includes itself", remote_contexts=True)
     for name, following in zip("abcdef", "bcdefg", strict=True):
         context(f"/{name}", [following] * 100)
     context("/g", {"name": "a:name"})
-    refused(site, "application/ld+json", document, "come to more than", remote_contexts=True)
+    refused(site, "application/ld+json", document, "contexts are larger than", remote_contexts=True)
     context("/a", "gone")
     refused(site, "application/ld+json", document, "status 404", remote_contexts=True)
     site.pages["/a"] = lambda handler: handler.send(302, {"Location": "ftp://example.org/"})
-    refused(site, "application/ld+json", document, "no address", remote_contexts=True)
+    refused(site, "application/ld+json", document, "not a Web address", remote_contexts=True)

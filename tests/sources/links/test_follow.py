@@ -204,7 +204,7 @@ def test_what_optional_and_minus_showed_too_early_is_retracted(site: Site) -> No
         someone = NamedNode(f"{site.address}/bob#me")
         assert view.weights() == {(someone, None): 1}
         assert minus.weights() == {(someone,): 1}
-        assert "come back later" in status(view)["failed"][f"{site.address}/bob"]
+        assert "is busy" in status(view)["failed"][f"{site.address}/bob"]
         gate.append(True)
         assert view.follow is not None
         view.follow.refresh()
@@ -264,9 +264,7 @@ def test_depth(site: Site, depth: int) -> None:
         follow = Follow(depth=depth, allow_private=True)
         view = following(session, site, "SELECT ?n { <p0#me> f:knows* ?x . ?x f:name ?n }", follow)
         assert values(view, "n") == [str(number) for number in range(depth + 1)]
-        assert status(view)["bounds"] == {
-            "depth": f"Beyond {depth} links there is more, which is not followed."
-        }
+        assert status(view)["bounds"] == {"depth": f"Links beyond a depth of {depth} are not followed."}
         assert len(site.asked) == depth + 1
 
 
@@ -345,7 +343,7 @@ def test_hosts(site: Site) -> None:
             assert values(view, "n") == ["Bob"]
             found = status(view)
             assert found["other_hosts"] == {other.address.removeprefix("http://"): 1}
-            assert "another host" in found["failed"][site.address + "/sent"]
+            assert "not on one of the allowed hosts" in found["failed"][site.address + "/sent"]
             assert not other.asked
 
 
@@ -363,7 +361,7 @@ def test_private_addresses_are_refused_unless_allowed(site: Site) -> None:
     friends(site)
     with sparqlive.open(default_graph="union") as session:
         view = following(session, site, NAMES, Follow())
-        assert "no public address" in status(view)["failed"][site.address + "/alice"]
+        assert "not a public address" in status(view)["failed"][site.address + "/alice"]
         assert not site.asked
         with pytest.raises(sparqlive.Error, match="depth must be a whole number from 0"):
             Follow(depth=-1)
@@ -393,7 +391,7 @@ def test_failing_documents(site: Site) -> None:
         view = following(session, site, NAMES)
         assert values(view, "n") == ["Charlie"]
         failed = status(view)["failed"]
-        assert "nothing there" in failed[site.address + "/none"]
+        assert "does not exist" in failed[site.address + "/none"]
         assert site.address + "/bob" in failed
         assert "there is no port" in failed["http://x:99999/"]
         assert "names and passwords" in failed["http://me:pw@x/"]
@@ -443,7 +441,7 @@ def test_other_options_of_another_view_do_not_outlive_it(site: Site) -> None:
         assert public.follow is not None
         public.follow.wait()
         assert len(public) == 0
-        assert "no public address" in status(public)["failed"][site.address + "/bob"]
+        assert "not a public address" in status(public)["failed"][site.address + "/bob"]
 
 
 def test_a_view_goes_on_after_the_store_is_opened_again(tmp_path: Path, site: Site) -> None:
@@ -494,7 +492,7 @@ def test_settings_of_a_view_that_is_there(site: Site) -> None:
     friends(site)
     with sparqlive.open(default_graph="union") as session:
         view = following(session, site, NAMES)
-        with pytest.raises(sparqlive.ViewExists, match="another setting of follow"):
+        with pytest.raises(sparqlive.ViewExists, match="different follow setting"):
             session.view("view", FOAF + NAMES, base=site.address + "/")
         near = Follow(depth=0, allow_private=True)
         session.view("view", FOAF + NAMES, base=site.address + "/", follow=near, replace=True)

@@ -1,4 +1,4 @@
-// Asks the agent that served this page, with the reader's token; what went wrong comes as its sentence.
+// Sends requests to the agent that served this page, with the user's token. Errors carry the agent's message.
 
 const KEY = "sparqlive-token";
 
@@ -18,21 +18,21 @@ const address = (path) => new URL(path, document.baseURI);
 export const viewPath = (name, rest = "") => `views/${encodeURIComponent(name)}${rest}`;
 
 export async function ask(path, { method = "GET", headers = {}, body, signal } = {}) {
-  const given = token.get();
-  if (given) headers = { ...headers, Authorization: `Bearer ${given}` };
+  const secret = token.get();
+  if (secret) headers = { ...headers, Authorization: `Bearer ${secret}` };
   let response;
   try {
     response = await fetch(address(path), { method, headers, body, signal, cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, "The agent does not answer.");
+    throw new Problem(0, "The agent does not respond.");
   }
   if (response.ok) return response;
   let sentence = `The agent answered ${response.status} ${response.statusText}.`;
   try {
     sentence = (await response.json()).detail ?? sentence;
   } catch {
-    // An answer without a sentence: its status has to do.
+    // The response has no message: show its status.
   }
   if (response.status === 401) document.dispatchEvent(new CustomEvent("token-needed", { detail: sentence }));
   throw new Problem(response.status, sentence);
@@ -40,8 +40,8 @@ export async function ask(path, { method = "GET", headers = {}, body, signal } =
 
 export const read = async (path, options) => (await ask(path, options)).json();
 
-// The events of a stream (text/event-stream) by fetch, because EventSource cannot send a token.
-// `opened` hears the answer's headers.
+// Reads an event stream (text/event-stream) with fetch, because EventSource cannot send a token.
+// Calls `opened` with the headers of the response.
 export async function* events(path, { signal, opened }) {
   const response = await ask(path, { headers: { Accept: "text/event-stream" }, signal });
   opened(response.headers);

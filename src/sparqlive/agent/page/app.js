@@ -1,4 +1,4 @@
-// The page's places, by the part of the address after #: one is shown at a time, and ended when another is.
+// Shows one section of the page at a time, chosen by the part of the URL after #.
 
 import { token } from "./agent.js";
 import { byId, count, setText } from "./dom.js";
@@ -11,23 +11,23 @@ import { showViews } from "./views.js";
 
 const PLACES = { views: showViews, query: showQuery, sources: showSources, epochs: showEpochs };
 const main = byId("main");
-let ended = () => {};
+let end = () => {};
 let shown = null;
 
-// Each `show` fills an element and gives a function that ends what it began.
+// Each `show` function fills an element and returns a function that stops what it started.
 function go() {
   const [place = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const known = place in PLACES ? place : "views";
   const inside = known === "views" && rest[0] ? rest[0] : "";
-  ended();
+  end();
   main.replaceChildren();
-  ended = inside ? showView(main, inside, rest[1] ?? "rows") : PLACES[known](main);
+  end = inside ? showView(main, inside, rest[1] ?? "rows") : PLACES[known](main);
   document.title = `${inside || known[0].toUpperCase() + known.slice(1)} – sparqlive`;
   for (const link of byId("places").children) {
     if (link.getAttribute("href") === `#/${known}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  // From one place to another the content is read from its beginning; between tabs the focus stays.
+  // A new section gets the focus; between tabs of a view the focus stays.
   if (shown !== null && shown !== `${known}/${inside}`) main.focus({ preventScroll: true });
   shown = `${known}/${inside}`;
 }
@@ -79,7 +79,7 @@ follow((state) => {
   const connection = byId("connection");
   connection.classList.toggle("good", !state.problem && state.now > 0);
   connection.classList.toggle("bad", Boolean(state.problem));
-  const trouble = { 0: "no answer", 401: "token needed", 403: "token with few rights" }[state.status] ?? "trouble";
+  const trouble = { 0: "no response", 401: "token required", 403: "token lacks rights" }[state.status] ?? "error";
   setText(byId("now"), state.problem ? trouble : state.now ? `epoch ${count(state.epoch)}` : "connecting …");
 });
 go();

@@ -1,29 +1,29 @@
-// Elements and numbers. Text enters the page only as text: there is no way from a string to markup here.
+// Creates elements and formats numbers. Text enters the page only as text nodes, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function filled(made, attributes, children) {
+function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "on") {
-      for (const [event, listener] of Object.entries(value)) made.addEventListener(event, listener);
+      for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
     } else {
-      made.setAttribute(name, value === true ? "" : String(value));
+      node.setAttribute(name, value === true ? "" : String(value));
     }
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
-  return made;
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
 }
 
 export const element = (name, attributes = {}, ...children) =>
-  filled(document.createElement(name), attributes, children);
+  fill(document.createElement(name), attributes, children);
 
 export const shape = (name, attributes = {}, ...children) =>
-  filled(document.createElementNS(SVG, name), attributes, children);
+  fill(document.createElementNS(SVG, name), attributes, children);
 
 export const byId = (id) => document.getElementById(id);
 
-// Writes only what differs, so that nothing is announced or repainted for nothing.
+// Writes a text only if it differs, to avoid needless announcements and repaints.
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -64,7 +64,7 @@ export function ago(time, now) {
   return `${Math.round(gone / 3600)} h ago`;
 }
 
-// Spoken to screen readers: politely, and at most once in five seconds; the last word of a period counts.
+// Announces a text to screen readers, at most once every five seconds; the last text of a period wins.
 const BETWEEN = 5000;
 let waiting = "";
 let spoken = -BETWEEN;

@@ -1,4 +1,4 @@
-// Epochs: how large each was, how it was carried and why, and how long it took.
+// The last epochs: size, strategy, reason and duration.
 
 import { clock, count, element, seconds, setText, shape } from "./dom.js";
 import { follow, percentile } from "./pulse.js";
@@ -11,7 +11,7 @@ export function showEpochs(main) {
   const drawing = shape("svg", { height: PLOT.height, role: "img" });
   const words = element("span", { class: "hint" });
   const body = element("tbody");
-  const none = element("div", { class: "empty" }, element("h2", {}, "No epoch yet"), element("p", {}, "Each batch of changes that is committed makes one."));
+  const none = element("div", { class: "empty" }, element("h2", {}, "No epochs yet"), element("p", {}, "Each committed batch of changes is an epoch."));
   const problem = element("p", { class: "notice", role: "alert", hidden: true });
   const figure = element("figure", { class: "plot" },
     element("figcaption", {}, element("h2", {}, "Latency"), words,
@@ -21,7 +21,7 @@ export function showEpochs(main) {
   const table = element("div", { class: "scroll" }, element("table", { class: "epochs" },
     element("caption", { class: "unseen" }, "The last epochs, newest first"),
     element("thead", {}, element("tr", {},
-      ...[["Epoch", "number"], ["Time", "wide"], ["Changes", "number"], ["Ignored", "number wide"], ["Rows changed"], ["Strategy"], ["Why"], ["Took", "number"]].map(
+      ...[["Epoch", "number"], ["Time", "wide"], ["Changes", "number"], ["Ignored", "number wide"], ["Rows changed"], ["Strategy"], ["Reason"], ["Duration", "number"]].map(
         ([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
     body));
   main.append(element("div", { class: "heading" }, element("h1", {}, "Epochs")), problem, none, figure, table);
@@ -35,16 +35,16 @@ export function showEpochs(main) {
     figure.hidden = table.hidden = !any;
     if (!any) return;
     drawPlot(drawing, state.epochs, words);
-    // Lines that are there stay, so that what is open or focused in them stays too.
-    const wanted = state.epochs.slice(-LISTED).reverse();
-    const times = new Set(wanted.map((entry) => entry.time));
+    // Existing lines are reused, so that open and focused elements in them stay as they are.
+    const listed = state.epochs.slice(-LISTED).reverse();
+    const times = new Set(listed.map((entry) => entry.time));
     for (const [time, line] of lines) {
       if (!times.has(time)) {
         line.remove();
         lines.delete(time);
       }
     }
-    wanted.forEach((entry, place) => {
+    listed.forEach((entry, place) => {
       if (!lines.has(entry.time)) lines.set(entry.time, lineOf(entry));
       const line = lines.get(entry.time);
       if (body.children[place] !== line) body.insertBefore(line, body.children[place] ?? null);
@@ -68,13 +68,13 @@ function lineOf(entry) {
     element("td", { class: "number" }, seconds(entry.seconds)));
 }
 
-// A view that is refreshed later is told of at the epoch that it is brought to.
+// A delayed refresh of a view is listed at the epoch that it brings the view to.
 const isRefresh = (entry) => entry.inserted + entry.deleted + entry.ignored === 0;
 
 function reasons(entry) {
   const choices = Object.entries(entry.choices);
-  if (!choices.length) return isRefresh(entry) ? "a view was refreshed" : "small: carried live without asking";
-  const list = choices.map(([name, choice]) => element("p", {}, `${name}: ${choice.reason} It took ${seconds(choice.seconds)}.`));
+  if (!choices.length) return isRefresh(entry) ? "a view was refreshed" : "small change: processed live without a cost estimate";
+  const list = choices.map(([name, choice]) => element("p", {}, `${name}: ${choice.reason} Duration: ${seconds(choice.seconds)}.`));
   if (choices.length === 1) return `${choices[0][0]}: ${choices[0][1].reason}`;
   return element("details", {}, element("summary", {}, choices[0][1].reason), ...list);
 }
@@ -87,7 +87,7 @@ function dot(strategy, x, y, size) {
   return shape("path", { class: "mark-rebuild", d: `M${x} ${y - size} L${x + size} ${y + size} L${x - size} ${y + size} Z` });
 }
 
-// Seconds of each epoch, in order, on a logarithmic scale.
+// Draws the duration of each epoch, in order, on a logarithmic scale.
 function drawPlot(drawing, epochs, words) {
   const took = epochs.map((entry) => Math.max(1e-7, entry.seconds));
   const low = Math.floor(Math.log10(Math.min(...took)));
@@ -107,14 +107,14 @@ function drawPlot(drawing, epochs, words) {
   const most = percentile(took, 0.99);
   parts.push(shape("line", { class: "half", x1: left, x2: width - right, y1: y(half), y2: y(half) }));
   epochs.forEach((entry, place) => {
-    const made = dot(entry.strategy, x(place), y(took[place]), 3.4);
-    made.append(shape("title", {}, `epoch ${entry.epoch}: ${seconds(entry.seconds)}, ${entry.strategy}`));
-    parts.push(made);
+    const mark = dot(entry.strategy, x(place), y(took[place]), 3.4);
+    mark.append(shape("title", {}, `epoch ${entry.epoch}: ${seconds(entry.seconds)}, ${entry.strategy}`));
+    parts.push(mark);
   });
   parts.push(shape("text", { x: x(0), y: height - 6, "text-anchor": "start" }, `epoch ${count(epochs[0].epoch)}`));
   parts.push(shape("text", { x: width - right, y: height - 6, "text-anchor": "end" }, `epoch ${count(epochs.at(-1).epoch)}`));
   drawing.replaceChildren(...parts);
-  const said = `half below ${seconds(half)}, 99 % below ${seconds(most)}`;
-  setText(words, said);
-  drawing.setAttribute("aria-label", `Latency of ${count(epochs.length)} epochs: ${said}`);
+  const summary = `median ${seconds(half)}, 99 % below ${seconds(most)}`;
+  setText(words, summary);
+  drawing.setAttribute("aria-label", `Latency of ${count(epochs.length)} epochs: ${summary}`);
 }

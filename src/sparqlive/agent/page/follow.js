@@ -1,6 +1,6 @@
 // Follows a view of an agent: `for await (const event of follow("/views/cheap", { token, signal }))`. An event has
-// a `type` (snapshot, delta, progress or reset), an `epoch`, and `data`: SPARQL Results JSON with `weights`. What
-// breaks is taken up again from the last epoch. By fetch, because an EventSource cannot send a token.
+// a `type` (snapshot, delta, progress or reset), an `epoch`, and `data`: SPARQL Results JSON with `weights`. After
+// a failure it reconnects and continues from the last epoch. Uses fetch, because EventSource cannot send a token.
 const wait = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
 export async function* follow(view, { token, signal, since, lineage } = {}) {
@@ -30,7 +30,7 @@ export async function* follow(view, { token, signal, since, lineage } = {}) {
         }
       }
     } catch (error) {
-      if (!(error instanceof TypeError) || signal?.aborted) throw error; // a TypeError: there is no connection
+      if (!(error instanceof TypeError) || signal?.aborted) throw error; // fetch throws a TypeError when there is no connection
     } finally {
       reader?.cancel().catch(() => {});
     }

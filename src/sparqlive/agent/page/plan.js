@@ -1,7 +1,7 @@
-// A plan as a picture: operators with what they store and where the time goes, and the delta rules beside it.
+// Draws a plan: operators with what they store and the time they take, and the delta rules beside them.
 //
-// Time is measured by term of the delta rules: from the operator whose change it carries to the operator where
-// deltas are gathered. What lies between is one function, so an edge is as thick as the time that went over it.
+// Time is measured per term of the delta rules: from the operator that changes to the operator where deltas are
+// gathered. The operators between run as one function, so the width of an edge shows the time that passes it.
 
 import { read } from "./agent.js";
 import { bytes, count, counted, element, seconds, setText, shape } from "./dom.js";
@@ -12,7 +12,7 @@ const PAD = 12;
 const LINE = 17;
 const GAP = { x: 22, y: 38 };
 const LINES = 4;
-const SMALLEST = 0.72; // of its natural size; beyond that the picture is scrolled
+const SMALLEST = 0.72; // scale; a picture that would need a smaller one is scrolled
 const AGAIN = 3000;
 const KINDS = { scan: "pattern", leftjoin: "optional", semi: "test", names: "graph names", listing: "listing" };
 
@@ -49,7 +49,7 @@ export function showPlan(panel, path, query) {
 const steps = (step) => [step, ...step.inputs.flatMap(steps)];
 const signature = (root) => JSON.stringify(steps(root).map((step) => [step.name, step.words]));
 
-// Draws a plan into an element that is emptied first; gives what updates its numbers.
+// Draws a plan in place of an element's content; returns a function that updates its numbers.
 export function drawPlan(place, plan, query) {
   const short = shortener(query);
   const shortened = (text) => text.replace(/<([^<>"{}|^`\\\s]+)>/g, (_, iri) => {
@@ -85,7 +85,7 @@ export function drawPlan(place, plan, query) {
       element("div", {}, scroll, measured),
       element("aside", { "aria-labelledby": "rules-title" },
         element("h2", { id: "rules-title" }, "Delta rules"), list,
-        element("details", {}, element("summary", {}, "What the signs mean"), ...plan.legend.map((line) => element("p", {}, line.trim()))))));
+        element("details", {}, element("summary", {}, "Notation"), ...plan.legend.map((line) => element("p", {}, line.trim()))))));
   fit(picture, scroll, width, height);
 
   function select(box, fromList) {
@@ -105,7 +105,7 @@ export function drawPlan(place, plan, query) {
   return { signature: signature(plan.root), update };
 }
 
-// Places
+// Layout
 
 function arrange(step, parent, shortened, sans, timed, boxes) {
   const box = { step, parent, x: 0, y: 0 };
@@ -145,7 +145,7 @@ function wrapped(text, font, width) {
   return [...lines.slice(0, LINES - 1), `${lines[LINES - 1].slice(0, -1)}…`];
 }
 
-// Parents above the middle of their inputs; a row is as high as its highest box.
+// Places parents above the middle of their inputs; a row is as high as its highest box.
 function layOut(root) {
   const heights = [];
   const measure = (box, depth) => {
@@ -211,7 +211,7 @@ function drawBox(box, timed, select) {
   return box.group;
 }
 
-// `π_{?a}(ΔJ)`: what stands in braces after _ is set lower. Few fonts have ⟕: it is drawn as a ⋈ with a bracket.
+// `π_{?a}(ΔJ)`: the part in braces after _ is a subscript. Few fonts have ⟕, so it is drawn as ⋈ with a bracket.
 const signs = (text) => text.split("⟕").flatMap((part, number) =>
   number ? [element("span", { class: "outer", role: "img", "aria-label": "left outer join" }, "⋈"), part] : [part]);
 
@@ -236,11 +236,11 @@ function formula(text) {
 // Numbers
 
 function drawCosts({ costs, epoch }, boxes, measured, body) {
-  const given = costs ?? [];
-  const total = given.reduce((sum, cost) => sum + cost.seconds, 0);
+  const terms = costs ?? [];
+  const total = terms.reduce((sum, cost) => sum + cost.seconds, 0);
   const through = new Map([...boxes.keys()].map((number) => [number, 0]));
   const own = new Map([...boxes.keys()].map((number) => [number, []]));
-  for (const cost of given) {
+  for (const cost of terms) {
     own.get(cost.at)?.push(cost);
     for (let box = boxes.get(cost.at); cost.to !== null && box && box.step.number !== cost.to; box = box.parent) {
       through.set(box.step.number, through.get(box.step.number) + cost.seconds);
@@ -254,31 +254,31 @@ function drawCosts({ costs, epoch }, boxes, measured, body) {
     const spent = mine.reduce((sum, cost) => sum + cost.seconds, 0);
     box.share.setAttribute("width", total ? (WIDTH * spent) / total : 0);
     const over = through.get(number);
-    const here = mine.length ? `${percent(spent)} of the time, ${seconds(spent)}` : over ? `${percent(over)} comes through` : "";
-    setText(box.time, box.parent || !total ? here : `${here && `${here}; `}${seconds(total)} in all`);
+    const here = mine.length ? `${percent(spent)} of the time, ${seconds(spent)}` : over ? `${percent(over)} passes through` : "";
+    setText(box.time, box.parent || !total ? here : `${here && `${here}; `}${seconds(total)} in total`);
     box.edge?.setAttribute("stroke-width", (1.5 + (total ? (7 * over) / total : 0)).toFixed(2));
     const stored = step.stored.map((kept) => `stores ${kept.what}${kept.rows === null ? "" : `, ${counted(kept.rows, "row")}, ${bytes(kept.bytes)}`}`);
-    const words = [`${step.name}: ${step.words}`, `gives ${step.variables.join(" ") || "no variable"}`, ...stored, ...(mine.length ? [`${percent(spent)} of the time`] : [])];
+    const words = [`${step.name}: ${step.words}`, `binds ${step.variables.join(" ") || "no variables"}`, ...stored, ...(mine.length ? [`${percent(spent)} of the time`] : [])];
     setText(box.title, words.join("\n"));
     box.group.setAttribute("aria-label", words.join("; "));
   }
   if (costs === null) {
-    const why = "This view is carried together with others of its shape, or in parts that share no variable: what it takes is not measured by itself.";
+    const why = "The time of this view is not measured separately: it is processed together with other views of the same shape, or in parts that share no variable.";
     measured.replaceChildren(...(epoch === undefined ? [] : [element("p", { class: "hint" }, why)]));
     return;
   }
   if (!body.isConnected) {
     measured.replaceChildren(
-      element("h2", {}, "Where the time went"),
-      element("p", { class: "hint" }, "By term of the delta rules: from the operator whose change it carries to where deltas are gathered; operators between run as one function. Epochs carried live since the agent started."),
+      element("h2", {}, "Time spent"),
+      element("p", { class: "hint" }, "Per term of the delta rules: from the operator that changes to the operator where deltas are gathered. Operators between them run as one function. Counts the epochs processed live since the agent started."),
       element("div", { class: "scroll" }, element("table", { class: "costs" },
-        element("thead", {}, element("tr", {}, ...[["Term"], ["Times", "number"], ["Changed rows", "number wide"], ["Each time", "number"], ["Seconds in all", "number wide"], ["Share", "number"]].map(
+        element("thead", {}, element("tr", {}, ...[["Term"], ["Runs", "number"], ["Changed rows", "number wide"], ["Per run", "number"], ["Total", "number wide"], ["Share", "number"]].map(
           ([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
         body)));
   }
   const name = (number) => boxes.get(number)?.step.name ?? "?";
-  body.replaceChildren(...given.toSorted((a, b) => b.seconds - a.seconds).map((cost) => element("tr", {},
-    element("th", { scope: "row" }, cost.to === null ? `what ${name(cost.at)} stores` : cost.at === cost.to ? `Δ${name(cost.at)}` : `Δ${name(cost.at)} → Δ${name(cost.to)}`),
+  body.replaceChildren(...terms.toSorted((a, b) => b.seconds - a.seconds).map((cost) => element("tr", {},
+    element("th", { scope: "row" }, cost.to === null ? `rows stored by ${name(cost.at)}` : cost.at === cost.to ? `Δ${name(cost.at)}` : `Δ${name(cost.at)} → Δ${name(cost.to)}`),
     element("td", { class: "number" }, count(cost.times)),
     element("td", { class: "number wide" }, count(cost.rows)),
     element("td", { class: "number" }, cost.times ? seconds(cost.seconds / cost.times) : "–"),

@@ -1,8 +1,8 @@
-// Small drawings: lines of numbers.
+// Sparklines.
 
 import { shape } from "./dom.js";
 
-// A line of numbers over the last minute, without axes; what it says stands beside it in words.
+// Draws numbers over the last minute, without axes. The text beside it says the same.
 export function sparkline(numbers, width = 96, height = 24) {
   const drawing = shape("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" });
   drawSpark(drawing, numbers, width, height);

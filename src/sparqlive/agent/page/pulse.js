@@ -1,4 +1,4 @@
-// What the agent is like now: its views and its last epochs, asked for while somebody looks.
+// The current state of the agent: its views and last epochs, polled while the page is visible.
 
 import { Problem, read } from "./agent.js";
 
@@ -10,7 +10,7 @@ export const state = { epoch: 0, now: 0, views: [], epochs: [], problem: "", sta
 const listeners = new Set();
 let timer = 0;
 
-// Calls a listener now and after every look; gives a function that ends it.
+// Calls a listener now and after every poll; returns a function that removes it.
 export function follow(listener) {
   listeners.add(listener);
   listener(state);
@@ -20,7 +20,7 @@ export function follow(listener) {
 export async function look() {
   clearTimeout(timer);
   try {
-    // An epoch can be told twice, when a view is refreshed later: so the last one is asked for again.
+    // A delayed refresh adds a second entry to an epoch, so the last epoch is requested again.
     const [epochs, views] = await Promise.all([read(`epochs?since=${Math.max(0, state.epoch - 1)}`), read("views")]);
     const known = new Set(state.epochs.map((entry) => entry.time));
     if (epochs.epoch < state.epoch) state.epochs = [];
@@ -42,7 +42,7 @@ export async function look() {
 
 document.addEventListener("visibilitychange", () => document.hidden || look());
 
-// What happened in the last minute in so many steps; `of` says how much an epoch counts.
+// Sums over the last minute, in equal steps; `of` returns how much an epoch counts.
 export function lately(of, steps = 30) {
   const found = new Array(steps).fill(0);
   const from = state.now - RATE_SECONDS;

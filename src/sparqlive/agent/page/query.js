@@ -1,4 +1,4 @@
-// A query to try: its answer, its plan, and a view of it.
+// The query editor: runs a query, shows its plan, registers it as a view.
 
 import { ask, read, viewPath } from "./agent.js";
 import { announce, count, counted, element, seconds, setText } from "./dom.js";
@@ -13,7 +13,7 @@ const MOST_BYTES = 16_000_000;
 const SPARQL = { "Content-Type": "application/sparql-query" };
 const RESULTS = "application/sparql-results+json, application/n-triples;q=0.9";
 
-// What is being written, while the tab is open.
+// The text in the editor, stored while the tab is open.
 export const draft = {
   get: () => sessionStorage.getItem(KEY) ?? FIRST,
   set: (text) => sessionStorage.setItem(KEY, text),
@@ -32,7 +32,7 @@ export function showQuery(main) {
   const result = element("section", { class: "result", "aria-live": "off" });
   let control = new AbortController();
 
-  // One thing at a time: what is asked for next ends what is under way.
+  // One request at a time: a new one aborts the last one.
   const doing = (work) => async (event) => {
     event?.preventDefault();
     control.abort();
@@ -60,16 +60,16 @@ export function showQuery(main) {
     showAnswer(result, json ? JSON.parse(content) : content, shortener(text.value), lasted, response.headers.get("sparqlive-view"));
   });
   const plan = doing(async (signal) => {
-    const given = await read("plan", { method: "POST", headers: SPARQL, body: text.value, signal });
+    const tree = await read("plan", { method: "POST", headers: SPARQL, body: text.value, signal });
     const place = element("div");
     result.replaceChildren(element("h2", {}, "Plan"), place);
-    drawPlan(place, given, text.value);
-    announce("The plan is drawn below.");
+    drawPlan(place, tree, text.value);
+    announce("The plan is shown below.");
   });
   const register = doing(async (signal) => {
     if (!name.value.trim()) {
       name.focus();
-      throw new Error("A view needs a name.");
+      throw new Error("Enter a name for the view.");
     }
     await ask(viewPath(name.value.trim()), { method: "PUT", headers: SPARQL, body: text.value, signal });
     look();
@@ -79,20 +79,20 @@ export function showQuery(main) {
   main.append(
     element("div", { class: "heading" }, element("h1", {}, "Query")),
     element("form", { class: "editor", on: { submit: register } },
-      element("label", { for: "query-text", class: "unseen" }, "Query in SPARQL"),
+      element("label", { for: "query-text", class: "unseen" }, "SPARQL query"),
       text,
       element("div", { class: "actions" },
         element("button", { type: "button", class: "main", on: { click: run } }, "Run"),
         element("button", { type: "button", on: { click: plan } }, "Show plan"),
         element("span", { class: "hint", id: "query-hint" }, element("kbd", {}, "Ctrl"), " ", element("kbd", {}, "Enter"), " runs"),
         element("span", { class: "naming" },
-          element("label", { for: "view-name" }, "Keep it as view"), name,
+          element("label", { for: "view-name" }, "Register as view"), name,
           element("button", { type: "submit" }, "Register")))),
     problem, result);
   return () => control.abort();
 }
 
-// The text of an answer, up to a bound: what is larger is no answer for a page.
+// Reads the text of a response, up to a size that a page can show.
 async function limited(response) {
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
@@ -103,13 +103,13 @@ async function limited(response) {
     text += decoder.decode(value, { stream: true });
     if (text.length > MOST_BYTES) {
       reader.cancel();
-      throw new Error(`The answer is larger than ${count(MOST_BYTES)} characters: add a LIMIT.`);
+      throw new Error(`The result is larger than ${count(MOST_BYTES)} characters. Add a LIMIT to the query.`);
     }
   }
 }
 
 function showAnswer(result, answer, short, lasted, view) {
-  const how = `in ${seconds(lasted)}${view ? `, from the view ${view}` : ""}`;
+  const how = `in ${seconds(lasted)}${view ? `, from view ${view}` : ""}`;
   if (typeof answer === "string") {
     const lines = answer.split("\n").filter((line) => line);
     heading(result, counted(lines.length, "triple"), how, lines.length);
@@ -132,7 +132,7 @@ function showAnswer(result, answer, short, lasted, view) {
 }
 
 function heading(result, title, how, all) {
-  const shown = all > SHOWN ? `, the first ${count(SHOWN)} shown` : "";
+  const shown = all > SHOWN ? `, showing the first ${count(SHOWN)}` : "";
   result.replaceChildren(element("div", { class: "bar" }, element("h2", {}, title), element("span", { class: "hint" }, how + shown)));
   announce(`${title} ${how}.`);
 }

@@ -1,9 +1,9 @@
-// A view's rows while they change: what enters and what leaves is marked for a moment.
+// Shows a view's rows as they change; rows that enter or leave are marked for a moment.
 //
-// The page holds the first rows of a view, never all of a large one. It reads them as of an epoch and follows
-// exactly the changes after it, so that nothing is missed and nothing comes twice. Rows of a view with ORDER BY
-// have places that only the agent knows: their beginning is read again after a change. The agent does not sort
-// large views for that: of those, any rows are shown.
+// The page holds the first rows of a view, never all of a large one. It reads them at an epoch and follows
+// exactly the changes after that epoch, so that it misses none and applies none twice. Only the agent knows the
+// order of a view with ORDER BY, so the first rows of such a view are read again after a change. The agent does
+// not sort large views for that: of these, the page shows any rows.
 
 import { Problem, events, read, viewPath } from "./agent.js";
 import { announce, count, counted, element, setText } from "./dom.js";
@@ -11,13 +11,13 @@ import { follow } from "./pulse.js";
 import { shortener, termElement } from "./terms.js";
 
 const SHOWN = 300;
-const MARKED = 2400; // milliseconds; the style sheet knows them too
+const MARKED = 2400; // milliseconds, as in the style sheet
 const TOGETHER = 120;
 
-// `told` hears how many rows there are.
+// Calls `told` with the number of rows.
 export function showRows(panel, view, told) {
   const live = new Live(panel, view, told);
-  // A tab that nobody looks at holds no connection: a browser has few for one host.
+  // A hidden tab holds no connection, because a browser has only a few per host.
   const turn = () => live.turn(!document.hidden && !live.paused);
   document.addEventListener("visibilitychange", turn);
   turn();
@@ -39,7 +39,7 @@ class Live {
     this.total = view.rows;
     this.ordered = false;
     this.epoch = null;
-    this.lineage = null; // whose epochs these are: another store's mean nothing
+    this.lineage = null; // the store that the epochs belong to
     this.read = false;
     this.paused = false;
     this.full = false;
@@ -65,7 +65,7 @@ class Live {
       this.body);
     this.scroll = element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `Rows of ${this.view.name}` }, this.table);
     panel.append(
-      element("div", { class: "bar" }, this.summary, this.recent, element("label", { class: "check" }, whole, "Whole terms"), this.pause),
+      element("div", { class: "bar" }, this.summary, this.recent, element("label", { class: "check" }, whole, "Full terms"), this.pause),
       this.problem, this.answer, this.scroll);
     if (this.view.form === "ASK") {
       this.scroll.hidden = this.summary.hidden = whole.parentElement.hidden = true;
@@ -73,7 +73,7 @@ class Live {
     }
   }
 
-  // Begins to follow, from where it was left, or ends it.
+  // Starts following, from the last known epoch, or stops it.
   turn(on) {
     if (on === Boolean(this.control)) return;
     if (!on) {
@@ -96,11 +96,11 @@ class Live {
   toggle() {
     this.paused = !this.paused;
     this.pause.setAttribute("aria-pressed", String(this.paused));
-    setText(this.pause, this.paused ? "Go on" : "Pause");
+    setText(this.pause, this.paused ? "Resume" : "Pause");
     this.turn(!this.paused);
   }
 
-  // Follows, and after a failure tries again, ever more seldom.
+  // Follows the view; after a failure, retries with growing pauses.
   async run(signal) {
     for (let wait = 500; !signal.aborted; wait = Math.min(wait * 2, 15000)) {
       this.stream = new AbortController();
@@ -110,16 +110,16 @@ class Live {
           this.say("");
           if (this.stream.signal.aborted) break;
           if (event.name === "end" && this.ended(JSON.parse(event.data))) return;
-          if (event.name === "reset") this.readAnew();
+          if (event.name === "reset") this.restart();
           else if (this.epoch === null) await this.begin(event, signal);
           else if (event.name === "delta") this.take(JSON.parse(event.data));
           else if (event.name === "progress") this.epoch = Number(event.id);
         }
       } catch (error) {
         if (signal.aborted) return;
-        if (error.name === "AbortError") wait = 50; // it was asked to
+        if (error.name === "AbortError") wait = 50; // the page aborted it itself
         else if (!(error instanceof Problem) && error.name !== "TypeError") throw error;
-        else this.say(error instanceof Problem ? error.message : "The agent does not answer.");
+        else this.say(error instanceof Problem ? error.message : "The agent does not respond.");
       }
       await new Promise((done) => setTimeout(done, wait));
     }
@@ -133,22 +133,22 @@ class Live {
     });
   }
 
-  // A stream begins by saying which epoch its changes follow on. The rows are read once it is open; if they are
-  // of a later epoch already, they are followed from there.
+  // The first event of a stream names the epoch that its changes follow. The rows are read once the stream is
+  // open; if they are from a later epoch already, a new stream starts from there.
   async begin(event, signal) {
     await this.load(signal);
     if (Number(event.id) !== this.epoch) this.stream.abort();
   }
 
-  // What was followed cannot be gone on with.
-  readAnew() {
+  // Discards the position: the rows are read again.
+  restart() {
     this.epoch = null;
     this.stream.abort();
   }
 
-  // Whether the stream has ended for good.
+  // Shows why a stream ended; returns whether it ended for good.
   ended({ reason, detail }) {
-    if (reason === "replaced") dispatchEvent(new Event("hashchange")); // another query: the place is shown anew
+    if (reason === "replaced") dispatchEvent(new Event("hashchange")); // a different query: show the section again
     else this.say(detail);
     return ["replaced", "dropped", "failed"].includes(reason);
   }
@@ -158,21 +158,21 @@ class Live {
     setText(this.problem, sentence);
   }
 
-  // The first rows as they are now. What differs from what is shown is marked, unless nothing was shown yet; of
-  // a view that is not shown whole, only what is known to have changed: other rows may just have moved.
+  // Reads the first rows. Marks differences from the rows shown, except on the first read. In a view that is not
+  // shown completely, marks only rows that are known to have changed: others may just have moved.
   async load(signal) {
-    const heard = this.changes;
+    const received = this.changes;
     this.changes = new Map();
-    const given = await read(viewPath(this.view.name, `/rows?limit=${SHOWN}`), { signal });
+    const answer = await read(viewPath(this.view.name, `/rows?limit=${SHOWN}`), { signal });
     const first = !this.read;
-    const whole = given.rows <= SHOWN && this.total <= SHOWN;
-    const marked = (key, sign) => !first && (whole || heard.get(key)?.weight * sign > 0);
-    this.epoch = given.epoch;
-    this.total = given.rows;
-    this.ordered = given.ordered;
+    const whole = answer.rows <= SHOWN && this.total <= SHOWN;
+    const marked = (key, sign) => !first && (whole || received.get(key)?.weight * sign > 0);
+    this.epoch = answer.epoch;
+    this.total = answer.rows;
+    this.ordered = answer.ordered;
     this.read = true;
     const now = new Map();
-    given.results.bindings.forEach((binding, place) => now.set(this.keyOf(binding), { binding, weight: given.weights[place] }));
+    answer.results.bindings.forEach((binding, place) => now.set(this.keyOf(binding), { binding, weight: answer.weights[place] }));
     let left = 0;
     for (const key of [...this.rows.keys()].filter((key) => !now.has(key))) {
       left += marked(key, -1);
@@ -200,12 +200,12 @@ class Live {
     return JSON.stringify(this.view.variables.map((name) => binding[name] ?? null));
   }
 
-  // Whether the rows have places, or an answer, that only the agent knows.
+  // Whether only the agent knows the order of the rows, or the answer.
   get placed() {
     return this.view.form === "ASK" || this.ordered;
   }
 
-  // Changes wait for a moment and are summed, so that what comes and goes at once is not shown.
+  // Sums changes for a moment, so that rows that come and go at once are not shown.
   take(delta) {
     if (this.view.form === "ASK") this.changes.set("", null);
     else delta.results.bindings.forEach((binding, place) => {
@@ -220,7 +220,7 @@ class Live {
   }
 
   schedule() {
-    if (!this.changes.size || this.epoch === null) return; // what is about to be read holds them
+    if (!this.changes.size || this.epoch === null) return; // the rows are about to be read anyway
     const { signal } = this.control;
     this.later ??= setTimeout(async () => {
       try {
@@ -228,7 +228,7 @@ class Live {
       } catch (error) {
         if (!signal.aborted) {
           this.say(error.message);
-          this.readAnew();
+          this.restart();
         }
       }
       if (signal.aborted) return;
@@ -239,7 +239,7 @@ class Live {
 
   async show(signal) {
     if (this.placed) return this.load(signal);
-    if (this.changes.size > SHOWN) return this.readAnew();
+    if (this.changes.size > SHOWN) return this.restart();
     const complete = this.total <= SHOWN;
     let entered = 0;
     let left = 0;
@@ -253,19 +253,19 @@ class Live {
         }
       } else if (weight > 0) {
         entered += 1;
-        const made = this.enter(key, binding, true);
-        this.weigh(made, weight);
-        this.body.prepend(made.line);
+        const entry = this.enter(key, binding, true);
+        this.weigh(entry, weight);
+        this.body.prepend(entry.line);
       } else left += 1;
     }
     this.changes.clear();
     if (complete) this.total = this.rows.size;
     this.trim();
-    if (this.rows.size < Math.min(SHOWN / 2, this.total)) this.readAnew();
+    if (this.rows.size < Math.min(SHOWN / 2, this.total)) this.restart();
     this.tell(entered, left);
   }
 
-  // Of more rows than are shown, those at the end go.
+  // Removes rows beyond the maximum, from the end.
   trim() {
     const lines = [...this.body.children].filter((line) => !this.leaving.has(line));
     for (const line of lines.slice(SHOWN)) {
@@ -325,7 +325,7 @@ class Live {
     this.told(total);
     const shown = this.rows.size;
     const some = shown < total ? `${count(shown)} of ${counted(total, "row")}` : counted(total, "row");
-    setText(this.summary, this.view.ordered && !this.ordered ? `${some}, not in order` : some);
+    setText(this.summary, this.view.ordered && !this.ordered ? `${some}, not sorted` : some);
   }
 
   tell(entered, left) {

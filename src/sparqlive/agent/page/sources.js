@@ -1,4 +1,4 @@
-// Sources: where changes come from, and how each is doing.
+// The sources and their state.
 
 import { read } from "./agent.js";
 import { ago, clock, count, element, setText } from "./dom.js";
@@ -8,13 +8,13 @@ const EVERY = 3000;
 export function showSources(main) {
   const problem = element("p", { class: "notice", role: "alert", hidden: true });
   const none = element("div", { class: "empty", hidden: true },
-    element("h2", {}, "No source"),
-    element("p", {}, "Changes come by SPARQL Update, or from sources: files, documents on the Web, Solid pods, LDES, endpoints, other agents."));
+    element("h2", {}, "No sources yet"),
+    element("p", {}, "Changes come from SPARQL Update, or from sources: files, Web documents, Solid pods, LDES, endpoints, other agents."));
   const body = element("tbody");
   const table = element("div", { class: "scroll", hidden: true }, element("table", { class: "sources" },
     element("caption", { class: "unseen" }, "Sources"),
     element("thead", {}, element("tr", {},
-      ...[["Name"], ["Kind"], ["Address", "wide"], ["Quads", "number"], ["Seen"], ["State"]].map(([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
+      ...[["Name"], ["Kind"], ["Address", "wide"], ["Quads", "number"], ["Last check"], ["State"]].map(([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
     body));
   main.append(element("div", { class: "heading" }, element("h1", {}, "Sources")), problem, none, table);
 
@@ -22,12 +22,12 @@ export function showSources(main) {
   let ended = false;
   const again = async () => {
     try {
-      const given = await read("sources");
+      const { sources } = await read("sources");
       if (ended) return;
       const now = Date.now() / 1000;
-      none.hidden = given.sources.length > 0;
-      table.hidden = given.sources.length === 0;
-      body.replaceChildren(...given.sources.map((source) => lineOf(source, now)));
+      none.hidden = sources.length > 0;
+      table.hidden = sources.length === 0;
+      body.replaceChildren(...sources.map((source) => lineOf(source, now)));
       problem.hidden = true;
     } catch (error) {
       problem.hidden = false;
@@ -45,7 +45,7 @@ export function showSources(main) {
 function lineOf(source, now) {
   const state = source.error
     ? element("span", { class: "bad" }, source.stale_since ? `since ${clock(source.stale_since)}: ` : "", source.error)
-    : element("span", { class: "good" }, source.last_seen ? "watched" : "not seen yet");
+    : element("span", { class: "good" }, source.last_seen ? "watched" : "not checked yet");
   const seen = source.lag_seconds === null ? "never" : ago(now - source.lag_seconds, now);
   return element("tr", {},
     element("th", { scope: "row" }, source.name),

@@ -1,4 +1,4 @@
-// Terms of RDF as one reads them, and whole in the title.
+// RDF terms in short form, with the full term in the tooltip.
 
 import { element } from "./dom.js";
 
@@ -14,7 +14,7 @@ const KNOWN = {
 };
 const PREFIX = /prefix\s+([^\s:]*):\s*<([^<>"{}|^`\\\s]*)>/gi;
 
-// How IRIs are shortened: by the prefixes that a query declares, then by the well-known ones.
+// Returns a function that shortens IRIs, with the prefixes of a query and some well-known ones.
 export function shortener(query = "") {
   const names = new Map(Object.entries(KNOWN));
   for (const [, name, iri] of query.matchAll(PREFIX)) names.set(iri, name);
@@ -44,11 +44,11 @@ export function termElement(term, short, full) {
     return element("span", { class: "term iri", title: term.value }, element("span", { class: "lead" }, lead), local);
   }
   const number = term.datatype && PLAIN.has(term.datatype) && !term.datatype.endsWith("string");
-  const made = element("span", { class: `term literal${number ? " number" : ""}` }, term.value);
-  if (term["xml:lang"]) made.append(element("span", { class: "of" }, `@${term["xml:lang"]}`));
+  const literal = element("span", { class: `term literal${number ? " number" : ""}` }, term.value);
+  if (term["xml:lang"]) literal.append(element("span", { class: "of" }, `@${term["xml:lang"]}`));
   else if (term.datatype && (full || !PLAIN.has(term.datatype))) {
     const { lead, local } = short(term.datatype);
-    made.append(element("span", { class: "of", title: term.datatype }, full ? `^^<${term.datatype}>` : lead + local));
+    literal.append(element("span", { class: "of", title: term.datatype }, full ? `^^<${term.datatype}>` : lead + local));
   }
-  return made;
+  return literal;
 }

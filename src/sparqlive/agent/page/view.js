@@ -1,4 +1,4 @@
-// One view: its rows as they change, its plan, its query.
+// One view: its rows as they change, its plan and its query.
 
 import { read, viewPath } from "./agent.js";
 import { bytes, clock, count, element, rate, setText } from "./dom.js";
@@ -13,7 +13,7 @@ const TABS = { rows: "Rows", plan: "Plan", query: "Query" };
 export function showView(main, name, tab) {
   const chosen = tab in TABS ? tab : "rows";
   const facts = element("dl", { class: "facts" });
-  const fact = Object.fromEntries(["Rows", "Changes", "Lag", "Stored", "Carried"].map((title) => {
+  const fact = Object.fromEntries(["Rows", "Changes", "Lag", "Stored", "Strategy"].map((title) => {
     const value = element("dd");
     facts.append(element("div", {}, element("dt", {}, title), value));
     return [title, value];
@@ -22,7 +22,7 @@ export function showView(main, name, tab) {
   const failure = element("p", { class: "notice", role: "alert", hidden: true });
   const panel = element("section", { class: "panel", "aria-label": TABS[chosen] });
   main.append(
-    element("nav", { class: "crumbs", "aria-label": "Where you are" }, element("a", { href: "#/views" }, "Views"), element("span", { "aria-hidden": "true" }, "/")),
+    element("nav", { class: "crumbs", "aria-label": "Breadcrumb" }, element("a", { href: "#/views" }, "Views"), element("span", { "aria-hidden": "true" }, "/")),
     element("div", { class: "heading" }, element("h1", {}, name, " ", form)),
     facts, failure,
     element("nav", { class: "tabs", "aria-label": "About this view" },
@@ -60,7 +60,7 @@ export function showView(main, name, tab) {
     setText(fact.Lag, lagOf(view, state));
     setText(fact.Stored, bytes(view.state_bytes));
     const last = state.epochs.findLast((entry) => name in entry.rows);
-    setText(fact.Carried, last ? `${view.strategy}, last at ${clock(last.time)}` : view.strategy);
+    setText(fact.Strategy, last ? `${view.strategy}, last at ${clock(last.time)}` : view.strategy);
     fail(view.failure);
   });
   return () => {
@@ -73,6 +73,6 @@ export function showView(main, name, tab) {
 function showText(panel, view) {
   panel.append(
     element("pre", { class: "query", tabindex: "0" }, element("code", {}, view.query)),
-    element("p", { class: "after" }, element("a", { href: "#/query", class: "button", on: { click: () => draft.set(view.query) } }, "Open in the query box")));
+    element("p", { class: "after" }, element("a", { href: "#/query", class: "button", on: { click: () => draft.set(view.query) } }, "Open in the query editor")));
   return () => {};
 }

@@ -1,11 +1,11 @@
-// All views: how many rows, how fast they change, how far they are behind.
+// All views: number of rows, rate of change, lag.
 
 import { viewPath } from "./agent.js";
 import { bytes, count, counted, element, rate, seconds, setText } from "./dom.js";
 import { drawSpark, sparkline } from "./plot.js";
 import { RATE_SECONDS, follow, lately, percentile } from "./pulse.js";
 
-const LISTED = 200; // by name; the others are found
+const LISTED = 200; // sorted by name; the user searches for the others
 const total = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
 
 export function showViews(main) {
@@ -15,16 +15,16 @@ export function showViews(main) {
   const table = element("table", { class: "views" },
     element("caption", { class: "unseen" }, "Views"),
     element("thead", {}, element("tr", {},
-      ...[["Name"], ["Rows", "number"], ["Rate"], ["Lag"], ["Stored", "number wide"], ["Carried", "wide"]].map(
+      ...[["Name"], ["Rows", "number"], ["Rate"], ["Lag"], ["Stored", "number wide"], ["Strategy", "wide"]].map(
         ([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
     body);
   const none = element("div", { class: "empty" },
-    element("h2", {}, "No view yet"),
-    element("p", {}, "A view is a query whose result is kept up to date. "),
+    element("h2", {}, "No views yet"),
+    element("p", {}, "A view is a query whose result stays up to date. "),
     element("p", {}, element("a", { class: "button main", href: "#/query" }, "Write a query")));
   const more = element("p", { class: "hint after" });
   const notice = element("p", { class: "notice", role: "alert", hidden: true });
-  const finding = element("p", { class: "finding" }, element("label", { for: "filter" }, "Find"), filter);
+  const finding = element("p", { class: "finding" }, element("label", { for: "filter" }, "Search"), filter);
   main.append(
     element("div", { class: "heading" }, element("h1", {}, "Views"), finding),
     notice, element("div", { class: "tiles" }, ...tiles.map((one) => one.box)), none, element("div", { class: "scroll" }, table), more);
@@ -34,10 +34,10 @@ export function showViews(main) {
   function draw() {
     notice.hidden = !state.problem;
     setText(notice, state.problem);
-    const wanted = filter.value.toLowerCase();
-    const found = state.views.filter((view) => view.name.toLowerCase().includes(wanted));
+    const search = filter.value.toLowerCase();
+    const found = state.views.filter((view) => view.name.toLowerCase().includes(search));
     const views = found.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true })).slice(0, LISTED);
-    setText(more, found.length > LISTED ? `${count(LISTED)} of ${counted(found.length, "view")}: find the others by name.` : "");
+    setText(more, found.length > LISTED ? `${count(LISTED)} of ${counted(found.length, "view")}. Search by name to find the others.` : "");
     none.hidden = !state.now || state.views.length > 0 || Boolean(state.problem);
     table.hidden = state.views.length === 0;
     finding.hidden = state.views.length < 8;
@@ -56,8 +56,8 @@ export function showViews(main) {
     });
     drawTiles(tiles, state);
   }
-  return follow((given) => {
-    state = given;
+  return follow((current) => {
+    state = current;
     draw();
   });
 }
@@ -80,7 +80,7 @@ function drawTiles([views, epoch, changes, latency], state) {
   setText(changes.more, `${count(changed)} in the last minute`);
   const half = percentile(recent.map((entry) => entry.seconds), 0.5);
   setText(latency.value, half === null ? "–" : seconds(half));
-  setText(latency.more, half === null ? "no epoch in the last minute" : `99 % below ${seconds(percentile(recent.map((entry) => entry.seconds), 0.99))}`);
+  setText(latency.more, half === null ? "no epochs in the last minute" : `99 % below ${seconds(percentile(recent.map((entry) => entry.seconds), 0.99))}`);
 }
 
 function lineOf(view) {

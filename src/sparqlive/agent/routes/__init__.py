@@ -1,1 +1,1 @@
-"""What an agent answers: one file per topic, each with its table of operations."""
+"""The HTTP operations of an agent: one file per topic, each with its table of operations."""

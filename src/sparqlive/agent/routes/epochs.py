@@ -1,4 +1,4 @@
-"""Epochs over HTTP: the last of them, with strategy and reason."""
+"""The last epochs over HTTP, with strategy and reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparqlive.numbers import shown
 async def list_epochs(agent: Agent, request: Request) -> Response:
     since = request.query_params.get("since", "0")
     if not is_number(since):
-        raise Refused(400, f"since is the number of an epoch, not {shown(since)}.")
+        raise Refused(400, f"The parameter since must be the number of an epoch, not {shown(since)}.")
 
     def read() -> dict[str, Any]:
         with agent.session.reading():
@@ -32,7 +32,7 @@ OPERATIONS = (
         "/epochs",
         list_epochs,
         "read",
-        "The last epochs, oldest first: changes, rows changed in each view, strategy and reason, seconds.",
-        (Parameter("since", "Only those after this epoch.", "integer"),),
+        "Lists the last epochs, oldest first: changes, rows changed per view, strategy and reason, seconds.",
+        (Parameter("since", "Only epochs after this one.", "integer"),),
     ),
 )

@@ -1,9 +1,9 @@
-"""The SPARQL 1.1 Graph Store Protocol at /graphs: whole graphs read, replaced, added to and deleted.
+"""The SPARQL 1.1 Graph Store Protocol at /graphs: reads, replaces, extends and deletes graphs.
 
-Owns which graph a request means: `?graph=IRI`, `?default`, or the address itself below /graphs/. Documents
-are read under the guards of documents from the Web. A named graph exists while it has a quad; the default
-graph of this protocol is the unnamed one, and always exists. Invariant: a request is one epoch, or changes
-nothing.
+Owns which graph a request addresses: `?graph=IRI`, `?default`, or the URL itself below /graphs/. Documents
+are parsed under the same limits as documents from the Web. A named graph exists while it has a quad; the
+default graph of this protocol is the unnamed graph, which always exists. Invariant: a request is one epoch,
+or changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sparqlive.web.network import Response as Document
 
 Graph = NamedNode | DefaultGraph
 
-# Quads of one graph are triples: the syntaxes that name graphs would not say more.
+# The quads of one graph are triples, so syntaxes with graph names would add nothing.
 _TYPES = {syntax: name for syntax, name in GRAPH_TYPES.items() if syntax not in ("nquads", "trig")}
 
 
@@ -43,7 +43,7 @@ async def get(agent: Agent, request: Request) -> Response:
     def read() -> tuple[str, dict[str, str], str]:
         with agent.session.reading():
             epoch, quads = agent.session.epoch, agent.session.quads(graph)
-            first = list(islice(quads, 1))  # from here on they are those of this epoch
+            first = list(islice(quads, 1))  # pins the iterator to this epoch
         _ensure_exists(graph, bool(first))
         triples = (_placed(quad, DefaultGraph()) for quad in chain(first, quads))
         headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
@@ -53,7 +53,7 @@ async def get(agent: Agent, request: Request) -> Response:
 
 
 async def put(agent: Agent, request: Request) -> Response:
-    """The graph is what the document says."""
+    """Replaces a graph by the document."""
     graph = _asked_for(request)
     quads = await _document(agent, request, graph)
 
@@ -65,7 +65,7 @@ async def put(agent: Agent, request: Request) -> Response:
 
 
 async def post(agent: Agent, request: Request) -> Response:
-    """The graph has what the document says, too; without the name of a graph, it is a new one."""
+    """Adds the document to a graph; without the name of a graph, to a new one."""
     new = request.url.path == "/graphs" and not request.url.query
     graph = iri_of("address", f"{request.base_url}graphs/{uuid4()}") if new else _asked_for(request)
     quads = await _document(agent, request, graph)
@@ -89,17 +89,17 @@ async def delete(agent: Agent, request: Request) -> Response:
 
 
 def _asked_for(request: Request) -> Graph:
-    """The graph that a request means (§4)."""
+    """The graph that a request addresses (§4)."""
     named, default = request.query_params.getlist("graph"), request.query_params.getlist("default")
     if request.url.path != "/graphs":
         if named or default:
-            raise Refused(400, "The address is that of a graph, and its parameters name another one.")
+            raise Refused(400, "The URL is that of a graph, and its parameters name another graph. Drop one.")
         path = request.scope["raw_path"].decode("latin-1").partition("?")[0]
         if not path.isascii():
-            raise Refused(400, "The address has characters that must be percent-encoded.")
+            raise Refused(400, "The URL has characters that must be percent-encoded.")
         return iri_of("address", str(request.base_url).rstrip("/") + path)
     if len(named) + len(default) != 1:
-        raise Refused(400, "Which graph? Give ?default, or ?graph= and one IRI.")
+        raise Refused(400, "The request does not name one graph. Use either ?default or one ?graph=IRI.")
     return iri_of("graph", named[0]) if named else DefaultGraph()
 
 
@@ -113,7 +113,7 @@ def _ensure_exists(graph: Graph, exists: bool) -> None:
 
 
 async def _document(agent: Agent, request: Request, graph: Graph) -> list[Quad]:
-    """The triples of the body; relative IRIs are meant from the graph's name."""
+    """Returns the triples of the body; relative IRIs are resolved against the graph's name."""
     url = graph.value if isinstance(graph, NamedNode) else str(request.url.replace(query=""))
     body = await body_of(agent, request)
     header = request.headers.get("content-type", "")
@@ -127,14 +127,15 @@ async def _document(agent: Agent, request: Request, graph: Graph) -> list[Quad]:
         document = Document(url, 200, {"content-type": _rdf_type(media_type)}, content)
         quads += await read_body(document, room)
     if any(not isinstance(quad.graph_name, DefaultGraph) for quad in quads):
-        raise Refused(400, "The document has named graphs, and is to be one graph: send triples.")
+        raise Refused(400, "The document has named graphs. Send triples only.")
     return quads
 
 
 def _rdf_type(header: str) -> str:
     media_type = header.partition(";")[0].strip().lower()
     if media_type not in SYNTAXES:
-        raise Refused(415, f"A graph is sent as {', '.join(SYNTAXES)}, not {shown_type(media_type)}.")
+        supported = ", ".join(SYNTAXES)
+        raise Refused(415, f"The body must be one of {supported}, not {shown_type(media_type)}.")
     return header
 
 
@@ -143,7 +144,7 @@ def _placed(quad: Quad, graph: Graph) -> Quad:
 
 
 def _done(request: Request, graph: Graph, exists: bool, existed: bool, epoch: Epoch) -> Response:
-    """201 where a graph was made (§5.3, §5.5)."""
+    """The response to a change: 201 if it created a graph (§5.3, §5.5)."""
     if existed or not exists or isinstance(graph, DefaultGraph):
         return changed(epoch)
     answer = changed(epoch, 201)
@@ -153,10 +154,10 @@ def _done(request: Request, graph: Graph, exists: bool, existed: bool, epoch: Ep
 
 
 _WHICH = (
-    Parameter("graph", "The IRI of the graph.", "iri"),
-    Parameter("default", "The unnamed graph; its value means nothing."),
+    Parameter("graph", "IRI of the graph.", "iri"),
+    Parameter("default", "Selects the unnamed graph; the value is ignored."),
 )
-_BELOW = (Parameter("path", "The graph is named by the whole address.", place="path", required=True),)
+_BELOW = (Parameter("path", "The whole URL is the IRI of the graph.", place="path", required=True),)
 _GIVEN = tuple(name.partition(";")[0] for name in _TYPES.values())
 
 
@@ -164,14 +165,14 @@ def _operations(path: str, which: tuple[Parameter, ...]) -> tuple[Operation, ...
     done: dict[int, tuple[str, ...]] = {200: ("application/json",), 201: ("application/json",)}
     taken = tuple(SYNTAXES)
     return (
-        Operation("GET", path, get, "read", "A graph.", (*which, FORMAT), gives={200: _GIVEN}),
+        Operation("GET", path, get, "read", "Returns a graph.", (*which, FORMAT), gives={200: _GIVEN}),
         Operation("PUT", path, put, "write", "Replaces a graph by a document.", which, taken, done),
         Operation(
             "POST",
             path,
             post,
             "write",
-            "Adds a document to a graph, or to a new one if none is named.",
+            "Adds a document to a graph, or to a new graph if none is named.",
             which,
             (*taken, FORM),
             done,

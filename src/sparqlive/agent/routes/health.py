@@ -1,6 +1,6 @@
-"""Whether the agent lives, whether it is ready, and its numbers.
+"""Liveness, readiness and metrics.
 
-Ready means that what is asked is answered without waiting for a view to be computed.
+An agent is ready when requests need not wait for a view to be computed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RETRY = {"Retry-After": "1", "Cache-Control": "no-store"}
 
 @dataclass
 class Opening:
-    """How far the opening of a store is: a thread writes it, another one reads it."""
+    """The progress of opening a store; written by one thread and read by another."""
 
     views: int = 0
     of: int = 0
@@ -30,7 +30,7 @@ class Opening:
 
 
 def health(opening: Opening, path: str) -> Response:
-    """/healthz and /readyz while the store is opened."""
+    """Answers /healthz and /readyz while the store opens."""
     if path == "/healthz":
         return _alive()
     body = {"ready": False, "opening": {"views": opening.views, "of": opening.of}, "computing": []}
@@ -46,7 +46,7 @@ async def healthz(agent: Agent, request: Request) -> Response:
 
 
 async def readyz(agent: Agent, request: Request) -> Response:
-    """Names are left out: whoever asks need not be known."""
+    """Readiness. Leaves out the names of views, because no token is needed."""
     now = time.monotonic()
     computing = [{"seconds": round(now - since, 3)} for since in agent.computing.values()]
     ready = not computing and not agent.stopping.is_set()
@@ -59,13 +59,13 @@ async def metrics(agent: Agent, request: Request) -> Response:
 
 
 OPERATIONS = (
-    Operation("GET", "/healthz", healthz, "open", "Whether the agent lives."),
+    Operation("GET", "/healthz", healthz, "open", "Reports whether the agent is alive."),
     Operation(
         "GET",
         "/readyz",
         readyz,
         "open",
-        "Whether the agent is ready, or what is still being opened and computed.",
+        "Reports whether the agent is ready, and otherwise what it is opening or computing.",
         gives={200: ("application/json",), 503: ("application/json",)},
     ),
     Operation(
@@ -73,7 +73,7 @@ OPERATIONS = (
         "/metrics",
         metrics,
         "read",
-        "The agent in numbers, for Prometheus.",
+        "Returns metrics for Prometheus.",
         gives={200: ("text/plain",)},
     ),
 )

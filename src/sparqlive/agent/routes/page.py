@@ -1,8 +1,8 @@
-"""The page at `/`: its files, which lie in the folder `page` and hold no data.
+"""Serves the page at `/`: static files from the folder `page`, which contain no data.
 
-Owns what a browser may do with them: nothing but what they themselves bring, from this host alone, and no
-text can become markup or code (the Content-Security-Policy; trusted types refuse every way to turn a string
-into HTML). What the page shows it asks of the agent's other operations, with the reader's own token.
+Owns the Content-Security-Policy: the browser loads only these files, from this host alone, and no text can
+become markup or code (trusted types block every way to turn a string into HTML). The page gets its data from
+the agent's other operations, with the user's own token.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _HEADERS = {
 
 @cache
 def _files() -> dict[str, tuple[bytes, str]]:
-    """Each file's content and entity tag, by name: nothing else can be asked for."""
+    """Content and entity tag of each file, by name. Only these names are served."""
     found = {}
     for file in files("sparqlive.agent").joinpath("page").iterdir():
         if file.name.rpartition(".")[2] in _TYPES:
@@ -59,16 +59,16 @@ def _files() -> dict[str, tuple[bytes, str]]:
 
 
 async def page(agent: Agent, request: Request) -> Response:
-    return _given(request, "index.html")
+    return _send_file(request, "index.html")
 
 
 async def page_file(agent: Agent, request: Request) -> Response:
-    return _given(request, request.path_params["file"])
+    return _send_file(request, request.path_params["file"])
 
 
-def _given(request: Request, name: str) -> Response:
+def _send_file(request: Request, name: str) -> Response:
     if name not in _files():
-        raise Refused(404, f"The page has no file {name!r}.")
+        raise Refused(404, f"The page has no file named {name!r}.")
     content, tag = _files()[name]
     headers = {**_HEADERS, "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):
@@ -84,7 +84,7 @@ OPERATIONS = (
         "/",
         page,
         "open",
-        "The page: views, their rows and plans, queries, sources and epochs.",
+        "Returns the page, which shows views, their rows and plans, queries, sources and epochs.",
         gives={200: ("text/html",), 304: ()},
     ),
     Operation(
@@ -92,8 +92,8 @@ OPERATIONS = (
         "/page/{file}",
         page_file,
         "open",
-        "What the page consists of.",
-        (Parameter("file", "The file's name.", place="path", required=True),),
+        "Returns a file of the page.",
+        (Parameter("file", "Name of the file.", place="path", required=True),),
         gives={200: _MEDIA_TYPES, 304: ()},
     ),
 )

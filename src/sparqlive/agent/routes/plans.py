@@ -1,4 +1,4 @@
-"""Plans to draw: of a view, with sizes and times; of a query that is not a view yet."""
+"""Plans as trees for drawing: of a view, with sizes and times, or of a query that is not a view."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ OPERATIONS = (
         "/views/{name}/plan",
         plan_of_view,
         "read:view",
-        "The plan of a view as a tree: operators, delta rules, what is stored, and where the time went.",
-        (Parameter("name", "The view's name.", place="path", required=True),),
+        "Returns the plan of a view as a tree: operators, delta rules, stored rows, and time spent.",
+        (Parameter("name", "Name of the view.", place="path", required=True),),
     ),
     Operation(
         "POST",
         "/plan",
         plan_of_query,
         "read",
-        "The plan by which a query would be kept as a view; nothing is registered.",
-        (Parameter("base", "The IRI that relative IRIs are meant from."),),
+        "Returns the plan that a query would have as a view, without registering it.",
+        (Parameter("base", "Base IRI for relative IRIs."),),
         takes=("application/sparql-query",),
     ),
 )

@@ -1,8 +1,8 @@
-"""The SPARQL 1.1 Protocol at /sparql: queries and updates, by GET, by a form, or as a body of their own.
+"""The SPARQL 1.1 Protocol at /sparql: queries and updates by GET, as a form, or as the body.
 
-Owns what a request means, and which of them are malformed (§2.1, §2.2). The dataset of a request overrides
-that of its query; all graphs are the store's. Invariant: an answer is written whole before the first byte of
-it is sent, so that no client takes a part for all.
+Owns the interpretation of requests, and which of them are malformed (§2.1, §2.2). The dataset of a request
+overrides the dataset of its query; all graphs come from the store. Invariant: a result is complete before its
+first byte is sent, so that no client takes a part for the whole.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sparqlive.web.headers import type_and_parameters
 _FORM = "application/x-www-form-urlencoded"
 _QUERY = "application/sparql-query"
 _UPDATE = "application/sparql-update"
-# In a header, names of views are percent-encoded where they are not plain ASCII.
+# Names of views are percent-encoded in a header, unless they are plain ASCII.
 _PLAIN = " !\"#$&'()*+,:;<=>?@[\\]^`{|}"
 _GRAPHS = {
     "query": ("default-graph-uri", "named-graph-uri"),
@@ -42,19 +42,19 @@ _GRAPHS = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What a request asks for: a query or an update, with its parameters."""
+    """The query or update of a request, with its parameters."""
 
     kind: Literal["query", "update"]
     text: str
     parameters: Sequence[tuple[str, str]]
 
     def all(self, name: str) -> list[str]:
-        return [value for given, value in self.parameters if given == name]
+        return [value for parameter, value in self.parameters if parameter == name]
 
     def one(self, name: str) -> str | None:
         found = self.all(name)
         if len(found) > 1:
-            raise Refused(400, f"The parameter {name} is given {len(found)} times, and means one thing.")
+            raise Refused(400, f"The request has the parameter {name} {len(found)} times. Send it once.")
         return found[0] if found else None
 
     def dataset(self) -> Dataset | None:
@@ -62,7 +62,7 @@ class Asked:
         default, named = (self._iris(name) for name in _GRAPHS[self.kind])
         other = _GRAPHS["update" if self.kind == "query" else "query"]
         if any(self.all(name) for name in other):
-            raise Refused(400, f"{' and '.join(other)} are no parameters of {_a(self.kind)}.")
+            raise Refused(400, f"{' and '.join(other)} are not parameters of {_a(self.kind)}.")
         return Dataset(default, named) if default or named else None
 
     def _iris(self, name: str) -> tuple[NamedNode, ...]:
@@ -70,7 +70,7 @@ class Asked:
 
 
 def iri_of(name: str, value: str) -> NamedNode:
-    """An IRI that a parameter gives."""
+    """Parses the value of a parameter as an IRI."""
     try:
         return NamedNode(value)
     except ValueError as error:
@@ -82,11 +82,11 @@ def _a(kind: str) -> str:
 
 
 async def get(agent: Agent, request: Request) -> Response:
-    """A query; without one, what the service is."""
+    """Answers a query; without one, returns the service description."""
     parameters = pairs_of(request.scope["query_string"])
     names = {name for name, _ in parameters}
     if "update" in names:
-        raise Refused(400, "An update is sent by POST: GET changes nothing.")
+        raise Refused(400, "GET cannot change data. Send the update by POST.")
     if "query" not in names:
         return await describe(agent, request, base_of(request))
     return await answered(agent, request, Asked("query", _only("query", parameters), parameters))
@@ -95,17 +95,18 @@ async def get(agent: Agent, request: Request) -> Response:
 async def post(agent: Agent, request: Request) -> Response:
     media_type = type_of(request)
     _check_charset(request)
-    beside = pairs_of(request.scope["query_string"])
+    url_parameters = pairs_of(request.scope["query_string"])
     if media_type in (_QUERY, _UPDATE):
         kind: Literal["query", "update"] = "query" if media_type == _QUERY else "update"
-        if any(name in ("query", "update") for name, _ in beside):
-            raise Refused(400, f"The body is {_a(kind)}, and the address has another one.")
-        asked = Asked(kind, decoded(await body_of(agent, request)), beside)
+        if any(name in ("query", "update") for name, _ in url_parameters):
+            raise Refused(400, f"The body is {_a(kind)}, and the URL has another query or update. Send one.")
+        asked = Asked(kind, decoded(await body_of(agent, request)), url_parameters)
     elif media_type == _FORM:
-        parameters = [*beside, *await agent.run(pairs_of, await body_of(agent, request), len(beside))]
+        body = await body_of(agent, request)
+        parameters = [*url_parameters, *await agent.run(pairs_of, body, len(url_parameters))]
         kinds = {name for name, _ in parameters} & {"query", "update"}
         if len(kinds) > 1:
-            raise Refused(400, "A request is a query or an update, not both.")
+            raise Refused(400, "The request has both a query and an update. Send one.")
         kind = "update" if "update" in kinds else "query"
         asked = Asked(kind, _only(kind, parameters), parameters)
     else:
@@ -119,14 +120,14 @@ async def post(agent: Agent, request: Request) -> Response:
 
 
 def _seconds(agent: Agent, request: Request, asked: Asked) -> float:
-    """How long it may take: whoever asks can only lower what they are allowed."""
+    """The time limit of a request. The parameter `timeout` can only lower the limit of the caller."""
     allowed = agent.access.query_seconds(request, agent.settings.query_seconds)
-    given = asked.one("timeout")
-    return allowed if given is None else min(allowed, seconds_of("timeout", given))
+    timeout = asked.one("timeout")
+    return allowed if timeout is None else min(allowed, seconds_of("timeout", timeout))
 
 
 async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
-    """The result of a query: of the view that it is, or evaluated for this once."""
+    """Returns the result of a query: from a view with the same query, or evaluated once."""
     seconds = _seconds(agent, request, asked)
     dataset = asked.dataset()
     formats = [value for name in PARAMETERS for value in asked.all(name)]
@@ -151,7 +152,7 @@ async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
 
 
 async def carried_out(agent: Agent, request: Request, asked: Asked) -> Response:
-    """One epoch of an update, or no change."""
+    """Runs an update as one epoch."""
     epoch = await agent.run_writing(
         agent.session.update,
         asked.text,
@@ -164,7 +165,7 @@ async def carried_out(agent: Agent, request: Request, asked: Asked) -> Response:
 
 
 def changed(epoch: Epoch, status: int = 200) -> Response:
-    """What a request has changed."""
+    """The response that reports an epoch."""
     body = {
         "epoch": epoch.number,
         "inserted": epoch.inserted,
@@ -175,14 +176,14 @@ def changed(epoch: Epoch, status: int = 200) -> Response:
 
 
 def base_of(request: Request) -> str:
-    """What relative IRIs are meant from: the address of the request."""
+    """The base IRI of a request: its URL without query and fragment."""
     return str(request.url.replace(query="", fragment=""))
 
 
 def _only(name: str, parameters: Sequence[tuple[str, str]]) -> str:
-    found = [value for given, value in parameters if given == name]
+    found = [value for parameter, value in parameters if parameter == name]
     if len(found) != 1:
-        raise Refused(400, f"The request has {len(found) or 'no'} parameters {name}: give one.")
+        raise Refused(400, f"The request has {len(found) or 'no'} parameters named {name}. Send exactly one.")
     return found[0]
 
 
@@ -195,10 +196,10 @@ def _check_charset(request: Request) -> None:
 
 _ABOUT_QUERY = (
     Parameter(
-        "default-graph-uri", "A graph of the query's default graph, in place of FROM; may be repeated."
+        "default-graph-uri", "Graph to include in the query's default graph; overrides FROM. Repeatable."
     ),
-    Parameter("named-graph-uri", "A named graph of the query, in place of FROM NAMED; may be repeated."),
-    Parameter("timeout", "Seconds after which the query is stopped, if the agent allows as much.", "number"),
+    Parameter("named-graph-uri", "Named graph of the query; overrides FROM NAMED. Repeatable."),
+    Parameter("timeout", "Time limit in seconds, at most the agent's own limit.", "number"),
     FORMAT,
 )
 _RESULTS = tuple(name.partition(";")[0] for name in (*RESULT_TYPES.values(), *GRAPH_TYPES.values()))
@@ -209,8 +210,8 @@ OPERATIONS = (
         "/sparql",
         get,
         "read",
-        "The result of a query; without one, the description of the service.",
-        (Parameter("query", "The query."), *_ABOUT_QUERY),
+        "Returns the result of a query; without a query, the service description.",
+        (Parameter("query", "SPARQL query."), *_ABOUT_QUERY),
         gives={200: _RESULTS},
     ),
     Operation(
@@ -218,13 +219,13 @@ OPERATIONS = (
         "/sparql",
         post,
         "known",
-        "The result of a query, for the right to read; or one epoch of an update, for the right to write.",
+        "Returns the result of a query (right: read), or runs an update as one epoch (right: write).",
         (
             *_ABOUT_QUERY,
             Parameter(
-                "using-graph-uri", "A graph of the default graph of all WHERE clauses; may be repeated."
+                "using-graph-uri", "Graph to include in the default graph of all WHERE clauses. Repeatable."
             ),
-            Parameter("using-named-graph-uri", "A named graph of all WHERE clauses; may be repeated."),
+            Parameter("using-named-graph-uri", "Named graph of all WHERE clauses. Repeatable."),
         ),
         takes=(_QUERY, _UPDATE, _FORM),
         gives={200: ("application/json", *_RESULTS)},

@@ -1,7 +1,7 @@
-"""Sources: list, add, remove, and look now; each with its state.
+"""Lists, adds, removes and refreshes sources.
 
-Owns what may be added over HTTP: nothing that reads this machine's files, environment, or addresses that are
-not public, unless the agent's settings allow it. Invariant: options that could hold a secret are never shown.
+Owns which sources clients may add over HTTP: none that read this machine's files or environment or non-public
+addresses, unless the agent's settings allow it. Invariant: options that could be secret are never shown.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from sparqlive.numbers import MOST, shown
 from sparqlive.sources.watching import Source
 
 _JSON = "application/json"
-_MOST_BYTES = 1 << 20  # of a description: it is read while others wait
+_MOST_BYTES = 1 << 20  # of the JSON body: other requests wait while it is parsed
 _ON_THE_WEB = ("http://", "https://")
 _MEMBERS = {"kind": str, "address": str, "name": str, "options": dict}
-# Texts under other names may be secrets: they are not shown.
-_SHOWN = frozenset(
+# Text values of other options may be secrets, and are hidden.
+_PUBLIC_OPTIONS = frozenset(
     {"query", "versions", "tombstone", "view", "issuer", "when_deleted", "when_gone", "when_missing"}
     | {"when_replaced", "topic"}
 )
@@ -36,13 +36,14 @@ _HIDDEN = "(not shown)"
 
 
 def described(source: Source) -> dict[str, Any]:
-    """A source in a list."""
-    options = {name: _shown(name, value) for name, value in source.options.items()}
+    """A source as JSON."""
+    options = {name: _public_value(name, value) for name, value in source.options.items()}
     return {**source.status(), "graph": source.graph.value, "options": options}
 
 
-def _shown(name: str, value: Any) -> Any:
-    return value if name in _SHOWN or value is None or isinstance(value, bool | int | float) else _HIDDEN
+def _public_value(name: str, value: Any) -> Any:
+    is_public = name in _PUBLIC_OPTIONS or value is None or isinstance(value, bool | int | float)
+    return value if is_public else _HIDDEN
 
 
 async def list_sources(agent: Agent, request: Request) -> Response:
@@ -57,7 +58,7 @@ async def add(agent: Agent, request: Request) -> Response:
     name = asked.get("name") or address
     known = agent.session.sources.get(name)
     if known is not None and known.settings() != (kind, address, options):
-        raise Refused(409, f"A source named {name!r} is there with other settings: remove it first.")
+        raise Refused(409, f"Source {name!r} already exists with different settings. Delete it first.")
     source = await agent.run(agent.session.source, kind, address, name=asked.get("name"), **options)
     where = {"Location": f"/sources/{quote(source.name, safe='')}"}
     return JSONResponse(described(source), 200 if known is not None else 201, where)
@@ -65,23 +66,25 @@ async def add(agent: Agent, request: Request) -> Response:
 
 def _asked(text: str) -> dict[str, Any]:
     try:
-        given = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_number)
+        body = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_number)
     except (ValueError, RecursionError) as error:
         raise Refused(400, f"The body is not JSON: {error}.") from None
-    if not isinstance(given, dict) or not {"kind", "address"} <= given.keys() <= _MEMBERS.keys():
-        raise Refused(400, "A source has the members kind and address, and may have name and options.")
-    for member, value in given.items():
+    if not isinstance(body, dict) or not {"kind", "address"} <= body.keys() <= _MEMBERS.keys():
+        raise Refused(
+            400, "The body must be a JSON object with kind and address, and optionally name and options."
+        )
+    for member, value in body.items():
         if not isinstance(value, _MEMBERS[member]):
             is_text = _MEMBERS[member] is str
-            raise Refused(400, f"The member {member} must be {'a text' if is_text else 'an object'}.")
-    return given
+            raise Refused(400, f"The member {member} must be {'a string' if is_text else 'an object'}.")
+    return body
 
 
 def _number(text: str) -> float:
-    """A number of JSON, unless it is more than any option can mean."""
+    """Parses a JSON number; rejects those larger than any option can be."""
     number = float(text)
     if not abs(number) <= MOST:
-        raise Refused(400, f"The body has a number that is too large, or none: {shown(text)}.")
+        raise Refused(400, f"The body has a number that is too large or not finite: {shown(text)}.")
     return int(text) if text.lstrip("-").isdecimal() else number
 
 
@@ -89,21 +92,25 @@ def _check_allowed(allow_private: bool, address: str, options: Mapping[str, Any]
     if allow_private:
         return
     if not address.startswith(_ON_THE_WEB):
-        raise Refused(403, f"{address!r} is not an address on the Web, and this agent adds no others.")
+        raise Refused(
+            403, f"{address!r} is not an http or https URL. This agent accepts only sources on the Web."
+        )
     if options.get("allow_private"):
         raise Refused(
-            403, "This agent does not reach addresses that are not public: leave out allow_private."
+            403, "This agent does not fetch from non-public addresses. Leave out the option allow_private."
         )
     variable = next((name for name in options if name.endswith("_variable")), None)
     if variable is not None:
-        raise Refused(403, f"This agent does not read its environment for others: leave out {variable}.")
+        raise Refused(
+            403, f"Clients may not read this agent's environment variables. Leave out the option {variable}."
+        )
 
 
 def _named(agent: Agent, request: Request) -> Source:
     name = request.path_params["name"]
     source = agent.session.sources.get(name)
     if source is None:
-        raise Refused(404, f"There is no source named {name!r}.")
+        raise Refused(404, f"There is no source named {name!r}. GET /sources lists the sources.")
     return source
 
 
@@ -117,7 +124,7 @@ async def remove(agent: Agent, request: Request) -> Response:
 
 
 async def refresh(agent: Agent, request: Request) -> Response:
-    """Looks at a source now, and waits until what was seen is committed."""
+    """Checks a source now, and waits until its changes are committed."""
     source = _named(agent, request)
     try:
         await agent.run_long(partial(source.refresh, agent.settings.query_seconds))
@@ -126,16 +133,16 @@ async def refresh(agent: Agent, request: Request) -> Response:
     return JSONResponse(await agent.run(described, source))
 
 
-_NAMED = (Parameter("name", "The source's name.", place="path", required=True),)
+_NAMED = (Parameter("name", "Name of the source.", place="path", required=True),)
 
 OPERATIONS = (
-    Operation("GET", "/sources", list_sources, "read", "The sources, each with its state."),
+    Operation("GET", "/sources", list_sources, "read", "Lists the sources with their state."),
     Operation(
         "POST",
         "/sources",
         add,
         "admin",
-        "Adds a source: a JSON object with kind and address, and maybe name and options.",
+        "Adds a source: a JSON object with kind and address, and optionally name and options.",
         takes=(_JSON,),
         gives={200: (_JSON,), 201: (_JSON,)},
     ),
@@ -144,16 +151,16 @@ OPERATIONS = (
         "/sources/{name:path}/refresh",
         refresh,
         "write",
-        "Looks at a source now, and waits until what was seen is committed.",
+        "Checks a source now, and waits until its changes are committed.",
         _NAMED,
     ),
-    Operation("GET", "/sources/{name:path}", show, "read", "A source and its state.", _NAMED),
+    Operation("GET", "/sources/{name:path}", show, "read", "Returns a source and its state.", _NAMED),
     Operation(
         "DELETE",
         "/sources/{name:path}",
         remove,
         "admin",
-        "Removes a source; what no other source asserts leaves in one epoch.",
+        "Removes a source, and in one epoch the quads that no other source asserts.",
         _NAMED,
         gives={204: ()},
     ),

@@ -1,8 +1,8 @@
-"""Subscriptions: a view's content and then its changes, as server-sent events, for as long as it is read.
+"""Subscriptions: streams of server-sent events with a view's content and then its changes.
 
-Owns one stream: where it begins, what it sends next, and when it is cut off. A reader that keeps up gets an
-event an epoch; one that is behind gets what it missed summed up. What is sent waits nowhere but in the
-connection's own buffer, and in pieces, so that whoever reads slowly holds no more than that.
+Owns one stream: where it begins, what it sends next, and when it ends. A reader that keeps up gets one event
+per epoch; a reader that is behind gets the sum of what it missed. Data is sent in pieces and waits only in
+the connection's own buffer, so that a slow reader holds no more memory than that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sparqlive.numbers import shown
 LINEAGE = "Sparqlive-Lineage"
 _EVENTS = "text/event-stream"
 _PIECE_BYTES = 1 << 16
-# Why a view cannot be read any more, where its reader finds out before it hears of it.
+# Why a stream ends, if reading the view fails before the hub ends the channel.
 _ENDINGS: Mapping[type[Exception], Ending] = {
     Outdated: "replaced",
     ViewFailed: "failed",
@@ -46,17 +46,17 @@ _ENDINGS: Mapping[type[Exception], Ending] = {
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a subscriber asks for."""
+    """The parameters of a subscription."""
 
     format: Format
     snapshot: bool
     since: int | None
     known: bool
-    """Whether epochs mean the same to it as they do here."""
+    """Whether the subscriber's epochs are those of this store (the same lineage)."""
 
 
 async def changes(agent: Agent, request: Request) -> Response:
-    """The stream of a view."""
+    """Streams a view."""
     if agent.hub.stopped:
         raise _stopping()
     view = agent.session.views[request.path_params["name"]]
@@ -80,16 +80,16 @@ def _asked(request: Request, form: str, lineage: str) -> _Asked:
     options = request.query_params
     format_ = options.get("format", "json")
     if format_ not in ("json", "patch"):
-        raise Refused(400, f"Changes are given as json or patch, not as {format_!r}.")
+        raise Refused(400, f"The parameter format must be json or patch, not {shown(format_)}.")
     if format_ == "patch" and form not in GRAPH_FORMS:
-        raise Refused(400, f"An RDF Patch changes a graph, which a view of {form} is not: ask for json.")
+        raise Refused(400, f"A {form} view has no graph for an RDF Patch. Use format=json.")
     snapshot = options.get("snapshot", "true")
     if snapshot not in ("true", "false"):
-        raise Refused(400, f"snapshot is true or false, not {snapshot!r}.")
+        raise Refused(400, f"The parameter snapshot must be true or false, not {shown(snapshot)}.")
     since = options.get("since")
     if since is not None and not is_number(since):
-        raise Refused(400, f"since is the number of an epoch, not {shown(since)}.")
-    # Where both are given, the header is the younger one: browsers add it when they come back.
+        raise Refused(400, f"The parameter since must be the number of an epoch, not {shown(since)}.")
+    # If a request has both, the header is newer: browsers add it when they reconnect.
     last = request.headers.get("last-event-id", "")
     since = last if is_number(last) else since
     known = options.get("lineage", lineage) == lineage
@@ -97,7 +97,7 @@ def _asked(request: Request, form: str, lineage: str) -> _Asked:
 
 
 async def _begun(agent: Agent, name: str, asked: _Asked) -> tuple[Channel, Sent]:
-    """The channel of a view, with one more reader, and what that is sent first."""
+    """Joins the channel of a view. Returns it, and the first data of the reader."""
     while True:
         channel = agent.hub.channel(agent.session.views[name])
         channel.join()
@@ -113,7 +113,7 @@ async def _begun(agent: Agent, name: str, asked: _Asked) -> tuple[Channel, Sent]
 
 
 class Stream(Response):
-    """The events of one reader; what it holds is let go of at the end."""
+    """The event stream of one reader; releases what it holds at the end."""
 
     def __init__(
         self,
@@ -163,13 +163,13 @@ class Stream(Response):
             self._held.close()
 
     async def _watch(self, receive: Receive) -> None:
-        """Nobody else says that the other side has gone while there is nothing to send."""
+        """Waits for a disconnect, which a stream without news would not notice otherwise."""
         while (await receive())["type"] != "http.disconnect":
             pass
         self._give_up()
 
     def _look_for_stall(self) -> None:
-        """A reader that takes nothing, not even a last event, is given up."""
+        """Gives up a reader that accepts no data."""
         seconds = self._settings.stall_seconds
         if self._sending is not None and time.monotonic() - self._sending >= seconds:
             self._give_up()
@@ -181,14 +181,14 @@ class Stream(Response):
         self._task.cancel()
 
     async def _write(self) -> Ending:
-        """Sends what there is until there will be no more."""
+        """Sends events until the stream ends; returns why it ended."""
         channel = self._channel
         interval = self._settings.progress_seconds / 2
         data, self._first = events.RETRY + self._first, b""
         while True:
             before = channel.bytes
             await self._put(data)
-            data = b""  # it is not held while there is nothing to send
+            data = b""  # frees the memory while there is nothing to send
             if channel.bytes - before > self._settings.history_bytes:
                 return "behind"
             while True:
@@ -211,7 +211,7 @@ class Stream(Response):
                 await moved.wait()
 
     async def _put(self, data: bytes, more: bool = True) -> None:
-        """Sends bytes, and returns when more may be sent."""
+        """Sends bytes; returns when the connection accepts more."""
         for start in range(0, len(data), _PIECE_BYTES):
             self._sending = time.monotonic()
             piece = data if len(data) <= _PIECE_BYTES else data[start : start + _PIECE_BYTES]
@@ -222,17 +222,17 @@ class Stream(Response):
         view = self._channel.view
         sentence = {
             "dropped": f"View {view.name!r} was dropped.",
-            "replaced": f"View {view.name!r} was replaced by another query: subscribe again.",
+            "replaced": f"View {view.name!r} was replaced by a different query. Subscribe again.",
             "failed": view.failure or "",
-            "stopping": "The agent is stopping: come back later, and go on from the last id.",
-            "revoked": "The right to read this view was taken back.",
-            "behind": "This reader is too far behind: come back, and go on from the last id.",
+            "stopping": "The agent is stopping. Reconnect later, and continue from the last event id.",
+            "revoked": "The right to read this view was revoked.",
+            "behind": "The reader is too far behind. Reconnect, and continue from the last event id.",
         }[ending]
         await self._put(events.end(ending, sentence), more=False)
 
 
 async def subscribe(agent: Agent, request: Request) -> Response:
-    """A view of its own for a query."""
+    """Creates a temporary view for a query."""
     if agent.hub.stopped:
         raise _stopping()
     query = await text_of(agent, request, "application/sparql-query")
@@ -247,12 +247,12 @@ async def subscribe(agent: Agent, request: Request) -> Response:
 def _check_room(agent: Agent, caller: Caller) -> None:
     settings = agent.settings
     if agent.hub.temporary_views >= settings.temporary_views:
-        raise Refused(429, "There are too many temporary views.", {"Retry-After": "5"})
+        raise Refused(429, "The agent has too many temporary views. Try again later.", {"Retry-After": "5"})
     own = settings.temporary_views_per_token
     if caller.token is not None and agent.hub.temporary_views_of(caller.name) >= own:
         raise Refused(
             429,
-            f"The token {caller.name!r} may have {own:,} temporary views: stop reading one, and wait "
+            f"Token {caller.name!r} is limited to {own:,} temporary views. Close the stream of one, and wait "
             f"{settings.temporary_seconds:g} s.",
             {"Retry-After": "5"},
         )
@@ -273,13 +273,13 @@ OPERATIONS = (
         "/views/{name}/changes",
         changes,
         "read:view",
-        "The content of a view and then its changes, as server-sent events whose ids are epochs.",
+        "Streams the content of a view and then its changes, as server-sent events whose ids are epochs.",
         (
-            Parameter("name", "The view's name.", place="path", required=True),
-            Parameter("snapshot", "false: the content is left out.", "boolean"),
-            Parameter("since", "The epoch to go on from.", "integer"),
-            Parameter("Last-Event-ID", "The same, as browsers send it.", place="header"),
-            Parameter("lineage", "The header Sparqlive-Lineage of the answer that the epoch came by."),
+            Parameter("name", "Name of the view.", place="path", required=True),
+            Parameter("snapshot", "false: omit the content.", "boolean"),
+            Parameter("since", "Epoch to continue from.", "integer"),
+            Parameter("Last-Event-ID", "The same, as sent by browsers.", place="header"),
+            Parameter("lineage", "Header Sparqlive-Lineage of the response that the epoch is from."),
             Parameter("format", "json, or patch for a graph as RDF Patch.", one_of=("json", "patch")),
         ),
         gives={200: (_EVENTS,)},
@@ -289,8 +289,8 @@ OPERATIONS = (
         "/subscriptions",
         subscribe,
         "read",
-        "Makes a temporary view of a query, which goes away when nobody reads its changes any more.",
-        (Parameter("base", "The IRI that relative IRIs are meant from."),),
+        "Creates a temporary view of a query, which is dropped when it has no more subscribers.",
+        (Parameter("base", "Base IRI for relative IRIs."),),
         takes=("application/sparql-query",),
         gives={201: ("application/json",)},
     ),

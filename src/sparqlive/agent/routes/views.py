@@ -1,4 +1,4 @@
-"""Views: list, register, drop; a view's content in every format, its plan and its numbers."""
+"""Lists, registers and drops views; returns a view's content in every format, its plan and its statistics."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from sparqlive.engine.deferred import Refresh
 from sparqlive.engine.register import VIEW_NAME, check_view_name
 from sparqlive.engine.results import TermRow
 from sparqlive.engine.view import View
-from sparqlive.errors import Error
+from sparqlive.errors import Error, ViewExists
 from sparqlive.numbers import shown
 from sparqlive.sparql.deadline import within
 from sparqlive.sparql.results import json_term
 
 _MOST_ROWS = 10_000
-_MOST_SORTED = 5_000  # rows of a view that are sorted to show the first of them, while the session waits
+_MOST_SORTED = 5_000  # larger views are not sorted to find their first rows, since writers wait meanwhile
 
 
 def described(view: View) -> dict[str, Any]:
-    """A view in a list."""
+    """A view as JSON."""
     return {
         "name": view.name,
         "form": view.form,
@@ -53,36 +53,45 @@ async def register(agent: Agent, request: Request) -> Response:
     refresh = _refresh(options.get("refresh", "immediate"))
     owner = caller_of(request).name
 
-    def make() -> dict[str, Any]:
+    def compute() -> dict[str, Any]:
         replace = options.get("replace") == "true"
-        view = agent.session.view(
-            name, query, base=options.get("base"), replace=replace, refresh=refresh, owner=owner
-        )
+        try:
+            view = agent.session.view(
+                name, query, base=options.get("base"), replace=replace, refresh=refresh, owner=owner
+            )
+        except ViewExists as error:
+            raise Refused(
+                409,
+                f"View {name!r} already exists with a different query or different settings. Add "
+                f"?replace=true to replace it, or choose another name.",
+            ) from error
         try:
             return described(view)
-        except Error:  # it is registered, whatever became of it since
+        except Error:  # the view is registered, even if it was dropped or has failed since
             return {"name": name}
 
     with agent.access.registering(request, name, agent.session.views), agent.computes():
-        body = await agent.run(make)
+        body = await agent.run(compute)
     return JSONResponse(body, 200 if known else 201, {"Location": f"/views/{quote(name)}"})
 
 
-def _refresh(given: str) -> Refresh:
-    if given in ("immediate", "manual"):
-        return cast("Refresh", given)
-    if not given[:1].isdecimal():
-        raise Refused(400, f'refresh is "immediate", "manual" or a number of seconds, not {shown(given)}.')
-    return seconds_of("refresh", given)
+def _refresh(text: str) -> Refresh:
+    if text in ("immediate", "manual"):
+        return cast("Refresh", text)
+    if not text[:1].isdecimal():
+        raise Refused(
+            400, f"The parameter refresh must be immediate, manual or a number of seconds, not {shown(text)}."
+        )
+    return seconds_of("refresh", text)
 
 
 async def snapshot(agent: Agent, request: Request) -> Response:
-    """The content of a view, and the epoch that it stands for as its ETag."""
+    """Returns the content of a view, with its epoch as the ETag."""
     view = agent.session.views[request.path_params["name"]]
     syntax, media_type = result_format(request, view.form)
     at = request.query_params.get("at")
     if at is not None and not is_number(at):
-        raise Refused(400, f"at is the number of an epoch, not {shown(at)}.")
+        raise Refused(400, f"The parameter at must be the number of an epoch, not {shown(at)}.")
 
     def headers_of(epoch: int) -> dict[str, str]:
         return {"ETag": _etag(epoch, syntax), "Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
@@ -105,16 +114,18 @@ def _etag(epoch: int, syntax: str) -> str:
 
 
 def _known_to(request: Request, epoch: int, syntax: str) -> bool:
-    given = ",".join(request.headers.getlist("if-none-match"))
-    return any(tag.strip().removeprefix("W/") in (_etag(epoch, syntax), "*") for tag in given.split(","))
+    tags = ",".join(request.headers.getlist("if-none-match"))
+    return any(tag.strip().removeprefix("W/") in (_etag(epoch, syntax), "*") for tag in tags.split(","))
 
 
 async def rows(agent: Agent, request: Request) -> Response:
-    """The first rows of a view, each once and with its weight: what is shown of a view of any size."""
+    """Returns the first distinct rows of a view with their weights, to show a view of any size."""
     view = agent.session.views[request.path_params["name"]]
     limit = request.query_params.get("limit", "500")
     if not is_number(limit) or int(limit) > _MOST_ROWS:
-        raise Refused(400, f"limit is a number of rows up to {_MOST_ROWS:,}, not {shown(limit)}.")
+        raise Refused(
+            400, f"The parameter limit must be a number of rows up to {_MOST_ROWS:,}, not {shown(limit)}."
+        )
 
     def read() -> dict[str, Any]:
         with agent.session.reading():
@@ -157,22 +168,22 @@ async def statistics(agent: Agent, request: Request) -> Response:
     return JSONResponse(await agent.run(described, agent.session.views[request.path_params["name"]]))
 
 
-_NAMED = (Parameter("name", "The view's name.", place="path", required=True, pattern=VIEW_NAME),)
+_NAMED = (Parameter("name", "Name of the view.", place="path", required=True, pattern=VIEW_NAME),)
 _RESULTS = tuple(name.partition(";")[0] for name in (*RESULT_TYPES.values(), *GRAPH_TYPES.values()))
 
 OPERATIONS = (
-    Operation("GET", "/views", list_views, "read", "The views, with their queries and numbers."),
+    Operation("GET", "/views", list_views, "read", "Lists the views with their queries and statistics."),
     Operation(
         "PUT",
         "/views/{name}",
         register,
         "admin",
-        "Registers a query as a view and computes it; the same query again changes nothing.",
+        "Registers a query as a view and computes it; repeating the request changes nothing.",
         (
             *_NAMED,
-            Parameter("base", "The IRI that relative IRIs are meant from.", "iri"),
-            Parameter("replace", "Whether a view of that name with another query is replaced.", "boolean"),
-            Parameter("refresh", '"immediate", "manual", or seconds within which changes are gathered.'),
+            Parameter("base", "Base IRI for relative IRIs.", "iri"),
+            Parameter("replace", "true: replace an existing view that has a different query.", "boolean"),
+            Parameter("refresh", "When to update: immediate, manual, or a maximum delay in seconds."),
         ),
         takes=("application/sparql-query",),
         gives={200: ("application/json",), 201: ("application/json",)},
@@ -182,10 +193,10 @@ OPERATIONS = (
         "/views/{name}",
         snapshot,
         "read:view",
-        "The content of a view; its ETag is the epoch.",
+        "Returns the content of a view; its ETag is the epoch.",
         (
             *_NAMED,
-            Parameter("at", "An earlier epoch, as far back as deltas are kept.", "integer"),
+            Parameter("at", "Earlier epoch, as far back as deltas are kept.", "integer"),
             FORMAT,
         ),
         gives={200: _RESULTS, 304: ()},
@@ -195,16 +206,16 @@ OPERATIONS = (
         "/views/{name}/rows",
         rows,
         "read:view",
-        "The first rows of a view, each once with its weight; of a large one, not in its order.",
-        (*_NAMED, Parameter("limit", "How many rows at most; 500 if it is not said.", "integer")),
+        "Returns the first distinct rows of a view with their weights; a large view is not sorted.",
+        (*_NAMED, Parameter("limit", "Maximum number of rows; 500 by default.", "integer")),
     ),
-    Operation("DELETE", "/views/{name}", drop, "admin", "Forgets a view.", _NAMED, gives={204: ()}),
+    Operation("DELETE", "/views/{name}", drop, "admin", "Drops a view.", _NAMED, gives={204: ()}),
     Operation(
         "POST",
         "/views/{name}/refresh",
         refresh,
         "write",
-        "Brings a view that is refreshed later to the current epoch.",
+        "Brings a view with delayed or manual refresh to the current epoch.",
         _NAMED,
     ),
     Operation(
@@ -212,7 +223,7 @@ OPERATIONS = (
         "/views/{name}/explain",
         explain,
         "read:view",
-        "The plan, its delta rules, what is stored and how large it is.",
+        "Returns the plan of a view, its delta rules, and the size of what it stores.",
         _NAMED,
         gives={200: ("text/plain",)},
     ),
@@ -221,7 +232,7 @@ OPERATIONS = (
         "/views/{name}/statistics",
         statistics,
         "read:view",
-        "Rows, bytes of state, the last epoch and how it was carried.",
+        "Returns rows, bytes of state, the last epoch and its strategy.",
         _NAMED,
     ),
 )

@@ -1,7 +1,7 @@
-"""Sinks: where the changes of a view go. One file a kind.
+"""Sinks, which receive the changes of a view. One file per kind.
 
-A sink knows the last epoch it wrote, and writes an epoch whole or not at all. After a failure it is brought
-up to date from the view, by the deltas it missed or by the whole content, so every epoch counts in it once.
+A sink knows the last epoch it wrote, and writes an epoch whole or not at all. After a failure it gets the
+deltas it missed from the view, or the whole content, so every epoch counts exactly once.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from sparqlive.pipeline.sinks.rdf_patch import RdfPatchSink
 
 
 class Sink(Protocol):
-    """Takes the deltas of one view, in the order of their epochs."""
+    """Receives the deltas of one view, in the order of their epochs."""
 
     def last_epoch(self) -> int | None:
-        """The last epoch that is in the sink; None if it holds nothing yet."""
+        """Returns the last epoch in the sink; None if it is empty."""
 
     def write(self, epoch: int, weights: Mapping[TermRow, int], reset: bool) -> None:
-        """Adds a delta; with `reset`, `weights` are the whole content, in place of all before."""
+        """Writes a delta; with `reset`, `weights` is the whole content and replaces everything before."""
 
     def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
-        """The job ends at an epoch."""
+        """Called when the job ends, at an epoch."""
 
 
 class SinkKind(Protocol):
@@ -36,7 +36,7 @@ class SinkKind(Protocol):
 
     @property
     def forms(self) -> Sequence[str]:
-        """The query forms whose views it takes."""
+        """The query forms of the views that it accepts."""
 
     def __call__(self, path: Path, variables: Sequence[str]) -> Sink: ...
 
@@ -50,13 +50,13 @@ KINDS: Mapping[str, SinkKind] = {
 
 
 def catch_up(sink: Sink, view: View, name: str) -> None:
-    """Writes what the sink misses of a view."""
+    """Writes the epochs of a view that the sink misses."""
     last = sink.last_epoch()
     if last is not None and last > view.epoch:
         raise Error(
-            f"The sink {name!r} holds epoch {last}, and the view is at epoch {view.epoch}: it was written "
-            f"from another store. Remove it, or give another path."
+            f"Sink {name!r} holds epoch {last}, but the view is only at epoch {view.epoch}: the sink was "
+            f"written from another store. Remove the sink's files, or set another path."
         )
-    # Before all epochs there was nothing: what comes then is the whole content, and the epoch it belongs to.
+    # Changes since epoch -1 are the whole content, as a reset at its epoch.
     for delta in view.changes(since=-1 if last is None else last):
         sink.write(delta.epoch, delta.weights(), delta.reset)

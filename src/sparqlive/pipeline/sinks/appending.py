@@ -1,4 +1,4 @@
-"""Files that only grow: where the last complete entry ends, found from the end of the file."""
+"""Append-only files: finds the end of the last complete entry, from the end of the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BLOCK_BYTES = 1 << 16
 def last_end(
     stream: BinaryIO, before: int, ending: re.Pattern[bytes], longest: int
 ) -> tuple[int, re.Match[bytes] | None]:
-    """The position after the last ending before a position, and its match; 0 and None if there is none.
+    """Returns the position after the last ending before `before`, and its match; 0 and None without one.
 
     An ending has at most `longest` bytes.
     """

@@ -1,8 +1,8 @@
-"""The content of a view as a Delta Lake table, a version an epoch that changed it.
+"""The content of a view as a Delta Lake table, with one version per epoch that changed the view.
 
-The table has a text column a variable (N-Triples syntax, null where unbound) and `_weight`, and a row for
-each distinct row of the view. Each version carries its epoch as the transaction of the application
-`sparqlive`, as Delta Lake means it for writers that may repeat themselves. Needs the package `deltalake`.
+The table has one text column per variable (N-Triples syntax, null where unbound) and `_weight`, and one row
+per distinct row of the view. Each version carries its epoch as a transaction of the application `sparqlive`,
+which is Delta Lake's way to make writes idempotent. Needs the package `deltalake`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class DeltaLakeSink:
             self._merge(rows, commit)
 
     def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
-        """Every version is on the disk already."""
+        """Does nothing: every version is already on disk."""
 
     def _merge(self, rows: Any, commit: Any) -> None:
-        """Adds weights: rows that come to zero leave, new ones enter."""
+        """Adds the weights; deletes rows whose weight becomes zero, and inserts new ones."""
         same = [f'(old."{name}" IS NOT DISTINCT FROM new."{name}")' for name in self._variables]
         total = f'old."{WEIGHT}" + new."{WEIGHT}"'
         merge = self._package.DeltaTable(self._path).merge(
@@ -65,10 +65,10 @@ class DeltaLakeSink:
 
 
 def delta_lake() -> Any:
-    """The package, or a sentence that says what to install."""
+    """Returns the package; raises an Error that says what to install."""
     try:
         return importlib.import_module("deltalake")
     except ImportError as error:
         raise Error(
-            "A sink of the kind 'delta-lake' needs the package deltalake: pip install 'sparqlive[spark]'."
+            "A sink of kind 'delta-lake' needs the package deltalake: pip install 'sparqlive[spark]'."
         ) from error

@@ -1,8 +1,9 @@
-"""Deltas as JSON lines: one line an epoch that changed the view, in one file that only grows.
+"""Deltas as JSON lines: one line per epoch that changed the view, in one append-only file.
 
-A line is `{"epoch": 7, "reset": false, "variables": […], "changes": [{"weight": 1, "row": {…}}, …]}`, terms
-as in the SPARQL results format. `reset`: the line holds the whole content, and stands for all before it.
-Invariant: a line is there whole; what a failure left of one is cut off when the sink is opened.
+A line is `{"epoch": 7, "reset": false, "variables": […], "changes": [{"weight": 1, "row": {…}}, …]}`, with
+terms as in the SPARQL results format. With `reset`, the line holds the whole content and replaces all lines
+before.
+Invariant: lines are complete; an incomplete line after a failure is removed when the sink is opened.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class JsonLinesSink:
         self._last = epoch
 
     def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
-        """Every line is on the disk already."""
+        """Does nothing: every line is already on disk."""
 
     def _recover(self) -> int | None:
         if not self._path.exists():
@@ -59,5 +60,5 @@ class JsonLinesSink:
             return int(json.loads(line)["epoch"])
         except (ValueError, KeyError, TypeError) as error:
             raise Error(
-                f"{self._path} is there and its last line is no delta of a view: give another path."
+                f"{self._path} already exists, and its last line is not a delta of a view. Set another path."
             ) from error

@@ -1,9 +1,10 @@
 """Deltas and snapshots as Parquet files, named by their epoch.
 
-`deltas/<epoch>.parquet` holds the rows that came and went, `snapshots/<epoch>.parquet` a whole content; both
-have a text column a variable (N-Triples syntax, null where unbound) and `_weight`. The content is the newest
-snapshot plus the deltas with a higher number. A snapshot is written at the start, after a gap, and when the
-job ends. Invariant: a file is there whole: it is written beside, synced, and then renamed.
+`deltas/<epoch>.parquet` holds the inserted and deleted rows, `snapshots/<epoch>.parquet` the whole content;
+both have one text column per variable (N-Triples syntax, null where unbound) and `_weight`. The content is
+the newest snapshot plus the deltas with a higher number. A snapshot is written at the start, after a gap, and
+when the job ends. Invariant: files are complete: each is written under another name, synced, and then
+renamed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The graph of a CONSTRUCT or DESCRIBE view as an RDF Patch: a transaction an epoch, in one file.
+"""The graph of a CONSTRUCT or DESCRIBE view as an RDF Patch: one transaction per epoch, in one file.
 
-Applied to an empty graph, the file gives the view's content. A delta is a transaction at its end; the whole
-content (`reset`) is a new file in place of the old one. A comment after each transaction tells its epoch.
-Invariant: a transaction is there whole; what a failure left of one is cut off when the sink is opened.
+Applied to an empty graph, the file gives the view's content. A delta is appended as a transaction; the whole
+content (`reset`) is a new file that replaces the old one. A comment after each transaction names its epoch.
+Invariant: transactions are complete; an incomplete one after a failure is removed when the sink is opened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparqlive.pipeline.sinks.appending import last_end
 from sparqlive.rdf.changes import Batch, write_patch
 from sparqlive.store.place import sync
 
-_END = re.compile(rb"\nTC \.\n# epoch (\d+)\n")  # a term's line ends are escaped: this stands in no literal
+_END = re.compile(rb"\nTC \.\n# epoch (\d+)\n")  # line ends in terms are escaped, so no literal matches this
 _LONGEST_END = 64
 
 
@@ -50,7 +50,7 @@ class RdfPatchSink:
         self._last = epoch
 
     def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
-        """Every transaction is on the disk already."""
+        """Does nothing: every transaction is already on disk."""
 
     def _recover(self) -> int | None:
         if not self._path.exists():
@@ -60,6 +60,8 @@ class RdfPatchSink:
             if found is None:
                 stream.seek(0)
                 if not b"TX .\n".startswith(stream.read(5)):
-                    raise Error(f"{self._path} exists and is no RDF Patch of a view: give another path.")
+                    raise Error(
+                        f"{self._path} already exists, and is not an RDF Patch of a view. Set another path."
+                    )
             stream.truncate(end)
             return None if found is None else int(found[1])

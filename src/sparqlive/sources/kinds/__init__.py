@@ -1,1 +1,1 @@
-"""The kinds of sources, one file per kind; `sources/watcher.py` has the table of them."""
+"""The kinds of sources, one file per kind; the table of kinds is in `sources/watcher.py`."""

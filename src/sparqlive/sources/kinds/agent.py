@@ -1,9 +1,9 @@
-"""Another agent's CONSTRUCT or DESCRIBE view, followed by its stream of events: what makes an aggregator.
+"""A CONSTRUCT or DESCRIBE view of another agent, followed by its event stream. Builds aggregators.
 
-Each of its epochs is a report, and its number the version to go on from; where the other agent has no more
-what came after that, it sends the whole graph. The other agent's blank nodes keep their labels from epoch to
-epoch, so they are not matched: each has a node here that is named by the view's address and its label, and is
-no other source's.
+Each epoch of the other agent is a report, and its number is the version to continue from. If the other agent
+no longer has the changes after it, it sends the whole graph. Blank nodes of the other agent keep their labels
+from epoch to epoch, so they need no matching: each maps to a node named by the view's address and its label,
+which no other source uses.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ class Agent:
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
         while True:
             wake.clear()
-            version = await self._followed(version, report, wake)
+            version = await self._follow(version, report, wake)
 
-    async def _followed(self, version: Version | None, report: Report, wake: asyncio.Event) -> Version | None:
-        """Follows a stream until somebody asks for a look, which is a stream that begins now."""
+    async def _follow(self, version: Version | None, report: Report, wake: asyncio.Event) -> Version | None:
+        """Follows a stream until a refresh is requested, which means a new stream."""
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(self._reach.timeout_seconds):
                     lineage, pieces = await stack.enter_async_context(self._stream(version))
             except TimeoutError as error:
-                raise Error(f"{self._address}: no answer in time.") from error
+                raise Error(f"{self._address} did not respond in time.") from error
             parser = Parser(self._reach.max_bytes)
             while (piece := await self._next(pieces, wake)) is not None:
                 for event in parser.feed(piece):
                     if event.kind == "end":
-                        told = json.loads(event.data)
-                        if told["reason"] == "behind":
+                        ending = json.loads(event.data)
+                        if ending["reason"] == "behind":
                             return version
-                        raise Error(f"{self._address}: {told['detail']}")
+                        raise Error(f"{self._address}: {ending['detail']}")
                     if event.id:
                         version = {"epoch": int(event.id), "lineage": lineage}
                         await report(await asyncio.to_thread(self._outcome, event, version))
@@ -73,9 +73,9 @@ class Agent:
 
     @asynccontextmanager
     async def _stream(self, version: Version | None) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
-        """The lineage of the other agent, and the bytes of its events."""
-        asked = urlencode({"since": version["epoch"], "lineage": version["lineage"]} if version else {})
-        url = f"{self._address}{'&' if '?' in self._address else '?'}{asked}"
+        """Opens a stream: yields the lineage of the other agent, and the bytes of its events."""
+        parameters = urlencode({"since": version["epoch"], "lineage": version["lineage"]} if version else {})
+        url = f"{self._address}{'&' if '?' in self._address else '?'}{parameters}"
         headers = {"Accept": MEDIA_TYPE, "Accept-Encoding": "identity"}
         async with (
             Network(self._reach, self._address) as network,
@@ -84,26 +84,26 @@ class Agent:
             if status != 200:
                 raise Error(failure(Response(where, status, found, b"")))
             if not found.get("content-type", "").startswith(MEDIA_TYPE):
-                raise Error(f"{where}: is no stream of changes. Give the address of a view of an agent.")
+                raise Error(f"{where} is not a stream of changes. Use the address of a view of an agent.")
 
             async def pieces() -> AsyncIterator[bytes]:
                 async for piece in body:
-                    network.renew()  # what is kept of the stream is an event, and bounded
+                    network.renew()  # only one event is held at a time, and its size is bounded
                     yield piece
 
             yield found.get(LINEAGE.lower(), ""), pieces()
 
     async def _next(self, pieces: AsyncIterator[bytes], wake: asyncio.Event) -> bytes | None:
-        """The next bytes; None when somebody asks for a look first."""
+        """Returns the next bytes; None if a refresh is requested first."""
         reading = asyncio.ensure_future(anext(pieces, None))
         try:
             await first_of(reading, wake, seconds=SILENT_SECONDS)
             if reading.done():
                 if (piece := reading.result()) is None:
-                    raise Error(f"{self._address}: the stream has ended without a word.")
+                    raise Error(f"{self._address}: the stream ended without an end event.")
                 return piece
             if not wake.is_set():
-                raise Error(f"{self._address}: has been silent for {SILENT_SECONDS:g} seconds.")
+                raise Error(f"{self._address} has sent no data for {SILENT_SECONDS:g} s.")
             return None
         finally:
             if not reading.done():
@@ -115,7 +115,7 @@ class Agent:
             return Unchanged(version)
         followed = Followed(event.data, event.kind == "snapshot")
         if followed.variables != _GRAPH:
-            raise Error(f"{self._address}: is no graph: only views of CONSTRUCT and DESCRIBE can be sources.")
+            raise Error(f"{self._address} is not a graph. Only CONSTRUCT and DESCRIBE views can be sources.")
         insert: list[Quad] = []
         delete: list[Quad] = []
         for row, weight in followed.weights().items():
@@ -128,10 +128,10 @@ class Agent:
         try:
             return Quad(*(self._own(term) for term in row))  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:
-            raise Error(f"{self._address}: sent what is no triple: {error}.") from error
+            raise Error(f"{self._address} sent an invalid triple: {error}.") from error
 
     def _own(self, term: Term | None) -> Term | None:
-        """The node here that stands for one of the other agent's."""
+        """Maps a blank node of the other agent to a local one."""
         if not isinstance(term, BlankNode):
             return term
         return BlankNode(f"a{self._scope}{sha256(term.value.encode()).hexdigest()[:16]}")

@@ -1,6 +1,6 @@
-"""A remote SPARQL endpoint, asked by a CONSTRUCT or DESCRIBE query at an interval; the graph is compared.
+"""A remote SPARQL endpoint, polled with a CONSTRUCT or DESCRIBE query; the graph is compared with the last.
 
-An answer that the endpoint says is only a part of the result is a failure: what is missing in it is not gone.
+A result that the endpoint marks as partial is a failure: the missing triples are not deleted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Endpoint:
     ) -> None:
         form = parse_query(query, address).form
         if form not in ("CONSTRUCT", "DESCRIBE"):
-            raise Error(f"A source is a graph: give a CONSTRUCT or DESCRIBE query, not {form}.")
+            raise Error(f"An endpoint source needs a CONSTRUCT or DESCRIBE query, not {form}.")
         checked_url(address)
         self._address = address.partition("#")[0]
         self._query = query
@@ -38,12 +38,12 @@ class Endpoint:
     async def _look(self, version: Version | None) -> Look:
         async with Network(self._reach, self._address) as network:
             headers = {"Accept": ACCEPT, "Content-Type": "application/x-www-form-urlencoded"}
-            asked = urlencode({"query": self._query}).encode()
-            response = await network.request("POST", self._address, headers, asked)
+            form = urlencode({"query": self._query}).encode()
+            response = await network.request("POST", self._address, headers, form)
             if response.status != 200:
                 return Look(Failed(failure(response)), retry_after_seconds(response.headers))
-            if "x-sql-state" in response.headers:  # of Virtuoso, whose time for the query was up
-                return Look(Failed(f"{self._address}: the endpoint answered with a part of the result only."))
+            if "x-sql-state" in response.headers:  # Virtuoso sends it when the query timed out
+                return Look(Failed(f"{self._address}: the endpoint returned only a part of the result."))
             kind = response.headers.get("content-type", "")
             found = {"digest": sha256(f"{kind}\n".encode() + response.body).hexdigest()}
             if version == found:

@@ -1,13 +1,13 @@
-"""A file or a glob on this machine, watched for changes, in any RDF syntax.
+"""A file or a glob on this machine, in any RDF syntax, watched for changes.
 
-Several files are one source: its content is what they have together. A file that is gone, or the folder that
-a glob begins in, is a failure, not a deletion, unless `when_missing="clear"` says otherwise. So is a file or
-folder that cannot be read. Files that a glob no longer matches leave.
+The files of a glob are one source: its content is their union. A missing file, or a missing base folder of a
+glob, is a failure and not a deletion, unless `when_missing="clear"`. So is a file or folder that cannot be
+read. The quads of files that a glob no longer matches are removed.
 
-Whether something has changed is told by listing the files (`listing.py`), which is done now and then;
-notifications of the file system only make it sooner. A listing is believed once it has stood for a while,
-because a file can be written twice within one tick of a file system's clock. Until then, and when somebody
-asks for a look, the bytes are compared.
+Changes are found by listing the files (`listing.py`) at an interval; notifications of the file system only
+make the next listing earlier. A listing is trusted once it has been the same for a while, because a file can
+be written twice within one tick of the file system's clock. Until then, and on a requested refresh, the bytes
+are compared.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sparqlive.sources.watcher import Content, Failed, Outcome, Report, Unchange
 from sparqlive.web.retry import retry_seconds
 
 POLL_SECONDS = 2.0
-# A file that has changed is read when it has been left alone for so long, or at the end of patience.
+# A changed file is read when it has not changed for the first time span, or at the latest after the second.
 _QUIET_SECONDS, _PATIENCE_SECONDS = 0.1, 2.0
-# The clock of a file system may be as coarse as this.
+# The coarsest clock of a file system.
 _TICK_SECONDS = 2.0
-# Listing takes no more than this part of the time, however many files there are.
+# The share of time that listing may take, however many files there are.
 _PART_OF_TIME = 1 / 20
-# What was reported already is reported again after so long.
+# An unchanged outcome is reported again after this time.
 _REPORT_SECONDS = 30.0
 
 _now = time.monotonic
@@ -50,31 +50,31 @@ class File:
         poll_interval_seconds: float | None = POLL_SECONDS,
     ) -> None:
         if when_missing not in ("keep", "clear"):
-            raise Error(f'when_missing is "keep" or "clear", not {when_missing!r}.')
+            raise Error(f'when_missing must be "keep" or "clear", not {when_missing!r}.')
         local = urlsplit(address)
         self._address = url2pathname(local.path) if local.scheme == "file" else address
         self._clears = when_missing == "clear"
         self._interval_seconds = checked_interval(poll_interval_seconds)
         self._listing = Listing()
-        self._since = 0.0  # when it was first so
+        self._since = 0.0  # when the listing was first seen
         self._listing_seconds = 0.0
         self._failed: tuple[str, Failed] | None = None
         self._failures, self._retry_at = 0, 0.0
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
         hints = Hints()
-        told: Outcome | None = None
-        told_at = 0.0
+        last: Outcome | None = None
+        last_at = 0.0
         try:
             while True:
                 asked = wake.is_set()
                 wake.clear()
                 hints.noticed.clear()
                 outcome = await self._look(version, asked, wake)
-                if asked or outcome != told or _now() - told_at > _REPORT_SECONDS:
+                if asked or outcome != last or _now() - last_at > _REPORT_SECONDS:
                     await report(outcome)
                     # Content is large, and never the same twice.
-                    told, told_at = None if isinstance(outcome, Content) else outcome, _now()
+                    last, last_at = None if isinstance(outcome, Content) else outcome, _now()
                 if isinstance(outcome, Content | Unchanged):
                     version = outcome.version or version
                 await hints.follow(self._listing.digest, self._paths())
@@ -83,19 +83,19 @@ class File:
             hints.stop()
 
     def _paths(self) -> list[str]:
-        """Where something may change that is read."""
+        """The paths whose changes matter."""
         inside = [os.path.join(folder, "*") for folder in self._listing.folders]
         return [self._address, *inside, *self._listing.files]
 
     async def _rest(self, wake: asyncio.Event, noticed: asyncio.Event) -> None:
-        """Until it is time to look again: soon if there is a hint, at once if somebody asks."""
+        """Waits until the next look: one interval, less after a hint, not at all on a requested refresh."""
         interval, pause = self._interval_seconds, self._listing_seconds / _PART_OF_TIME
         await first_of(wake, noticed, seconds=None if interval is None else max(interval, pause))
-        if noticed.is_set():  # others may write to the folder all the time
+        if noticed.is_set():  # other programs may write to the folder all the time
             await wait(wake, pause)
 
     async def _look(self, version: Version | None, asked: bool, wake: asyncio.Event) -> Outcome:
-        """What is there now."""
+        """Lists and reads the files."""
         listing = await asyncio.to_thread(self._list)
         if not asked and isinstance(listing, Listing):
             if version is not None and version.get("files") == listing.digest:
@@ -104,7 +104,7 @@ class File:
                 return self._failed[1]
         end = _now() + _PATIENCE_SECONDS
         while isinstance(listing, Listing):
-            if not asked:  # somebody may be writing
+            if not asked:  # another program may still be writing
                 await wait(wake, _QUIET_SECONDS)
             outcome = await asyncio.to_thread(self._read, listing, version)
             before, listing = listing, await asyncio.to_thread(self._list)
@@ -129,14 +129,14 @@ class File:
         return found
 
     def _read(self, listing: Listing, version: Version | None) -> Outcome:
-        """What is in the files, unless it is what was in them.
+        """Returns the content of the files, or Unchanged.
 
-        Files that are malformed are read again when they change, when somebody asks, and after a while.
+        Malformed files are read again when they change, on a requested refresh, and after a while.
         """
-        is_believed = _now() - self._since >= _TICK_SECONDS
+        is_trusted = _now() - self._since >= _TICK_SECONDS
         try:
             content = listing.content_digest()
-            found = {"files": listing.digest if is_believed else None, "content": content}
+            found = {"files": listing.digest if is_trusted else None, "content": content}
             if version is not None and version.get("content") == content:
                 outcome: Outcome = Unchanged(found)
             else:
@@ -153,7 +153,7 @@ class File:
 
     def _missing(self) -> str:
         what = "folder for" if glob.has_magic(self._address) else "file at"
-        return f"There is no {what} {self._address}; what was read from it before is kept."
+        return f"There is no {what} {self._address}. The quads read from it before are kept."
 
     def _reason(self, error: Exception) -> str:
-        return f"{self._address}: cannot be read: {error}." if isinstance(error, OSError) else str(error)
+        return f"Cannot read {self._address}: {error}." if isinstance(error, OSError) else str(error)

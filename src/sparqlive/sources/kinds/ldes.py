@@ -1,13 +1,13 @@
-"""A Linked Data Event Stream: pages of members (TREE), of which the last version of each object counts.
+"""A Linked Data Event Stream: pages of members (TREE). The last version of each object counts.
 
-Content is what the stream's pages hold now: members that a retention policy took away leave. A page that
-says it is immutable is fetched once while the source is watched; the others by conditional GET. A page that
-cannot be read makes the look a failure, because what is missing is not gone.
+The content is that of the stream's current pages: members that a retention policy removed are removed here,
+too. An immutable page is fetched once while the source is watched, other pages by conditional GET. A page
+that cannot be read makes the look a failure, because its members are not deleted.
 
-A member is its triples, those of the blank nodes it has, and the graph of its name. Where the stream says
-what its members are versions of (`ldes:versionOfPath`), the last version by `ldes:timestampPath` stands for
-the object, under the object's IRI. A version that is a tombstone removes its object, or, with
-`when_deleted="keep"`, leaves what was there before.
+A member consists of its triples, those of its blank nodes, and the graph of its name. If the stream declares
+what its members are versions of (`ldes:versionOfPath`), the last version by `ldes:timestampPath` represents
+the object, under the object's IRI. A tombstone removes its object or, with `when_deleted="keep"`, leaves the
+version before it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 MOST_PAGES = 10_000
 
 Facts = Mapping[NamedNode, NamedNode]
-"""What the stream says of itself, by predicate."""
+"""The stream's statements about itself, by predicate."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class EventStream:
             ("when_deleted", when_deleted, ("remove", "keep")),
         ):
             if value not in known:
-                raise Error(f"{name} is {known[0]!r} or {known[1]!r}, not {value!r}.")
+                raise Error(f"{name} must be {known[0]!r} or {known[1]!r}, not {value!r}.")
         checked_url(address)
         self._address = address.partition("#")[0]
         self._interval_seconds = checked_interval(poll_interval_seconds)
@@ -93,7 +93,7 @@ class EventStream:
         self._reported: dict[str, _Page] = {}
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
-        self._pages, self._reported = {}, {}  # what was read before is read again, and compared
+        self._pages, self._reported = {}, {}  # reads all pages again, and compares the content
         await poll(self._look, self._interval_seconds, None, report, wake)
 
     async def _look(self, _: Version | None) -> Look:
@@ -106,7 +106,7 @@ class EventStream:
             if len(reached) == MOST_PAGES:
                 raise Error(f"{self._address}: the stream has more than {MOST_PAGES:,} pages.")
             known = self._pages.get(address)
-            page = known if known is not None and known.immutable else await self._fetched(address, known)
+            page = known if known is not None and known.immutable else await self._fetch(address, known)
             reached[address] = self._pages[address] = page
             rest = page.fresh_seconds if page.fresh_seconds and not page.immutable else rest
             waiting.extend(page.leads_to)
@@ -117,9 +117,9 @@ class EventStream:
         self._pages, self._reported = dict(reached), reached
         return Look(Content(quads, {"pages": len(reached)}), rest)
 
-    async def _fetched(self, address: str, known: _Page | None) -> _Page:
-        """A page, the known one if it has not changed. Each has a budget of its own, so that long streams
-        can be read."""
+    async def _fetch(self, address: str, known: _Page | None) -> _Page:
+        """Fetches a page; returns the known one if it has not changed. Each page has its own budget, so that
+        long streams can be read."""
         asking = {"Accept": ACCEPT, **(known.validators if known else {})}
         async with Network(self._reach, self._address) as network:
             response = await network.get(address, asking)
@@ -153,40 +153,40 @@ class EventStream:
         if version_of is None or not self._latest:
             kept: Iterable[list[Quad]] = (list(member.quads) for member in members.values())
         else:
-            kept = self._materialised(members.values(), version_of, facts)
+            kept = self._latest_versions(members.values(), version_of, facts)
         for quads in kept:
             found.extend(quads)
             if len(found) > MOST_QUADS:
                 raise Error(f"{self._address}: the stream holds more than {MOST_QUADS:,} quads.")
         return found
 
-    def _materialised(
+    def _latest_versions(
         self, members: Iterable[_Member], version_of: NamedNode, facts: Facts
     ) -> Iterator[list[Quad]]:
-        """The last version of each object, under the object's name."""
+        """Yields the last version of each object, under the object's name."""
         path = next((facts[name] for name in _TIMESTAMPS if name in facts), None)
         versions: dict[Any, list[tuple[Any, str, _Member]]] = defaultdict(list)
         for member in members:
             objects = member.values(version_of)
             if len(objects) != 1 or isinstance(objects[0], RdfLiteral):
                 raise Error(
-                    f"{self._address}: the member {member.name} does not say by {version_of} of which one "
-                    f'object it is a version; versions="all" takes members as they are.'
+                    f"{self._address}: member {member.name} needs exactly one {version_of}, the object that "
+                    f'it is a version of. Use versions="all" to take members as they are.'
                 )
             versions[objects[0]].append((self._time(member, path), str(member.name), member))
         for name, found in versions.items():
             found.sort(key=lambda version: version[:2])
             alive = [version for version in found if not self._is_tombstone(version[2], facts)]
             if alive and (alive[-1] is found[-1] or not self._removes):
-                yield list(_renamed(alive[-1][2], name, version_of))
+                yield list(_rename(alive[-1][2], name, version_of))
 
     def _time(self, member: _Member, path: NamedNode | None) -> Any:
         values = [] if path is None else member.values(path)
         moments = [parse_date_time(value.value) for value in values if isinstance(value, RdfLiteral)]
         if len(moments) != 1 or moments[0] is None:
             raise Error(
-                f"{self._address}: which version of an object is the last one cannot be told: the member "
-                f"{member.name} has no time, one xsd:dateTime by ldes:timestampPath."
+                f"{self._address}: cannot find the last version of an object, because member {member.name} "
+                f"does not have exactly one xsd:dateTime at ldes:timestampPath."
             )
         return moments[0].instant
 
@@ -199,7 +199,7 @@ class EventStream:
 def _page(
     quads: list[Quad], names: set[str], validators: Mapping[str, str], immutable: bool, fresh: float
 ) -> _Page:
-    """What a document says as a page of a stream."""
+    """Returns a document as a page of a stream."""
     by_subject: dict[Any, list[Quad]] = defaultdict(list)
     by_graph: dict[Any, list[Quad]] = defaultdict(list)
     for quad in quads:
@@ -213,7 +213,7 @@ def _page(
     leads_to = [link.object for one in relations for link in by_subject[one] if link.predicate == _NODE]
     views = [quad.object for quad in quads if quad.predicate == _VIEW]
     if not any(isinstance(view, NamedNode) and view.value.partition("#")[0] in names for view in views):
-        leads_to.extend(views[:1])  # the address is the stream's own: any view of it shows all members
+        leads_to.extend(views[:1])  # the address is that of the stream: each of its views has all members
     addresses = [node.value.partition("#")[0] for node in leads_to if isinstance(node, NamedNode)]
     return _Page(
         validators,
@@ -231,7 +231,7 @@ def _facts(quads: Iterable[Quad]) -> Facts:
         if quad.predicate in (_VERSION_OF, _DELETE_OBJECT, _DELETE_PATH, *_TIMESTAMPS):
             if not isinstance(quad.object, NamedNode):
                 raise Error(
-                    f"The stream's {quad.predicate} is a path of several steps, which is not read yet."
+                    f"The stream's {quad.predicate} is a path of several steps, which is not supported yet."
                 )
             facts[quad.predicate] = quad.object
     return facts
@@ -240,7 +240,7 @@ def _facts(quads: Iterable[Quad]) -> Facts:
 def _description(
     name: Any, by_subject: Mapping[Any, list[Quad]], by_graph: Mapping[Any, list[Quad]]
 ) -> Iterator[Quad]:
-    """A member's triples, those of the blank nodes it has, and the graph of its name."""
+    """Yields a member's triples, those of its blank nodes, and the graph of its name."""
     waiting, seen = [name], {name}
     while waiting:
         for quad in by_subject.get(waiting.pop(), ()):
@@ -253,8 +253,8 @@ def _description(
     yield from by_graph.get(name, ())
 
 
-def _renamed(member: _Member, name: Any, version_of: NamedNode) -> Iterator[Quad]:
-    """A version as its object: without what says that it is a version."""
+def _rename(member: _Member, name: Any, version_of: NamedNode) -> Iterator[Quad]:
+    """Yields a version under its object's name, without the triple that marks it as a version."""
 
     def new(term: Any) -> Any:
         return name if term == member.name else term

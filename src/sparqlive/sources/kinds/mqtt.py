@@ -1,11 +1,11 @@
 """Messages over MQTT 5: each is one batch of changes, as `.changes` or RDF Patch.
 
-The broker keeps a session of its own for each source, by a client id that the store remembers, so that what
-is published while nobody is connected arrives later. A message is acknowledged when its epoch is committed:
-one that was not is sent again, and one that is sent twice says the same. Refuses addresses that are not
-public, as everything that goes to the network does, and subscribes with quality of service 1.
+The broker keeps one session per source, by a client id that the store remembers, so that messages published
+without a connection arrive later. A message is acknowledged after its epoch is committed; otherwise the
+broker sends it again, and applying it twice changes nothing. Non-public addresses are rejected, as everywhere
+on the network. Subscribes with quality of service 1.
 
-Invariant: what a message says is committed whole before it is acknowledged, and messages in their order.
+Invariant: messages are committed in order, and each is committed whole before it is acknowledged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ADDRESS = re.compile(r"(mqtts?)://([^/?#]*)/(.+)", re.DOTALL)
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
 _TOPIC = re.compile(r"(?:(?:\+|[^+#/]*)/)*(?:\+|#|[^+#/]*)", re.DOTALL)
 _MOST_UNACKNOWLEDGED = 20
-# A broker has so long to begin with what it kept; then, and after each message, quiet means that it is all.
+# How long to wait for the first kept message, and after each message for the next, before the queue is empty.
 _FIRST_SECONDS, _QUIET_SECONDS = 1.0, 0.2
 _FOREVER = 0xFFFFFFFF
 
@@ -55,11 +55,11 @@ class Mqtt:
         timeout_seconds: float = 60.0,
     ) -> None:
         if when_malformed not in ("stop", "skip"):
-            raise Error(f'when_malformed is "stop" or "skip", not {when_malformed!r}.')
+            raise Error(f'when_malformed must be "stop" or "skip", not {when_malformed!r}.')
         whole("session_seconds", session_seconds, most=_FOREVER)
         for name, value in (("username", username), ("password", password), ("client_id", client_id)):
             if value is not None and not isinstance(value, str):
-                raise Error(f"{name} is text, not {type(value).__name__}.")
+                raise Error(f"{name} must be a string, not {type(value).__name__}.")
         self._address = address
         self._scheme, self._host, self._port, self._topic = _parts(address)
         self._credentials = {"username": username, "password": password}
@@ -76,14 +76,14 @@ class Mqtt:
         wake.clear()
         try:
             async with AsyncExitStack() as stack:
-                client = await self._connected(stack, state["client_id"])
+                client = await self._connect(stack, state["client_id"])
                 await self._follow(client, state, report, wake)
         except aiomqtt.MqttError as error:
-            said = str(error).strip().rstrip(".") or type(error).__name__
-            raise Error(f"{self._address}: there is no connection to the broker: {said}.") from error
+            reason = str(error).strip().rstrip(".") or type(error).__name__
+            raise Error(f"{self._address}: no connection to the broker: {reason}.") from error
 
-    async def _connected(self, stack: AsyncExitStack, client_id: str) -> _Client:
-        """A connection to one of the broker's addresses, subscribed."""
+    async def _connect(self, stack: AsyncExitStack, client_id: str) -> _Client:
+        """Connects to one of the broker's addresses, and subscribes."""
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         properties.SessionExpiryInterval = self._session_seconds
         properties.ReceiveMaximum = _MOST_UNACKNOWLEDGED
@@ -109,7 +109,7 @@ class Mqtt:
         options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
         [code] = await client.subscribe(self._topic, options=options)
         if not isinstance(code, int) and code.is_failure:
-            raise Error(f"{self._address}: the broker does not let us subscribe: {code}.")
+            raise Error(f"{self._address}: the broker rejected the subscription: {code}.")
         return client
 
     async def _follow(
@@ -118,8 +118,8 @@ class Mqtt:
         warning = None  # until a message comes
         if state.get("subscribed") and self._session_seconds and not client.session_present:
             warning = (
-                f"{self._address}: the broker does not have the session any more in which it kept messages "
-                f"for this source: what was published while there was no connection is lost."
+                f"{self._address}: the broker has dropped this source's session. Messages published while "
+                f"there was no connection are lost."
             )
         state["subscribed"] = True
         coming = asyncio.ensure_future(anext(client.messages))
@@ -141,15 +141,15 @@ class Mqtt:
             coming.cancel()
             await asyncio.wait({coming})
             if not coming.cancelled():
-                coming.exception()  # seen
+                coming.exception()  # marks it as retrieved
 
     async def _take(self, message: aiomqtt.Message, state: dict[str, Any], report: Report) -> str | None:
-        """Commits what a message says; a sentence if it was malformed and is skipped."""
+        """Commits a message. Returns a warning if the message was malformed and is skipped."""
         place = f"{self._address}: a message on {str(message.topic)!r}"
         payload = bytes(message.payload)
         try:
             if len(payload) > self._reach.max_bytes:
-                raise Error(f"{place}: is larger than max_bytes allows.")
+                raise Error(f"{place} is larger than max_bytes ({self._reach.max_bytes:,}).")
             batch = await asyncio.to_thread(parse_batch, payload, place)
         except Error as error:
             if not self._skips:
@@ -163,7 +163,7 @@ class Mqtt:
 
 
 class _Client(aiomqtt.Client):
-    """Acknowledges messages when it is told to, and knows whether the broker had a session."""
+    """A client with manual acknowledgement, which knows whether the broker had a session."""
 
     session_present = False
 
@@ -180,46 +180,47 @@ class _Client(aiomqtt.Client):
 
 
 class _Certificates(ssl.SSLContext):
-    """Checks a certificate against the name in the address: the connection goes to what it resolved to."""
+    """Checks a certificate against the host name, although the connection goes to an IP address."""
 
     _name: str
 
     def __new__(cls, name: str) -> _Certificates:
-        made = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
-        made._name = name
-        made.load_default_certs()
-        made.load_verify_locations(certifi.where())
-        return made
+        context = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+        context._name = name
+        context.load_default_certs()
+        context.load_verify_locations(certifi.where())
+        return context
 
     def wrap_socket(self, *arguments: Any, **options: Any) -> ssl.SSLSocket:
         secure = super().wrap_socket(*arguments, **{**options, "server_hostname": self._name})
         try:
             secure.do_handshake()
         except BaseException:
-            secure.close()  # nobody else does
+            secure.close()  # the caller does not
             raise
         return secure
 
 
 def _parts(address: str) -> tuple[str, str, int, str]:
-    """Scheme, host, port and topic of an address."""
+    """Returns the scheme, host, port and topic of an address."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
-        raise Error(
-            f"{address!r} is no address of MQTT, such as mqtt://host:1883/topic or mqtts://host/topic."
-        )
+        raise Error(f"{address!r} is not an MQTT address. Use mqtt://host:1883/topic or mqtts://host/topic.")
     scheme, authority, topic = match[1], match[2], unquote(match[3])
     if "@" in authority:
-        raise Error(f"{scheme}://{authority.rpartition('@')[2]}/…: give username and password as options.")
+        raise Error(
+            f"{scheme}://{authority.rpartition('@')[2]}/…: the address must not contain credentials. Use the "
+            f"options username and password."
+        )
     try:
         parts = urlsplit(f"//{authority}")
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise Error(f"{address!r} is no address of MQTT: {error}.") from error
+        raise Error(f"{address!r} is not an MQTT address: {error}.") from error
     if not host:
-        raise Error(f"{address!r} is no address of MQTT: it names no host.")
+        raise Error(f"{address!r} is not an MQTT address: it has no host.")
     if not _TOPIC.fullmatch(topic) or "\0" in topic or len(topic.encode()) > 65535:
         raise Error(
-            f"{address!r}: {topic!r} is no topic: the signs + and # stand for whole levels, # for the last."
+            f"{address!r}: {topic!r} is not a valid topic. + and # must be whole levels, and # the last one."
         )
     return scheme, host, port or _PORTS[scheme], topic

@@ -1,11 +1,12 @@
-"""A Solid resource or container: a document on the Web whose storage notifies of changes.
+"""A Solid resource or container: a Web document whose storage sends notifications of changes.
 
-It is fetched and compared as documents on the Web are; a notification means that it is looked at now, whole,
-because validators may be coarser than two changes. Notifications get lost, so it is polled beside them.
+The document is fetched and compared like other Web documents. After a notification it is fetched at once and
+unconditionally, because two changes can have the same validators. Notifications get lost, so it is also
+polled.
 
-A container is its listing. With `members=True` the documents that it contains are part of the source, each in
-the graph of its own address; members that are no RDF, and containers in it, are not. A member that cannot be
-read makes the look a failure, because what is missing is not gone.
+The content of a container is its listing. With `members=True` its documents are part of the source, each in
+the graph of its own address; members that are not RDF, and nested containers, are not. A member that cannot
+be read makes the look a failure, because its quads are not deleted.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from sparqlive.web.network import Login, Reach, checked_url
 
 _CONTAINS = NamedNode("http://www.w3.org/ns/ldp#contains")
 MOST_MEMBERS = 1_000
-# Members beyond these are polled only: each channel is a connection.
+# Each channel is a connection, so further members are only polled.
 MOST_CHANNELS = 100
 _FETCHED_AT_ONCE = 8
-# Between two looks, however often somebody notifies.
+# The pause between two looks, however many notifications arrive.
 _REST_SECONDS = 0.05
 _NOT_RDF: Version = {"is_rdf": False}
 
@@ -53,9 +54,11 @@ class Solid:
         checked_url(address)
         self._address = address.partition("#")[0]
         if not isinstance(members, bool):
-            raise Error(f"members is true or false, not {members!r}.")
+            raise Error(f"members must be true or false, not {members!r}.")
         if members and not self._address.endswith("/"):
-            raise Error(f"{address}: only a container has members, and its address ends with a slash.")
+            raise Error(
+                f"{address} is not a container, so it has no members. Its address must end with a slash."
+            )
         self._interval_seconds = checked_interval(poll_interval_seconds)
         self._reach = Reach(**reach)
         self._options = reach
@@ -69,7 +72,7 @@ class Solid:
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
         channels = self._channels = Channels(self._reach, self._login, report, wake)
         look: Callable[[Version | None], Awaitable[Look]] = self._look
-        if self._has_members:  # what was read before is read again, and compared
+        if self._has_members:  # reads all documents again, and compares the content
             version, self._members, self._reported = None, {}, None
             look = self._look_at_all
         self._document.begin(version)
@@ -80,7 +83,7 @@ class Solid:
             await channels.stop()
 
     async def _look(self, _: Version | None) -> Look:
-        """At the resource, or at the container itself."""
+        """Looks at the resource, or at the container itself."""
         await asyncio.sleep(self._rested - time.monotonic())
         self._rested = time.monotonic() + _REST_SECONDS
         failed_before = self._document.failed
@@ -90,7 +93,7 @@ class Solid:
         return seen
 
     async def _look_at_all(self, version: Version | None) -> Look:
-        """At a container and its members."""
+        """Looks at a container and its members."""
         seen = await self._look(version)
         if isinstance(seen.outcome, Failed):
             return seen
@@ -118,12 +121,12 @@ class Solid:
         return Look(content, seen.rest_seconds)
 
     def _contained(self) -> list[str]:
-        """The members that may be documents: those below the container that are no containers."""
+        """The members that may be documents: those below the container that are not containers."""
         listed = {quad.object for quad in self._document.quads if quad.predicate == _CONTAINS}
         names = {address_of("solid", member.value) for member in listed if isinstance(member, NamedNode)}
         found = sorted(name for name in names if name.startswith(self._address) and not name.endswith("/"))
         if len(found) > MOST_MEMBERS:
-            raise Error(f"{self._address}: has more than {MOST_MEMBERS:,} members.")
+            raise Error(f"{self._address} has more than {MOST_MEMBERS:,} members.")
         return found
 
     def _content(self) -> list[Quad]:
@@ -135,12 +138,12 @@ class Solid:
                 for s, p, o, g in member.quads
             )
             if len(found) > MOST_QUADS:
-                raise Error(f"{self._address}: its members hold more than {MOST_QUADS:,} quads.")
+                raise Error(f"{self._address}: the members have more than {MOST_QUADS:,} quads.")
         return found
 
 
 class _Document:
-    """One document of the source: the version that was seen last, and, if it keeps it, what it had."""
+    """One document of the source: its last version and, with `keeps`, its quads."""
 
     def __init__(self, web: Web, *, keeps: bool, is_member: bool = False) -> None:
         self._web = web
@@ -152,16 +155,16 @@ class _Document:
         self.failed: str | None = None
 
     def begin(self, version: Version | None) -> None:
-        """This is the version that was seen last."""
+        """Sets the last known version."""
         self.version = version
 
     def change(self) -> None:
-        """Somebody says that it has changed."""
+        """Records a notification of a change."""
         self._changed = True
 
     async def look(self, login: Login | None) -> Look:
         if self.version == _NOT_RDF and not self._changed:
-            return Look(Unchanged())  # pictures are not fetched again and again
+            return Look(Unchanged())  # does not fetch images again and again
         whole, self._changed = self._changed, False
         try:
             seen = await self._web.look(self.version, whole=whole, login=login)

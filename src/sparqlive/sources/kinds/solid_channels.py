@@ -1,9 +1,9 @@
-"""Notification channels of a Solid storage: how they are found, and what is heard through them.
+"""Notification channels of a Solid storage: discovery, subscription and listening.
 
 Owns discovery (Solid Notifications Protocol: the resource links to the description of its storage, which
-lists subscription services), subscribing, and renewing what ended. A notification is a hint that something
-changed and nothing more: it is not read, so that what is doubled, late or forged costs a look. Every address
-that a server names, those of WebSockets too, is reached by the rules of `network.py`.
+lists subscription services), subscribing, and renewing channels that ended. A notification is only a hint
+that something changed. Its content is not read, so a duplicate, late or forged one costs no more than a look.
+Every address that a server names, including those of WebSockets, is subject to the rules of `network.py`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from sparqlive.web.sockets import web_socket
 _NOTIFY, _SOLID = "http://www.w3.org/ns/solid/notifications#", "http://www.w3.org/ns/solid/terms#"
 _SUBSCRIPTION, _CHANNEL_TYPE = NamedNode(_NOTIFY + "subscription"), NamedNode(_NOTIFY + "channelType")
 STREAMING, WEB_SOCKET = "StreamingHTTPChannel2023", "WebSocketChannel2023"
-# A channel is renewed after so long at the latest: it may be dead without saying so.
+# A channel is renewed after this time, since it may be dead without notice.
 _LONGEST_SECONDS = 900.0
-# One that ends sooner is not asked for again at once.
+# A channel that ends sooner is not requested again at once.
 _SHORTEST_SECONDS = 10.0
 _MOST_MESSAGE_BYTES = 1 << 20
 _LINK = re.compile(r'<([^<>]*)>((?:\s*;\s*[^\s=;,]+\s*(?:=\s*(?:"[^"]*"|[^\s;,"]*))?)*)')
@@ -53,7 +53,7 @@ _Begun: TypeAlias = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class _Offer:
-    """A way to be notified: of a stream its address, otherwise that of the service to subscribe at."""
+    """A notification channel that a storage offers: the address of a stream, or of a subscription service."""
 
     kind: str
     address: str
@@ -61,7 +61,7 @@ class _Offer:
 
 
 class Channels:
-    """Listens to the resources of one source, and tells how far it is notified."""
+    """Listens to the resources of one source, and reports which of them send notifications."""
 
     def __init__(self, reach: Reach, login: Login | None, report: Report, wake: asyncio.Event) -> None:
         self._reach = reach
@@ -71,11 +71,11 @@ class Channels:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: dict[str, asyncio.Event] = {}
         self._states: dict[str, tuple[str | None, str]] = {}
-        self._told: str | None = None
-        self._telling = asyncio.Lock()
+        self._reported: str | None = None
+        self._reporting = asyncio.Lock()
 
     def keep(self, changed: Mapping[str, Callable[[], None]]) -> None:
-        """Listens to these resources from now on, and to no others; each with what it calls on changes."""
+        """Listens to exactly these resources from now on; each has a function to call on a notification."""
         for topic in self._tasks.keys() - changed.keys():
             self._tasks.pop(topic).cancel()
             self._again.pop(topic)
@@ -85,7 +85,7 @@ class Channels:
             self._tasks[topic] = asyncio.create_task(self._listen(topic, changed[topic], self._again[topic]))
 
     def retry(self) -> None:
-        """The source can be reached again: what has no channel need not wait."""
+        """Retries missing channels at once, because the source can be reached again."""
         for topic, (kind, _) in self._states.items():
             if kind is None:
                 self._again[topic].set()
@@ -96,17 +96,17 @@ class Channels:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _listen(self, topic: str, changed: Callable[[], None], again: asyncio.Event) -> None:
-        """Listens until it is cancelled: what ends is renewed, what fails is tried again ever later."""
+        """Listens until it is cancelled: renews a channel that ends, and retries with growing pauses."""
 
-        def heard() -> None:
+        def notify() -> None:
             changed()
             self._wake.set()
 
         async def begun(kind: str) -> None:
             await self._tell(topic, kind)
-            heard()  # what changed before the channel was there, it does not tell
+            notify()  # the channel does not report changes from before it was opened
 
-        channel = _Channel(topic, self._reach, self._login, begun, heard)
+        channel = _Channel(topic, self._reach, self._login, begun, notify)
         failures = 0
         while True:
             again.clear()
@@ -121,18 +121,18 @@ class Channels:
                 if lasted >= _SHORTEST_SECONDS:
                     failures = 0
                     continue
-                await self._tell(topic, None, f"{topic}: its channel ended after {lasted:.1f} seconds.")
+                await self._tell(topic, None, f"{topic}: the channel ended after {lasted:.1f} s.")
             failures += 1
             await wait(again, retry_seconds(failures))
 
     async def _tell(self, topic: str, kind: str | None, reason: str = "") -> None:
-        """Reports how far the source is notified, if that is new."""
+        """Reports the state of the notifications, if it has changed."""
         self._states[topic] = (kind, reason)
-        async with self._telling:  # the last word is the last one to be reported
-            told = self._summary()
-            if told != self._told:
-                self._told = told
-                await self._report(Notifications(told))
+        async with self._reporting:  # keeps the reports in order
+            summary = self._summary()
+            if summary != self._reported:
+                self._reported = summary
+                await self._report(Notifications(summary))
 
     def _summary(self) -> str:
         kinds = sorted({kind for kind, _ in self._states.values() if kind is not None})
@@ -140,11 +140,11 @@ class Channels:
         if not reasons:
             return " and ".join(kinds)
         several = f", for {len(reasons)} of {len(self._states)} resources" if kinds else ""
-        return f"none{several}, so it is polled only: {reasons[0]}"
+        return f"none{several}, so it is only polled: {reasons[0]}"
 
 
 class _Channel:
-    """The channel of one resource: the best that its storage offers."""
+    """The channel of one resource: the best one that its storage offers."""
 
     def __init__(
         self,
@@ -152,16 +152,16 @@ class _Channel:
         reach: Reach,
         login: Login | None,
         begun: Callable[[str], Awaitable[None]],
-        heard: Callable[[], None],
+        notify: Callable[[], None],
     ) -> None:
         self._topic = topic
         self._reach = reach
         self._login = login
         self._begun = begun
-        self._heard = heard
+        self._notify = notify
 
     async def listen(self) -> None:
-        """Listens until a channel ends; an Error if there is none."""
+        """Listens until a channel ends; raises an Error if there is none."""
         reasons = []
         for offer in await self._offers():
             there = False
@@ -175,14 +175,14 @@ class _Channel:
                 if offer.is_stream:
                     await self._stream(offer.address, begun, _LONGEST_SECONDS)
                 else:
-                    await self._subscribed(offer, begun)
+                    await self._subscribe(offer, begun)
             except Error as error:
                 reasons.append(str(error))
             if there:
                 return
         raise Error(" ".join(reasons))
 
-    # Which there are
+    # Discovery
 
     async def _offers(self) -> list[_Offer]:
         async with Network(self._reach, self._topic, self._login) as network:
@@ -206,10 +206,10 @@ class _Channel:
                     reasons.append(str(error))
                 if found:
                     return found
-        raise Error(" ".join(reasons) or f"{self._topic}: its storage offers no channel that is known here.")
+        raise Error(" ".join(reasons) or f"{self._topic}: the storage offers no supported channel.")
 
     async def _services(self, network: Network, address: str) -> list[_Offer]:
-        """The subscription services that a description names, the better ones first."""
+        """Returns the subscription services of a description, the better ones first."""
         response = await network.get(address, {"Accept": ACCEPT})
         if response.status != 200:
             return []
@@ -225,28 +225,29 @@ class _Channel:
     # Listening
 
     def _network(self, address: str) -> Network:
-        """To a service of the storage. The login goes there, because what it makes is bound to one request
-        and worth nothing to who receives it; headers go to the origin of the source only."""
+        """Returns a connection to a service of the storage. It uses the login, because its proofs are bound
+        to one request and worthless to the receiver. Headers are sent only to the origin of the source."""
         reach = self._reach if same_origin(address, self._topic) else replace(self._reach, headers={})
         return Network(reach, address, self._login)
 
-    async def _subscribed(self, offer: _Offer, begun: _Begun) -> None:
-        asked = {
+    async def _subscribe(self, offer: _Offer, begun: _Begun) -> None:
+        subscription = {
             "@context": ["https://www.w3.org/ns/solid/notification/v1"],
             "type": _NOTIFY + offer.kind,
             "topic": self._topic,
         }
         headers = {"Content-Type": "application/ld+json", "Accept": "application/ld+json"}
         async with self._network(offer.address) as network:
-            response = await network.request("POST", offer.address, headers, json.dumps(asked).encode())
+            body = json.dumps(subscription).encode()
+            response = await network.request("POST", offer.address, headers, body)
         if not 200 <= response.status < 300:
-            raise Error(f"{offer.address}: refuses to notify of it (status {response.status}).")
+            raise Error(f"{offer.address} rejected the subscription (status {response.status}).")
         try:
             answer: Any = json.loads(response.body)
             address = str(answer["receiveFrom"])
             ends = datetime.fromisoformat(answer["endAt"]).timestamp() if answer.get("endAt") else None
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise Error(f"{offer.address}: what answers a subscription is no channel: {error}.") from error
+            raise Error(f"{offer.address} answered the subscription with no channel: {error}.") from error
         seconds = _LONGEST_SECONDS if ends is None else max(1.0, min(_LONGEST_SECONDS, ends - time.time()))
         listen = self._stream if offer.kind == STREAMING else self._web_socket
         await listen(address, begun, seconds)
@@ -259,16 +260,16 @@ class _Channel:
             network.open("GET", address, headers) as (status, _, where, body),
         ):
             if status != 200:
-                raise Error(f"{where}: gives no notifications (status {status}).")
+                raise Error(f"{where} sends no notifications (status {status}).")
             limit.reschedule(asyncio.get_running_loop().time() + seconds)
             await begun()
             async for piece in body:
                 if piece.strip():
-                    self._heard()
+                    self._notify()
 
     async def _web_socket(self, address: str, begun: _Begun, seconds: float) -> None:
         if address.startswith("ws:") and checked_url(self._topic).scheme == "https":
-            raise Error(f"{address}: is not secure, though the resource is; it is not opened.")
+            raise Error(f"{address} is not encrypted, but the resource is, so the channel is not opened.")
         async with (
             self._limited(address) as limit,
             web_socket(address, self._reach, _MOST_MESSAGE_BYTES) as messages,
@@ -276,22 +277,20 @@ class _Channel:
             limit.reschedule(asyncio.get_running_loop().time() + seconds)
             await begun()
             async for _ in messages:
-                self._heard()
+                self._notify()
 
     @asynccontextmanager
     async def _limited(self, address: str) -> AsyncIterator[asyncio.Timeout]:
-        """Time for a channel to begin; once it has, the limit is set anew."""
+        """Limits the time until a channel is open; the caller then reschedules the limit."""
         try:
             async with asyncio.timeout(self._reach.timeout_seconds) as limit:
                 yield limit
         except TimeoutError:
-            raise Error(
-                f"{address}: no notifications within {self._reach.timeout_seconds:g} seconds."
-            ) from None
+            raise Error(f"{address} opened no channel within {self._reach.timeout_seconds:g} s.") from None
 
 
 def _links(response: Response) -> Iterator[tuple[str, str]]:
-    """The links of an answer (RFC 8288): where to, and by which relation."""
+    """Yields the links of a response (RFC 8288): target and relation."""
     for link in _LINK.finditer(response.headers.get("link", "")):
         relations = _RELATIONS.search(link[2])
         for relation in (relations[1] or relations[2] or "").split() if relations else ():

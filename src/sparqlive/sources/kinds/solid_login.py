@@ -1,9 +1,9 @@
-"""Solid-OIDC for programs: client credentials, exchanged for access tokens that are bound to a key (DPoP).
+"""Solid-OIDC for programs: exchanges client credentials for access tokens bound to a key (DPoP).
 
-Owns the key, which is made with the login and never stored, the token, and its renewal. Each request carries
-a proof of its own (RFC 9449), signed with the key, over method, address and token. Refuses issuers that are
-not who they say they are, and token endpoints without TLS under an issuer with it. Invariant: the secret goes
-to the issuer's token endpoint and nowhere else, and into no message.
+Owns the token, its renewal, and the key, which is created with the login and never stored. Each request
+carries its own proof (RFC 9449): a signature over method, address and token. Rejects a description of another
+issuer, and a token endpoint without TLS if the issuer has TLS. Invariant: the secret is sent only to the
+issuer's token endpoint, and appears in no message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from sparqlive.errors import Error
 from sparqlive.web.network import Network, Origin, Reach, Response, checked_url, origin
 
-# A token is renewed so long before it expires.
+# How long before it expires a token is renewed.
 _SPARE_SECONDS = 30.0
 _SHORTEST_SECONDS = 1.0
 
@@ -38,22 +38,22 @@ def login_of(
     client_secret_variable: str | None,
     reach: Reach,
 ) -> SolidLogin | None:
-    """The login that options of a source make; None where there are none of it."""
-    given = (issuer, client_id, client_secret, client_secret_variable)
-    if given == (None, None, None, None):
+    """Returns the login of a source's options; None without these options."""
+    options = (issuer, client_id, client_secret, client_secret_variable)
+    if options == (None, None, None, None):
         return None
-    if not all(part is None or isinstance(part, str) for part in given):
-        raise Error("issuer, client_id, client_secret and client_secret_variable are texts.")
+    if not all(option is None or isinstance(option, str) for option in options):
+        raise Error("issuer, client_id, client_secret and client_secret_variable must be strings.")
     if issuer is None or client_id is None or (client_secret is None) == (client_secret_variable is None):
         raise Error(
-            "A login is an issuer, a client_id, and a client_secret or the name of the variable of the "
-            "environment that holds it, client_secret_variable."
+            "A login needs issuer, client_id, and either client_secret or client_secret_variable, the name "
+            "of the environment variable that holds the secret."
         )
     return SolidLogin(issuer, client_id, client_secret, client_secret_variable, reach)
 
 
 class SolidLogin:
-    """Credentials of one client; a `Login` for requests."""
+    """The credentials of one client; a `Login` for requests."""
 
     def __init__(
         self, issuer: str, client_id: str, secret: str | None, variable: str | None, reach: Reach
@@ -81,7 +81,7 @@ class SolidLogin:
         return {"Authorization": f"DPoP {token}", "DPoP": self._proof(method, url, token)}
 
     def refused(self, url: str, headers: Mapping[str, str]) -> None:
-        """The server wants a nonce of its own in proofs, or the token is no longer good."""
+        """Handles a 401: stores the server's nonce for proofs, or else discards the token."""
         if not self._takes_nonce(url, headers):
             self._token = None
 
@@ -93,7 +93,7 @@ class SolidLogin:
         return True
 
     def _proof(self, method: str, url: str, token: str | None = None) -> str:
-        """That whoever sends this request has the key (RFC 9449 §4.2)."""
+        """Returns a proof that the sender of this request has the key (RFC 9449 §4.2)."""
         claims: dict[str, Any] = {
             "jti": str(uuid.uuid4()),
             "htm": method,
@@ -113,39 +113,39 @@ class SolidLogin:
     async def _renew(self) -> None:
         async with Network(self._reach, self._issuer) as network:
             endpoint = await self._token_endpoint(network)
-            response = await self._asked(network, endpoint)
+            response = await self._request_token(network, endpoint)
             if response.status in (400, 401) and self._takes_nonce(endpoint, response.headers):
-                response = await self._asked(network, endpoint)
+                response = await self._request_token(network, endpoint)
         answer = _json(response)
         if response.status != 200:
-            said = answer.get("error")
+            reason = answer.get("error")
             raise Error(
-                f"{self._issuer}: gives no token for these credentials (status {response.status}"
-                f"{f', {said}' if isinstance(said, str) else ''}): look at client_id and the secret."
+                f"{self._issuer} rejected the credentials (status {response.status}"
+                f"{f', {reason}' if isinstance(reason, str) else ''}). Check client_id and the secret."
             )
         token, seconds = answer.get("access_token"), answer.get("expires_in", 300)
         is_bound = str(answer.get("token_type")).lower() == "dpop"
         if not isinstance(token, str) or not is_bound or not isinstance(seconds, int | float):
-            raise Error(f"{endpoint}: gives a token that is not bound to a key (DPoP).")
+            raise Error(f"{endpoint} returned a token that is not bound to a key (DPoP).")
         self._token = token
         self._expires = time.monotonic() + max(_SHORTEST_SECONDS, seconds - _SPARE_SECONDS)
 
     async def _token_endpoint(self, network: Network) -> str:
-        """By OpenID Connect Discovery."""
-        described = await network.get(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
-        if described.status != 200:
-            raise Error(f"{described.url}: describes no issuer (status {described.status}).")
-        found = _json(described)
+        """Finds the token endpoint by OpenID Connect Discovery."""
+        response = await network.get(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
+        if response.status != 200:
+            raise Error(f"{response.url} has no description of the issuer (status {response.status}).")
+        found = _json(response)
         issuer, endpoint = found.get("issuer"), found.get("token_endpoint")
         if not isinstance(issuer, str) or issuer.rstrip("/") != self._issuer.rstrip("/"):
-            raise Error(f"{self._issuer}: its description is that of another issuer, {issuer!r}.")
+            raise Error(f"{self._issuer}: the description is that of another issuer, {issuer!r}.")
         if not isinstance(endpoint, str):
-            raise Error(f"{self._issuer}: its description names no token endpoint.")
+            raise Error(f"{self._issuer}: the description names no token endpoint.")
         if checked_url(endpoint).scheme != checked_url(self._issuer).scheme:
-            raise Error(f"{self._issuer}: its token endpoint, {endpoint}, is less secure, or not HTTP.")
+            raise Error(f"{self._issuer}: the token endpoint, {endpoint}, is less secure, or not HTTP.")
         return endpoint
 
-    async def _asked(self, network: Network, endpoint: str) -> Response:
+    async def _request_token(self, network: Network, endpoint: str) -> Response:
         credentials = f"{quote(self._client_id, safe='')}:{quote(self._client_secret(), safe='')}"
         headers = {
             "Authorization": f"Basic {base64.b64encode(credentials.encode()).decode()}",
@@ -153,8 +153,8 @@ class SolidLogin:
             "Accept": "application/json",
             "DPoP": self._proof("POST", endpoint),
         }
-        asked = urlencode({"grant_type": "client_credentials", "scope": "webid"})
-        return await network.request("POST", endpoint, headers, asked.encode())
+        form = urlencode({"grant_type": "client_credentials", "scope": "webid"})
+        return await network.request("POST", endpoint, headers, form.encode())
 
     def _client_secret(self) -> str:
         if self._variable is None:
@@ -162,7 +162,7 @@ class SolidLogin:
             return self._secret
         if self._variable not in os.environ:
             raise Error(
-                f"The environment has no variable {self._variable}, which is to hold the client's secret."
+                f"The environment variable {self._variable} is not set. It must hold the client's secret."
             )
         return os.environ[self._variable]
 

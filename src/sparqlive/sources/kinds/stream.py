@@ -1,6 +1,6 @@
-"""A stream of changes, `.changes` or RDF Patch: a file that grows, standard input, or the body of an answer.
+"""Streams of changes (`.changes` or RDF Patch): a growing file, standard input, or a Web response.
 
-`stream_batches.py` says what a batch is, and how a stream is read on from a place.
+`stream_batches.py` defines batches, and how to continue a stream from a place.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from sparqlive.sources.watcher import Failed, Report, Unchanged, Version, Watche
 from sparqlive.web.network import Reach
 from sparqlive.web.retry import retry_seconds
 
-# A file is looked at so often, also when nothing says that it has changed.
+# How often a file is checked, even without a notification.
 _LOOK_SECONDS = 1.0
 
 
 def stream(address: str, **options: Any) -> Watcher:
-    """The stream at an address: `-` is standard input, http and https are the Web, the rest are files."""
+    """Returns the stream at an address: `-` is standard input, http(s) is the Web, others are files."""
     if address == "-":
         return StandardInput(**options)
     if urlsplit(address).scheme in ("http", "https"):
@@ -48,11 +48,11 @@ def stream(address: str, **options: Any) -> Watcher:
 
 
 class GrowingFile:
-    """A file that others append to.
+    """A file that other programs append to.
 
-    When another file is put in its place, and has something in it, the old one has got all that it gets: it
-    is read to its end, and then the new one from its beginning. A file that was cut, or replaced while nobody
-    watched, is handled as `when_replaced` says.
+    When a new, non-empty file takes its place, the old one is complete: it is read to its end, and then the
+    new one from its beginning. `when_replaced` says what to do with a file that was truncated, or replaced
+    while it was not watched.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class GrowingFile:
         self._path = Path(url2pathname(local.path) if local.scheme == "file" else address)
         self._quiet_seconds = quiet_seconds
         self._begins = when_replaced == "begin"
-        self._seen: tuple[int, ...] | None = None  # what the system said of the file when it was last read
-        self._checked = 0  # its change time when it last had the bytes that were read
+        self._seen: tuple[int, ...] | None = None  # the file's status when it was last read
+        self._checked = 0  # the file's change time when its last bytes were last compared
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
         place, failures = Place.of(version), 0
@@ -81,7 +81,7 @@ class GrowingFile:
                 batches = None
                 try:
                     await hints.follow("", [str(self._path)])
-                    file, tail = await asyncio.to_thread(self._opened, place)
+                    file, tail = await asyncio.to_thread(self._open, place)
                     with file:
                         batches = Batches(str(self._path), place, tail, report, self._max_bytes)
                         at_end.clear()
@@ -96,12 +96,12 @@ class GrowingFile:
                             at_end=at_end,
                         )
                     await batches.end()
-                    place, failures = await self._anew(report), 0
+                    place, failures = await self._restart(report), 0
                     continue
                 except Replaced:
                     place = batches.place if batches else place
                     if self._begins:
-                        place, failures = await self._anew(report), 0
+                        place, failures = await self._restart(report), 0
                         continue
                     reason = str(another_stream(str(self._path), place))
                 except (Error, OSError) as error:
@@ -115,13 +115,13 @@ class GrowingFile:
         finally:
             hints.stop()
 
-    async def _anew(self, report: Report) -> Place:
-        """The beginning of another file: noted, because what was read of the old one says nothing of it."""
+    async def _restart(self, report: Report) -> Place:
+        """Reports the beginning of a new file as the place, since the old place does not apply to it."""
         await report(Unchanged(asdict(Place())))
         return Place()
 
     async def _until_changed(self, wake: asyncio.Event, seconds: float) -> None:
-        """Until the file is another or has changed, somebody asks, or so many seconds are over."""
+        """Waits until the file has changed, a refresh is requested, or the time is over."""
         end = asyncio.get_running_loop().time() + seconds
         while True:
             await wait(wake, _LOOK_SECONDS)
@@ -131,20 +131,20 @@ class GrowingFile:
                 return
 
     def _state(self) -> tuple[int, ...] | None:
-        """What the system says of the file; None where it says nothing."""
+        """The status of the file; None if there is none."""
         try:
-            there = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def _reason(self, error: Exception) -> str:
         if isinstance(error, FileNotFoundError):
-            return f"There is no file at {self._path}; what was read from it before is kept."
-        return f"{self._path}: cannot be read: {error}." if isinstance(error, OSError) else str(error)
+            return f"There is no file at {self._path}. The quads read from it before are kept."
+        return f"Cannot read {self._path}: {error}." if isinstance(error, OSError) else str(error)
 
-    def _opened(self, place: Place) -> tuple[BinaryIO, bytes]:
-        """The file at a place, and the bytes before it."""
+    def _open(self, place: Place) -> tuple[BinaryIO, bytes]:
+        """Opens the file at a place; returns it, and the bytes before the place."""
         self._seen, self._checked = self._state(), 0
         file = self._path.open("rb", buffering=0)
         try:
@@ -160,9 +160,9 @@ class GrowingFile:
     async def _pieces(
         self, file: BinaryIO, before: bytes, grown: asyncio.Event, at_end: asyncio.Event
     ) -> AsyncGenerator[bytes, None]:
-        """What the file has from here on, until another one is in its place.
+        """Yields the bytes of the file from here on, until a new file takes its place.
 
-        A look that began before somebody asked for one (`grown` is set again) does not tell that it is all.
+        A look that began before a refresh was requested (`grown` is set again) does not count as the end.
         """
         while True:
             grown.clear()
@@ -179,30 +179,30 @@ class GrowingFile:
                 await wait(grown, _LOOK_SECONDS)
 
     def _read(self, file: BinaryIO, before: bytes) -> bytes:
-        """What comes next, if what came before is still there."""
+        """Reads the next bytes, after checking that the bytes before them are unchanged."""
         self._seen = self._state()
-        at, there = file.tell(), os.fstat(file.fileno())
-        if there.st_size == at and there.st_ctime_ns == self._checked:
+        at, status = file.tell(), os.fstat(file.fileno())
+        if status.st_size == at and status.st_ctime_ns == self._checked:
             return b""
-        if there.st_size < at or os.pread(file.fileno(), len(before), at - len(before)) != before:
+        if status.st_size < at or os.pread(file.fileno(), len(before), at - len(before)) != before:
             raise Replaced
-        self._checked = there.st_ctime_ns
+        self._checked = status.st_ctime_ns
         return file.read(PIECE_BYTES)
 
     def _is_replaced(self, file: BinaryIO) -> bool:
-        """Whether others write to another file at the path; one that was moved away may still grow."""
+        """Whether the path has a new, non-empty file. A file that was only moved away may still grow."""
         try:
-            there = self._path.stat()
+            status = self._path.stat()
         except FileNotFoundError:
             return False
-        return there.st_size > 0 and not os.path.samestat(there, os.fstat(file.fileno()))
+        return status.st_size > 0 and not os.path.samestat(status, os.fstat(file.fileno()))
 
 
 # Standard input
 
 
 class StandardInput:
-    """What is written to this process. It cannot be read twice: where it stops, it has ended."""
+    """The standard input of this process. It cannot be read twice: after a failure it has ended."""
 
     def __init__(self, *, quiet_seconds: float = 0.2, max_bytes: int = 64 << 20) -> None:
         check_options(quiet_seconds)
@@ -211,13 +211,13 @@ class StandardInput:
         self._batches: Batches | None = None
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
-        if self._batches is not None:  # what it brought was refused
+        if self._batches is not None:  # a batch was rejected
             line = self._batches.place.line
-            await report(Failed(f"standard input: is not read on after its line {line:,}, where it failed."))
+            await report(Failed(f"standard input: reading stopped after line {line:,}, where it failed."))
             return
 
         async def report_batches(outcome: Any) -> None:
-            if not isinstance(outcome, Unchanged):  # whoever asks for a look waits for its end
+            if not isinstance(outcome, Unchanged):  # a refresh waits for the end of the input
                 await report(outcome)
 
         self._batches = Batches("standard input", Place(), b"", report, self._max_bytes)
@@ -231,7 +231,7 @@ class StandardInput:
             )
             await self._batches.end()
         except (Error, OSError) as error:
-            await report(Failed(f"{error} Standard input is not read on."))
+            await report(Failed(f"{error} Reading of standard input stopped."))
 
 
 async def _input(descriptor: int) -> AsyncGenerator[bytes, None]:
@@ -251,6 +251,3 @@ async def _input(descriptor: int) -> AsyncGenerator[bytes, None]:
         if not piece:
             return
         yield piece
-
-
-# An answer over HTTP

@@ -1,13 +1,13 @@
-"""The batches of a stream of changes, and the places that they end at: for files, standard input and the Web.
+"""Splits a stream of changes into batches, for files, standard input and the Web.
 
-Each batch is reported with the place that it ends at, so that it becomes an epoch once: after a crash a file
-is read on from that place, and so is an address whose answers begin with the stream's first byte. The bytes
-before the place tell whether it is still the same stream; another one is not read on from there.
+Each batch is reported with the place where it ends, so that it becomes an epoch exactly once. After a crash,
+a file continues from that place, and so does a URL whose responses begin with the stream's first byte. The
+bytes before the place show whether it is still the same stream; a different one is not continued from there.
 
-A batch ends with its transaction (TC), before a line that begins another (`@`, TX), or when the stream is
-quiet for a moment; lines that no mark begins also after a second, or when they are many. A line counts when
-it has ended. Invariants: a transaction is reported whole or not at all; a line that is malformed stops the
-stream before its batch.
+A batch ends with its transaction (TC), before a line that begins another one (`@`, TX), or when the stream is
+quiet for a moment. A batch without a mark also ends after a second, or after many lines. A line counts once
+it is complete. Invariants: a transaction is reported whole or not at all; a malformed line stops the stream
+before its batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparqlive.sources.polling import first_of
 from sparqlive.sources.watcher import Changes, Report, Unchanged, Version
 
 PIECE_BYTES = 1 << 18
-TAIL_BYTES = 1024  # before a place, to know the stream again
+TAIL_BYTES = 1024  # before a place, to recognise the stream
 _MOST_UNMARKED_LINES = 10_000
 _MOST_UNMARKED_SECONDS = 1.0
 
@@ -34,7 +34,7 @@ WhenReplaced = Literal["stop", "begin"]
 
 @dataclass(frozen=True)
 class Place:
-    """How far a stream has been read: so many bytes and lines, and a digest of the last bytes."""
+    """A position in a stream: the number of bytes and lines before it, and a digest of the last bytes."""
 
     offset: int = 0
     line: int = 0
@@ -46,7 +46,7 @@ class Place:
 
     @property
     def overlap(self) -> int:
-        """How many bytes before the place are known."""
+        """How many bytes before the place the digest covers."""
         return min(self.offset, TAIL_BYTES)
 
     def follows(self, before: bytes) -> bool:
@@ -55,24 +55,24 @@ class Place:
 
 
 class Replaced(Exception):  # noqa: N818 - handled as `when_replaced` says
-    """What is at the address is not the stream that was read."""
+    """The address no longer has the stream that was read."""
 
 
 class Batches:
-    """Bytes become lines, lines batches, and each batch is reported with the place that it ends at."""
+    """Splits bytes into lines and lines into batches; reports each batch with the place where it ends."""
 
     def __init__(self, name: str, place: Place, tail: bytes, report: Report, max_bytes: int) -> None:
         self.place = place
-        """Where the last batch that was reported ends."""
+        """Where the last reported batch ends."""
         self._report = report
         self._max_bytes = max_bytes
         self._reader = Reader(name, line=place.line)
-        self._buffer = bytearray()  # lines that are not read yet, and the beginning of one
-        self._searched = 0  # so many bytes of the buffer have no end of a line
+        self._buffer = bytearray()  # unread lines, and the beginning of the next one
+        self._searched = 0  # this many bytes of the buffer contain no line end
         self._tail = bytearray(tail)
-        self._offset = self._begin = place.offset  # of the next line; of the batch under way
+        self._offset = self._begin = place.offset  # of the next line; of the current batch
         self._begin_line = self._timed_line = place.line
-        self._began = 0.0  # when the first line of the batch was there
+        self._began = 0.0  # when the first line of the batch arrived
 
     async def take(self, piece: bytes) -> None:
         """Reports the batches that end in these bytes."""
@@ -89,19 +89,19 @@ class Batches:
             await self.pause()
 
     async def pause(self) -> None:
-        """The batch under way ends here, unless a transaction, or a line, is not at its end."""
+        """Ends the current batch here, unless a transaction or a line is incomplete."""
         if self._reader.started and not self._reader.transaction and not self._buffer:
             batch = await asyncio.to_thread(self._reader.finish)
             await self._hand_over(self._changes(batch, self._reader.line))
 
     async def end(self) -> None:
-        """The stream has ended for good."""
+        """Ends the last batch; the stream is complete."""
         if self._buffer:
             await self.take(b"\n")
         if self._reader.transaction:
             raise Error(
                 f"{self._reader.name}, line {self._reader.transaction}: the transaction that begins here has "
-                f"no end (TC): the stream is cut short."
+                f"no end (TC). The stream is truncated."
             )
         await self.pause()
 
@@ -110,7 +110,7 @@ class Batches:
         self.place = Place.of(changes.version)
 
     def _next(self) -> Changes | None:
-        """The next batch that ends in the lines of the buffer."""
+        """Returns the next complete batch of the buffer; None if there is none."""
         reader, position = self._reader, 0
         changes = None
         while changes is None:
@@ -143,12 +143,12 @@ class Batches:
     def _check_size(self, end: int) -> None:
         if end - self._begin > self._max_bytes:
             raise Error(
-                f"{self._reader.name}, line {self._begin_line + 1}: the batch or the line that begins here "
-                f"is larger than max_bytes allows, which is {self._max_bytes:,} bytes."
+                f"{self._reader.name}, line {self._begin_line + 1}: the batch or line that begins here "
+                f"exceeds max_bytes ({self._max_bytes:,})."
             )
 
     def _changes(self, batch: Batch, line: int) -> Changes:
-        """A batch that ends here: where the next one begins."""
+        """Returns a batch that ends here, with this place as the version."""
         self._begin, self._begin_line = self._offset, line
         place = Place(self._offset, line, _digest(bytes(self._tail[-TAIL_BYTES:])) if self._offset else "")
         return Changes(batch.insert, batch.delete, asdict(place), more=True)
@@ -169,10 +169,10 @@ async def follow(
     at_end: asyncio.Event | None = None,
     first_seconds: float = 0.0,
 ) -> None:
-    """Reads until the pieces end; when it is quiet, whoever asked for a look has its answer.
+    """Reads until the pieces end; a quiet moment completes a requested refresh.
 
-    `looking` is set when a look is asked for. `at_end` says that there was nothing more at the last look:
-    before that, it is not quiet, however long a look takes.
+    Sets `looking` when a refresh is requested. `at_end` means that the last look found no more data: before
+    that, the stream is not quiet, however long a look takes.
     """
     coming = asyncio.ensure_future(anext(pieces, b""))
     seconds = max(quiet_seconds, first_seconds)
@@ -203,23 +203,19 @@ async def follow(
         coming.cancel()
         await asyncio.wait({coming})
         if not coming.cancelled():
-            coming.exception()  # seen
+            coming.exception()  # marks it as retrieved
         await pieces.aclose()
 
 
 def check_options(quiet_seconds: float, when_replaced: str = "stop") -> None:
     seconds("quiet_seconds", quiet_seconds, 0.01, 3600)
     if when_replaced not in ("stop", "begin"):
-        raise Error(f'when_replaced is "stop" or "begin", not {when_replaced!r}.')
+        raise Error(f'when_replaced must be "stop" or "begin", not {when_replaced!r}.')
 
 
 def another_stream(name: str, place: Place, hint: str = "") -> Error:
     return Error(
-        f"{name}: is not the stream any more that was read up to its line {place.line:,} (byte "
-        f"{place.offset:,}): it was cut or replaced, and what it had after that is not known to have been "
-        f'read. Put it back; or add the source with when_replaced="begin", which then reads the new one from '
-        f"its beginning{hint}."
+        f"{name} was truncated or replaced after it was read up to line {place.line:,} (byte "
+        f"{place.offset:,}), so later changes may be missing. Restore it; or add the source with "
+        f'when_replaced="begin" to read the new stream from its beginning{hint}.'
     )
-
-
-# A file

@@ -1,4 +1,4 @@
-"""A stream of changes on the Web: the body of an answer."""
+"""A stream of changes on the Web: the body of a response."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from sparqlive.web.answers import failure, retry_after_seconds
 from sparqlive.web.network import Network, Reach, Response, checked_url
 from sparqlive.web.retry import retry_seconds
 
-# An answer may take so long to begin, before the stream counts as quiet.
+# How long a response may take to begin before the stream counts as quiet.
 _FIRST_SECONDS = 1.0
-# What is kept of a stream is bounded by max_bytes; what the network reads ahead has at least this.
+# max_bytes bounds the part of a stream in memory; the network may read ahead at least this much.
 _LEAST_NETWORK_BYTES = 4 << 20
 _ACCEPT = "application/rdf-patch, text/plain;q=0.9, */*;q=0.5"
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-")
 
 
 class Body:
-    """The body of an answer, which need not end; when it ends or breaks, it is asked for again.
+    """The body of a response, which need not end; when it ends or breaks, it is requested again.
 
-    With `replays` an answer begins with the stream's first byte, or where a Range asks for it: what was
-    committed is passed over. Without, an answer brings what is sent from then on, and what is sent while
-    there is no connection is lost.
+    With `replays`, a response begins with the stream's first byte or at the requested Range, and committed
+    changes are skipped. Without it, a response has only changes from then on, and changes sent while there is
+    no connection are lost.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Body:
     ) -> None:
         check_options(quiet_seconds, when_replaced)
         if not isinstance(replays, bool):
-            raise Error(f"replays is true or false, not {replays!r}.")
+            raise Error(f"replays must be true or false, not {replays!r}.")
         checked_url(address)
         self._address = address.partition("#")[0]
         self._replays = replays
@@ -75,7 +75,7 @@ class Body:
                     self._place = Place()
                     await report(Unchanged(asdict(self._place)))
                     continue
-                hint = ", or with replays=False if answers bring only what is sent from then on"
+                hint = ", or with replays=False if responses have only changes from then on"
                 seen = Look(Failed(str(another_stream(self._address, self._place, hint))))
             except Error as error:
                 seen = Look(Failed(str(error)))
@@ -88,7 +88,7 @@ class Body:
             await wait(wake, None if seconds is None else max(seconds, seen.rest_seconds))
 
     async def _answer(self, report: Report, wake: asyncio.Event) -> Look:
-        """Reads an answer to its end."""
+        """Reads a response to its end."""
         place = self._place = self._place if self._replays else Place()
         headers = {"Accept": _ACCEPT, "Accept-Encoding": "identity"}
         if place.offset:
@@ -100,9 +100,7 @@ class Body:
                 async with asyncio.timeout(reach.timeout_seconds):
                     status, found, url, body = await stack.enter_async_context(opening)
             except TimeoutError as error:
-                raise Error(
-                    f"{self._address}: no answer began within {reach.timeout_seconds:g} seconds."
-                ) from error
+                raise Error(f"{self._address} did not respond within {reach.timeout_seconds:g} s.") from error
             if status == 416 and place.offset:
                 raise Replaced
             if status != 200 and not (status == 206 and place.offset):
@@ -111,11 +109,11 @@ class Body:
             passing = 0 if status == 206 else place.offset - place.overlap
             if status == 206:
                 _check_range(url, found, place.offset - place.overlap)
-            tail, rest = await _positioned(self._address, body, place, passing, network)
+            tail, rest = await _skip_to(self._address, body, place, passing, network)
             batches = Batches(self._address, place, tail, report, self._reach.max_bytes)
             try:
                 await follow(
-                    _renewing(rest, body, network),
+                    _renew(rest, body, network),
                     batches,
                     report,
                     wake,
@@ -131,13 +129,13 @@ class Body:
 def _check_range(url: str, headers: Mapping[str, str], start: int) -> None:
     match = _CONTENT_RANGE.match(headers.get("content-range", ""))
     if match is None or int(match[1]) != start or "content-encoding" in headers:
-        raise Error(f"{url}: answers with another part of the stream than the one that was asked for.")
+        raise Error(f"{url} returned a different part of the stream than the requested Range.")
 
 
-async def _positioned(
+async def _skip_to(
     name: str, body: AsyncIterator[bytes], place: Place, passing: int, network: Network
 ) -> tuple[bytes, bytes]:
-    """Reads on to the place: the bytes before it, and those after it that came with them."""
+    """Reads up to the place; returns the bytes before it, and those after it that came with them."""
     found = b""
     while passing or len(found) < place.overlap:
         try:
@@ -145,9 +143,9 @@ async def _positioned(
                 piece = await anext(body, None)
         except TimeoutError as error:
             raise Error(
-                f"{name}: what was read of it before does not come again, within "
-                f"{network.reach.timeout_seconds:g} seconds: give replays=False if answers bring only what "
-                f"is sent from then on."
+                f"{name} did not send the part that was read before again within "
+                f"{network.reach.timeout_seconds:g} s. Use replays=False if responses have only changes from "
+                f"then on."
             ) from error
         if piece is None:
             raise Replaced
@@ -159,7 +157,7 @@ async def _positioned(
     return found[: place.overlap], found[place.overlap :]
 
 
-async def _renewing(rest: bytes, body: AsyncIterator[bytes], network: Network) -> AsyncGenerator[bytes, None]:
+async def _renew(rest: bytes, body: AsyncIterator[bytes], network: Network) -> AsyncGenerator[bytes, None]:
     if rest:
         yield rest
     async for piece in body:

@@ -1,8 +1,8 @@
-"""An RDF document on the Web: fetched by conditional GET, as often as it may have changed.
+"""An RDF document on the Web, polled by conditional GET.
 
-What is gone (404, 410) is a failure, not a deletion, unless `when_gone="clear"` says otherwise. Validators
-are not believed for ever: every so often the whole document is fetched, and if it is another one under the
-same ETag, always from then on.
+A missing document (404, 410) is a failure and not a deletion, unless `when_gone="clear"`. Validators are not
+trusted forever: now and then the document is fetched unconditionally. If it has changed under the same ETag,
+it is always fetched unconditionally from then on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparqlive.web.answers import directives, failure, fresh_seconds, retry_afte
 from sparqlive.web.document import ACCEPT, read_document
 from sparqlive.web.network import Login, Network, Reach, Response, checked_url
 
-# Every so many looks the whole document is fetched, whatever its ETag.
+# One of this many looks fetches the document unconditionally.
 _WHOLE_EVERY = 10
 
 
@@ -33,7 +33,7 @@ class Web:
         **reach: Any,
     ) -> None:
         if when_gone not in ("keep", "clear"):
-            raise Error(f'when_gone is "keep" or "clear", not {when_gone!r}.')
+            raise Error(f'when_gone must be "keep" or "clear", not {when_gone!r}.')
         checked_url(address)
         self._address = address.partition("#")[0]
         self._interval_seconds = checked_interval(poll_interval_seconds)
@@ -45,8 +45,7 @@ class Web:
         await poll(self.look, self._interval_seconds, version, report, wake)
 
     async def look(self, version: Version | None, *, whole: bool = False, login: Login | None = None) -> Look:
-        """What the document has now, against the version that is known; `whole` without asking for changes
-        only."""
+        """Fetches the document and compares it with the known version; `whole`: unconditionally."""
         self._looks += 1
         known = dict(version or {})
         asking = {"Accept": ACCEPT}
@@ -78,7 +77,7 @@ class Web:
 
 
 def _version(response: Response) -> dict[str, Any]:
-    """What tells this version from another; without validators if nobody may keep it."""
+    """Returns what identifies this version; without validators if the response is no-store."""
     digest = sha256(f"{response.url}\n{response.headers.get('content-type', '')}\n".encode() + response.body)
     found: dict[str, Any] = {"digest": digest.hexdigest(), "bytes": len(response.body)}
     if "no-store" not in directives(response.headers):
@@ -89,7 +88,7 @@ def _version(response: Response) -> dict[str, Any]:
 
 
 def _same_validators(found: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    """Whether two versions that differ have the same ETag, or without any the same date, which is coarse."""
+    """Whether two different versions have the same ETag or, without ETags, the same (coarse) date."""
     if "etag" in found or "etag" in known:
         return found.get("etag") == known.get("etag")
     return "last_modified" in found and found["last_modified"] == known.get("last_modified")

@@ -1,1 +1,1 @@
-"""Following links: views that bring in the documents that their solutions mention."""
+"""Following links: views that fetch the documents that their solutions mention."""

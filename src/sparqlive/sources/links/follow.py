@@ -1,7 +1,7 @@
-"""How far a view follows links, and which quads lead on.
+"""Settings for following links, and which quads lead to further documents.
 
-Owns the settings and their checks, and the matching of quads with a query's patterns, by ids. What is reached
-is worked out in `traversal.py`.
+Owns the settings and their checks, and the matching of quads with a query's patterns, by ids. `traversal.py`
+computes which documents are reached.
 """
 
 from __future__ import annotations
@@ -25,54 +25,54 @@ _LEAST_TIMEOUT_SECONDS, _MOST_TIMEOUT_SECONDS = 0.001, 30.0
 
 @dataclass(frozen=True)
 class Follow:
-    """How far a view follows links. Everything is bounded; a bound that is reached is in the status."""
+    """How far a view follows links. Everything is bounded; the status names the bounds that were reached."""
 
     predicates: tuple[str, ...] | None = None
-    """Only quads of these lead on; None: all that match a pattern of the query."""
+    """Follow only quads with these predicates; None: all quads that match a pattern of the query."""
     depth: int = 3
-    """How many links from the query's own IRIs; documents that other data mentions are one link away."""
+    """The maximum number of links from the query's IRIs; documents that other data mentions are one away."""
     hosts: tuple[str, ...] | None = None
-    """Only documents on these (`name` or `name:port`), redirects included; None: all."""
+    """Fetch only from these hosts (`name` or `name:port`), including redirects; None: from all."""
     documents: int = 100
     bytes: int = 64 << 20
-    """Of all documents together, as they were last fetched."""
+    """The maximum size of all documents together, as last fetched."""
     document_bytes: int = 4 << 20
-    """Of one look at one document."""
+    """The maximum size of one document per fetch."""
     seconds: float = 60.0
-    """New documents are fetched for so long without a rest, and no longer."""
+    """How long new documents may be fetched without a pause."""
     poll_interval_seconds: float | None = None
-    """How often documents are looked at again; None: only by `view.follow.refresh()`."""
+    """How often documents are fetched again; None: only on `view.follow.refresh()`."""
     allow_private: bool = False
     remote_contexts: bool = False
 
     def __post_init__(self) -> None:
         for name in ("predicates", "hosts"):
-            given = getattr(self, name)
-            if isinstance(given, str):
-                raise Error(f"{name} is a list of texts, or None, not {given!r}.")
-            if given is not None:
-                texts = (item.value if isinstance(item, NamedNode) else str(item) for item in given)
+            items = getattr(self, name)
+            if isinstance(items, str):
+                raise Error(f"{name} must be a list of strings or None, not {items!r}.")
+            if items is not None:
+                texts = (item.value if isinstance(item, NamedNode) else str(item) for item in items)
                 kept = tuple(text.lower() if name == "hosts" else _iri(text) for text in texts)
                 object.__setattr__(self, name, kept)
         for name in ("depth", "documents", "bytes", "document_bytes"):
             whole(name, getattr(self, name))
         seconds("seconds", self.seconds, least=0)
-        watcher("web", "http://example.org/", self.options())  # refuses what sources refuse
+        watcher("web", "http://example.org/", self.options())  # applies the checks of sources
 
     @classmethod
     def of(cls, given: Follow | bool | None) -> Follow | None:
-        """What `follow=` says; True is the defaults."""
+        """Returns the settings of the argument `follow`; True means the defaults."""
         if given is None or given is False:
             return None
         if given is True:
             return cls()
         if not isinstance(given, Follow):
-            raise Error(f"follow is True or a sparqlive.Follow, not {given!r}.")
+            raise Error(f"follow must be True or a sparqlive.Follow, not {given!r}.")
         return given
 
     @classmethod
     def noted(cls, note: Mapping[str, Any]) -> Follow:
-        """As a store keeps it; older stores may have more seconds than are taken today."""
+        """Returns settings from a store; older stores may have more seconds than today's maximum."""
         return cls(**{**note, "seconds": min(note["seconds"], MOST_SECONDS)})
 
     def options(self) -> dict[str, Any]:
@@ -91,11 +91,11 @@ def _iri(text: str) -> str:
     try:
         return NamedNode(text).value
     except ValueError as error:
-        raise Error(f"predicates are IRIs, and {text!r} is none: {error}.") from error
+        raise Error(f"predicates must be IRIs, and {text!r} is not one: {error}.") from error
 
 
 class Matcher:
-    """The quads that lead on, by their ids, and to what."""
+    """Finds the IRIs that quads lead to, by ids."""
 
     def __init__(
         self, steps: Iterable[LinkStep], predicates: Iterable[str] | None, dictionary: Dictionary
@@ -118,11 +118,11 @@ class Matcher:
                     self._by_predicate.setdefault(one, []).append(entry)
 
     def __contains__(self, predicate: object) -> bool:
-        """Whether quads of a predicate can lead on."""
+        """Whether quads with a predicate can lead to a document."""
         return None in self._by_predicate or predicate in self._by_predicate
 
     def led_to(self, quad: Row) -> Iterator[str]:
-        """The IRIs that a quad leads to."""
+        """Yields the IRIs that a quad leads to."""
         for predicate in (quad[1], None):
             for subject, object_, step in self._by_predicate.get(predicate, ()):
                 if (

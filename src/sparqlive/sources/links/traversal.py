@@ -1,13 +1,13 @@
-"""Following links: a view registered with `follow` brings in the documents that its solutions may need.
+"""Following links: a view registered with `follow` fetches the documents that its solutions may need.
 
-Owns which documents these are, and the triples that say which document describes which resource. Documents
-are sources of the kind `web`, one for all views that reach it, and gone when none does. Refuses to go beyond
-the bounds of `Follow`, and says so. Invariant: after each step the documents are those that are reached from
-the IRIs of the queries and from data that is there otherwise, by quads that match a pattern, within the
-bounds; so documents that only mention each other do not hold each other.
+Owns which documents these are, and the triples that state which document describes which resource. Each
+document is one source of kind `web`, shared by all views that reach it and removed with the last of them.
+Stops at the bounds of `Follow`, and reports these. Invariant: after each step the documents are those reached
+from the IRIs of the queries and from other data, by quads that match a pattern, within the bounds. So
+documents that only mention each other are removed.
 
-What has been mentioned is counted as quads come and go, under the writer's lock; what follows from it is
-worked out in a thread of its own. (Schmedding 2011, §2.3; reachability by matching quads.)
+Mentions are counted under the writer's lock as quads come and go; the documents are computed in a separate
+thread. (Schmedding 2011, §2.3; reachability by matching quads.)
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
 _NOTE = "follow/"
 _WAIT_SECONDS = 60.0
-# So many documents are begun in one step, between which others may write.
+# How many documents one step adds; other writers can run between two steps.
 _ADDED_AT_ONCE = 16
 
 Mentions: TypeAlias = dict[str, Counter[str]]
-"""The resources that are mentioned, by the address of the document that describes them, and how often."""
+"""How often resources are mentioned, by the address of the document that describes them."""
 
 
 @dataclass
 class _Reached:
-    """What a view reaches: the depth of each document that is there, what to fetch, and what stopped it."""
+    """What a view reaches: the depth of each existing document, the documents to fetch, and bounds."""
 
     depths: dict[str, int]
     new: list[str]
@@ -82,7 +82,7 @@ class LinkFollower:
     # Under the writer's lock
 
     def begin(self, epochs: Epochs) -> None:
-        """Takes in what is there."""
+        """Counts the mentions in the existing quads."""
         local = (
             quad for quad in epochs.quads.of_predicates(self._matcher) if epochs.assertions.is_local(quad)
         )
@@ -92,30 +92,30 @@ class LinkFollower:
                 self.hear(source, ((quad, 1) for quad in epochs.assertions.quads(source)))
 
     def hear(self, origin: str | None, changes: Iterable[tuple[Row, int]]) -> None:
-        """A source (None: `local`) asserts quads, or no longer."""
+        """Counts the mentions in quads that a source (None: local data) asserts or retracts."""
         mentioned = self._mentioned.setdefault(origin, {})
         outside = self._outside.setdefault(origin, Counter())
-        heard = False
+        has_news = False
         for quad, weight in changes:
             for iri in self._matcher.led_to(quad):
-                heard = True
+                has_news = True
                 self._mention(mentioned, outside, iri, weight)
         if not mentioned:
             del self._mentioned[origin]
         if not outside:
             del self._outside[origin]
-        if heard and self._spent and origin not in self.pending():
+        if has_news and self._spent and origin not in self.pending():
             self.resume()
 
     def resume(self) -> None:
-        """Documents are fetched again, though the time for it was over."""
+        """Allows fetching again after the time limit was reached."""
         self._spent, self._begun = False, None
 
     def _mention(self, mentioned: Mentions, outside: Counter[str], iri: str, weight: int) -> None:
         address = address_of("web", iri)
         try:
             inside = host_is_among(address, self.settings.hosts)
-        except ValueError:  # no address: a bracket, or a port that is no number
+        except ValueError:  # not a valid URL: a bracket, or a port that is not a number
             return
         counts = mentioned.setdefault(address, Counter()) if inside else outside
         key = iri if inside else urlsplit(address).netloc
@@ -127,7 +127,7 @@ class LinkFollower:
                 self.refused.pop(address, None)
 
     def reach(self, sources: Mapping[str, Source]) -> None:
-        """Works out which documents there are to be. `sources` are all that the session has."""
+        """Computes which documents the view reaches. `sources` are all sources of the session."""
         settings, bounds = self.settings, dict[str, str]()
         found = {name for name, source in sources.items() if source.found}
         others = [mentions for origin, mentions in self._mentioned.items() if origin not in found]
@@ -149,7 +149,7 @@ class LinkFollower:
         last = [self._mentioned.get(address, {}) for address, at in kept.items() if at == settings.depth]
         last += others if settings.depth == 0 else []
         if any(address not in sources for way in last for address in way):
-            bounds["depth"] = f"Beyond {settings.depth} links there is more, which is not followed."
+            bounds["depth"] = f"Links beyond a depth of {settings.depth} are not followed."
         self.reached = _Reached(kept, new, bounds)
 
     def _admitted(
@@ -161,7 +161,7 @@ class LinkFollower:
         size: int,
         bounds: dict[str, str],
     ) -> list[str]:
-        """The documents to fetch, nearest first, for as long as the bounds allow."""
+        """Returns the documents to fetch, nearest first, within the bounds."""
         settings, new = self.settings, dict[str, None]()
         reserved = min(settings.document_bytes, settings.bytes)
         ways = [self._starts, *(others if settings.depth else ())]
@@ -174,11 +174,11 @@ class LinkFollower:
             if known is not None and not known.found:
                 continue
             if room < 1:
-                bounds["documents"] = f"More than {settings.documents} documents are mentioned."
+                bounds["documents"] = f"The data mentions more than {settings.documents} documents."
             elif size < reserved or known is not None:
-                bounds["bytes"] = f"All documents together may come to more than {settings.bytes:,} bytes."
+                bounds["bytes"] = f"All documents together may exceed {settings.bytes:,} bytes."
             elif self._begun is not None and now - self._begun > settings.seconds:
-                bounds["seconds"] = f"Documents were fetched for {settings.seconds:g} seconds without a rest."
+                bounds["seconds"] = f"Documents were fetched for {settings.seconds:g} s without a pause."
                 self._spent = True
             else:
                 self._begun = self._begun or now
@@ -189,25 +189,25 @@ class LinkFollower:
         return list(new)
 
     def _bytes(self, source: Source) -> int:
-        """What a document counts with: its size, and until it is known all that it may have."""
+        """The size of a document; its maximum until the size is known."""
         if _is_pending(source):
             return int(source.options["max_bytes"])
         return 0 if source.version is None else int(source.version.get("bytes", 0))
 
     def rest(self) -> None:
-        """Notes whether no document is on its way."""
+        """Records whether no document is pending."""
         self.resting = not self.pending()
         if self.resting and not self._spent:
             self._begun = None
 
     def pending(self) -> set[str]:
-        """The documents that are on their way."""
+        """The documents that are not fetched yet."""
         sources = self._traversal.sources
         kept = (address for address in self.reached.depths if address in sources)
         return {address for address in kept if _is_pending(sources[address])} | set(self.reached.new)
 
     def links(self, sources: Mapping[str, Source]) -> Iterator[tuple[str, str]]:
-        """Resources, and the documents that describe them."""
+        """Yields resources and the documents that describe them."""
         outside = {name for name, source in sources.items() if source.found} - self.reached.depths.keys()
         ways = [self._starts, *(way for origin, way in self._mentioned.items() if origin not in outside)]
         fetched = {
@@ -222,7 +222,7 @@ class LinkFollower:
     # From any thread
 
     def status(self) -> dict[str, Any]:
-        """Which documents there are, which are on their way, which failed and why, and what stopped it."""
+        """The documents: fetched, pending and failed with the reason; and the bounds that were reached."""
         with self._traversal.epochs.reading():
             sources = self._traversal.sources
             held = {address: sources[address] for address in self.reached.depths if address in sources}
@@ -240,12 +240,12 @@ class LinkFollower:
             }
 
     def wait(self, timeout_seconds: float = _WAIT_SECONDS) -> None:
-        """Waits until no document is on its way."""
+        """Waits until no document is pending."""
         seconds("timeout_seconds", timeout_seconds)
         self._traversal.wait(self, timeout_seconds)
 
     def refresh(self, timeout_seconds: float = _WAIT_SECONDS) -> None:
-        """Looks at all documents again, those that failed too, and waits until no document is on its way."""
+        """Fetches all documents again, including failed ones, and waits until no document is pending."""
         seconds("timeout_seconds", timeout_seconds)
         ends = time.monotonic() + timeout_seconds
         with self._traversal.epochs.lock:
@@ -265,7 +265,7 @@ def _is_pending(source: Source) -> bool:
 
 
 class Traversal:
-    """The following of links of one session."""
+    """Follows links for all views of one session."""
 
     def __init__(self, epochs: Epochs, feeds: Feeds) -> None:
         self.epochs = epochs
@@ -284,11 +284,12 @@ class Traversal:
     def check(
         self, name: str, text: str, base: str | None, settings: Follow | None, replace: bool, union: bool
     ) -> None:
-        """Refuses a view that is there with other settings, and one that could never see a document."""
+        """Rejects an existing view with different settings, and a view that could never see a document."""
         if settings is not None and not union and not reads_named_graphs(parse_query(text, base)):
             raise Unsupported(
-                f"View {name!r} would follow links to no end: documents are in named graphs, and its query "
-                f'reads the unnamed one alone. Open the session with default_graph="union", or use GRAPH.'
+                f"View {name!r} would follow links to no effect: documents are in named graphs, and its "
+                f'query reads only the unnamed graph. Open the session with default_graph="union", or use '
+                f"GRAPH."
             )
         known = self._followings.get(name)
         if (
@@ -297,17 +298,17 @@ class Traversal:
             and (None if known is None else known.settings) != settings
         ):
             raise ViewExists(
-                f"A view named {name!r} is there with another setting of follow. Choose another name, drop "
-                f"it first, or pass replace=True."
+                f"View {name!r} already exists with a different follow setting. Pass replace=True to replace "
+                f"it, or choose another name."
             )
 
     def note(self, name: str, settings: Follow | None) -> dict[str, str]:
-        """What a store remembers of a view that follows links."""
+        """The store's note of a view that follows links."""
         text = "" if settings is None else json.dumps({"view": name, **asdict(settings)})
         return {_NOTE + name: text}
 
     def begin(self, view: View, settings: Follow | None) -> None:
-        """From now on a view follows links so, or none. The caller holds the lock."""
+        """Sets how a view follows links; None: not at all. The caller holds the lock."""
         known = self._followings.get(view.name)
         if known is not None and known.view is view and known.settings == settings:
             return
@@ -329,7 +330,7 @@ class Traversal:
             self.heard()
 
     def end(self, name: str) -> None:
-        """A view is dropped: documents that no other one reaches are removed."""
+        """Stops following for a dropped view, and removes documents that no other view reaches."""
         with self.epochs.lock:
             ended = self._followings.pop(name, None)
             if ended is None:
@@ -340,7 +341,7 @@ class Traversal:
                 self._step()
 
     def load(self, store: Persistence) -> None:
-        """The views of a store that follow links go on with it."""
+        """Continues following links for the views of a store."""
         rows = store.rows(f"source/{LINKS.value}")
         if rows:
             self.epochs.assertions.add(LINKS.value, rows)
@@ -350,7 +351,7 @@ class Traversal:
                 name = note.pop("view")
                 if name in self.epochs.views.by_name:
                     self._follow(self.epochs.views[name], Follow.noted(note))
-                else:  # it was being dropped when the process ended
+                else:  # the process ended while the view was being dropped
                     self.epochs.record(None, self.note(name, None))
             if not self._followings and (rows or any(source.found for source in self.sources.values())):
                 self._step()
@@ -358,10 +359,10 @@ class Traversal:
     def stop(self) -> None:
         self._woken.stop()
 
-    # What happens
+    # On changes
 
     def heard(self) -> None:
-        """Something is to be looked at: quads came or went, or a document has answered."""
+        """Wakes the thread, because quads changed or a document was fetched."""
         self._woken.wake()
 
     def _witness(self, origin: str | None, changes: Mapping[Row, int]) -> None:
@@ -372,13 +373,16 @@ class Traversal:
 
     def wait(self, following: LinkFollower, timeout_seconds: float) -> None:
         if not self.feeds.watching:
-            raise Error(f"View {following.view.name!r} follows no links: open the session with watch=True.")
+            raise Error(
+                f"View {following.view.name!r} does not follow links in this session. Open the session with "
+                f"watch=True."
+            )
         if not self._woken.wait(lambda: following.resting, timeout_seconds):
             raise Error(
-                f"View {following.view.name!r} still waits for documents after {timeout_seconds:g} seconds."
+                f"View {following.view.name!r} still waits for documents after {timeout_seconds:g} s."
             )
 
-    # In a thread of its own
+    # In the background thread
 
     def _start(self) -> None:
         if self._woken.start():
@@ -392,11 +396,11 @@ class Traversal:
                     return
                 self._step()
             self.error = None
-        except Exception as error:  # the store's disk is full, say: the next step tries again
+        except Exception as error:  # for example a full disk: the next step tries again
             self.error = f"{type(error).__name__}: {error}"
 
     def _step(self) -> None:
-        """The documents become those that are reached, and the links those that describe."""
+        """Updates the documents to those that are reached, and the triples that describe them."""
         self._reach()
         self._remove()
         self._reach()
@@ -413,20 +417,20 @@ class Traversal:
             following.reach(self.sources)
 
     def _remove(self) -> None:
-        """Documents that no view reaches, or none with such options, leave."""
-        wanted: dict[str, list[dict[str, Any]]] = {}
+        """Removes documents that no view reaches with these options."""
+        reached: dict[str, list[dict[str, Any]]] = {}
         for following in self._followings.values():
             options = following.settings.options()
             for address in following.reached.depths:
-                wanted.setdefault(address, []).append(options)
+                reached.setdefault(address, []).append(options)
         for source in [source for source in self.sources.values() if source.found]:
-            if source.options not in wanted.get(source.name, ()):
+            if source.options not in reached.get(source.name, ()):
                 self.feeds.remove(source)
 
     def _add(self) -> None:
-        """Begins with some of the documents that are to be fetched."""
-        asked = ((one, address) for one in self._followings.values() for address in one.reached.new)
-        for following, address in islice(asked, _ADDED_AT_ONCE):
+        """Adds some of the documents to fetch."""
+        new = ((one, address) for one in self._followings.values() for address in one.reached.new)
+        for following, address in islice(new, _ADDED_AT_ONCE):
             options = following.settings.options()
             try:
                 source = Source(self.feeds, address, "web", address, options, found=True)
@@ -434,11 +438,11 @@ class Traversal:
             except Error as error:
                 following.refused[address] = str(error)
             else:
-                if address not in self.sources:  # another view has come to it just now
+                if address not in self.sources:  # another view may have added it just now
                     self.feeds.add(source, watching)
 
     def _describe(self) -> None:
-        """Writes which documents describe which resources, as one epoch."""
+        """Writes in one epoch which documents describe which resources."""
         epochs, id_of = self.epochs, self.dictionary.id_of
         if LINKS.value not in epochs.assertions.sources():
             return

@@ -1,9 +1,8 @@
-"""JSON-LD contexts that are here, and need not be fetched: which IRI a term stands for, and its values.
+"""Bundled JSON-LD contexts, which need not be fetched.
 
-Owns tables of the terms that well-known contexts define, one file a context. In a table, `terms` are plain;
-under `@id`, `@vocab` or a datatype stand those whose values are such; each list is of a prefix, and a term
-that is called otherwise there is in `context`, as JSON-LD writes it. A context that is not here whole is not
-here at all: a term that is missing would lose data without a word.
+Owns tables of the terms of well-known contexts, one file per context. In a table, `terms` lists plain terms,
+and `@id`, `@vocab` or a datatype lists terms with such values, each by prefix. A term whose local name
+differs is in `context`, in JSON-LD syntax. A table must be complete: a missing term would silently lose data.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Context = dict[str, Any]
 
 @lru_cache(maxsize=1)
 def bundled() -> Mapping[str, Context]:
-    """The contexts by their addresses."""
+    """Returns the contexts by their addresses."""
     here = [file for file in files(__package__).iterdir() if file.name.endswith(".json")]
     tables = [json.loads(file.read_text("utf-8")) for file in here]
     return {address: _context(table) for table in tables for address in table["addresses"]}
