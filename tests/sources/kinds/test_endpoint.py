@@ -64,7 +64,7 @@ def test_what_fails_deletes_nothing(site: Site) -> None:
             (endpoint(store, **{"X-SQL-State": "S1TAT"}), "a part of the result"),
             (lambda handler: handler.send(500), "the server failed"),
             (lambda handler: handler.send(200, {"Content-Type": "text/html"}, b"an error"), "HTML"),
-            (lambda handler: handler.send(302, {"Location": "/elsewhere"}), "answers a POST with a redirect"),
+            (lambda handler: handler.send(302, {"Location": "/elsewhere"}), "redirects POST requests"),
         ):
             site.pages["/"] = answer
             with pytest.raises(sparqlive.Error, match=sentence):

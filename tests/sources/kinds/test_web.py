@@ -180,7 +180,7 @@ def test_what_is_gone_is_kept_unless_the_policy_says_otherwise(status: int, site
         (lambda h: h.send(200, {"Content-Type": "text/turtle"}, b"<a:s> <a:p>"), "Parser error"),
         (
             lambda h: h.raw(b"HTTP/1.1 200 OK\r\nContent-Type: text/turtle\r\nContent-Length: 99\r\n\r\n"),
-            "whole",
+            "incomplete",
         ),
         (lambda h: h.send(200, {"Content-Type": "text/html"}, b"<html>"), "is HTML, not RDF"),
         (
