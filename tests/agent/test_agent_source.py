@@ -145,7 +145,7 @@ def test_addresses_and_what_is_no_graph_are_refused(aggregator: sparqlive.Sessio
         refused = aggregator.source("agent", address, name="private")
         with pytest.raises(sparqlive.Error, match="not a public address"):
             refused.refresh()
-        with pytest.raises(sparqlive.Error, match="no graph"):
+        with pytest.raises(sparqlive.Error, match="is not a graph"):
             aggregator.source("agent", address, name="rows", allow_private=True).refresh()
         with pytest.raises(sparqlive.Error, match=r"does not exist"):
             aggregator.source("agent", f"{address}2", name="none", allow_private=True).refresh()

@@ -310,7 +310,7 @@ def test_what_is_out_of_sight_is_not_deleted(tmp_path: Path) -> None:
     link(tmp_path / "data/a", tmp_path / "far")
     assert len(looks.look().quads) == 1
     (tmp_path / "far").rename(tmp_path / "away")
-    assert "is a link to" in looks.look().reason
+    assert "is a broken link to" in looks.look().reason
     (tmp_path / "data").rename(tmp_path / "away/data")
     assert "There is no folder for" in looks.look().reason
     (tmp_path / "away/data").rename(tmp_path / "data")

@@ -49,7 +49,7 @@ def test_the_command_line(tmp_path: Path, site: Site, capsys: pytest.CaptureFixt
     line = command(capsys, "source", "list", "--store", store)
     assert re.match(r"page\tweb\t2 quads\tseen [0-9.]+ (ms|s) ago\t\{.*\"etag\"", line), line
     assert "secret" not in line
-    assert "no source 'pages'" in command(capsys, "source", "remove", "--store", store, "pages", code=1)
+    assert "no source named 'pages'" in command(capsys, "source", "remove", "--store", store, "pages", code=1)
     command(capsys, "source", "remove", "--store", store, "page")
     assert command(capsys, "source", "list", "--store", store) == ""
     with sparqlive.open(store) as session:
@@ -59,7 +59,7 @@ def test_the_command_line(tmp_path: Path, site: Site, capsys: pytest.CaptureFixt
 def test_wrong_options_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add = ["source", "add", "--store", tmp_path / "s"]
     assert "NAME=VALUE" in command(capsys, *add, "web", "http://x/", "--option", "x", code=1)
-    assert "does not take" in command(capsys, *add, "web", "http://x/", "--option", "x=1", code=1)
+    assert "there is no option 'x'" in command(capsys, *add, "web", "http://x/", "--option", "x=1", code=1)
     assert "Unknown kind of source" in command(capsys, *add, "pigeon", "http://x/", code=1)
     assert "not a Web address" in command(capsys, *add, "web", "x", code=1)
     assert not (tmp_path / "s").exists()

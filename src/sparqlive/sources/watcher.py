@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import glob
 import os
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -118,7 +119,9 @@ def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
     try:
         made: Watcher = getattr(import_module(module), name)(address, **options)
     except TypeError as error:
-        raise Error(f"Invalid options for a source of kind {kind!r}: {error}.") from error
+        unknown = re.search(r"unexpected keyword argument ('\w+')", str(error))
+        reason = f"there is no option {unknown[1]}" if unknown else str(error)
+        raise Error(f"Invalid options for a source of kind {kind!r}: {reason}.") from error
     except ModuleNotFoundError as error:
         raise Error(
             f"A source of kind {kind!r} needs the package {error.name}, which is not installed: "

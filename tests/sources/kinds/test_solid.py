@@ -165,7 +165,7 @@ def test_a_channel_that_breaks_is_renewed(folder: str, between: Relay) -> None:
         between.refused = (CHANNEL,)
         between.cut()
         put(folder + "a.ttl", "<#s> <a:p> 2 .")
-        wait_until(lambda: "polled only" in source.status()["notifications"])
+        wait_until(lambda: "only polled" in source.status()["notifications"])
         assert source.status()["error"] is None, "what is known is good, only not at once"
         assert values(session) == {"1"}, "nobody has told"
         between.refused = ()
@@ -230,7 +230,7 @@ def test_without_channels_it_is_polled(site: Site) -> None:
     with sparqlive.open() as session:
         session.view("v", QUERY)
         source = add(session, site.address + "/a", poll_interval_seconds=0.05)
-        wait_until(lambda: "polled only" in (source.status()["notifications"] or ""))
+        wait_until(lambda: "only polled" in (source.status()["notifications"] or ""))
         assert "offers no channel" in source.status()["notifications"]
         site.pages["/a"] = Page("<#s> <a:p> 2 .")
         wait_until(lambda: values(session) == {"2"})
@@ -503,7 +503,7 @@ def test_what_a_server_names_is_checked_too(kind: str, site: Site, monkeypatch: 
         with sparqlive.open() as session:
             source = session.source("solid", site.address + "/a")
             source.refresh()
-            wait_until(lambda: "polled only" in (source.status()["notifications"] or ""))
+            wait_until(lambda: "only polled" in (source.status()["notifications"] or ""))
             assert "127.0.0.2, which is not a public address" in source.status()["notifications"]
             assert len(session) == 1
         assert not secret.asked

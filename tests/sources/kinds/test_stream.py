@@ -206,7 +206,7 @@ def test_a_malformed_line_stops_the_stream_before_its_batch(tmp_path: Path) -> N
 def test_what_is_no_stream_of_changes(tmp_path: Path) -> None:
     file = tmp_path / "feed.html"
     file.write_text("<html>\n")
-    with sparqlive.open() as session, pytest.raises(sparqlive.Error, match="line 1: this is no line of"):
+    with sparqlive.open() as session, pytest.raises(sparqlive.Error, match="line 1: expected a line of"):
         add(session, file).refresh()
 
 
@@ -390,7 +390,7 @@ def test_a_file_that_was_cut(tmp_path: Path, choice: str, watched: bool, longer:
     def look(session: sparqlive.Session) -> None:
         source = session.sources["feed"]
         if choice == "stop":
-            with pytest.raises(sparqlive.Error, match=r"read up to its line 3 .*when_replaced"):
+            with pytest.raises(sparqlive.Error, match=r"read up to line 3 .*when_replaced"):
                 source.refresh()
         else:
             wait_until(lambda: objects(session) == expected)
@@ -515,7 +515,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (transaction(line("A", 1)) + "TX .\n" + line("A", 2), "line 4: the transaction .* cut short"),
+        (transaction(line("A", 1)) + "TX .\n" + line("A", 2), "line 4: the transaction .* truncated"),
         (
             transaction(line("A", 1)) + "A oops .\n" + transaction(line("A", 2)),
             "line 4: .*Reading of standard input stopped",
@@ -725,7 +725,7 @@ def test_what_is_kept_of_a_body_is_bounded(site: Site, feed: Feed) -> None:
         source.refresh()
         assert len(session) == 300
         feed.add("+" * 3000)
-        with pytest.raises(sparqlive.Error, match="larger than max_bytes"):
+        with pytest.raises(sparqlive.Error, match="exceeds max_bytes"):
             source.refresh()
 
 

@@ -33,7 +33,7 @@ def put_java(home: Path, says: str) -> Path:
 
 
 def test_the_first_that_is_new_enough_is_taken(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(sparqlive.SparkFailed, match="install it"):
+    with pytest.raises(sparqlive.SparkFailed, match="Install it"):
         java.use_java()
     put_java(nowhere / "system" / "a-8", 'openjdk version "1.8.0_402"')
     assert java.java_home() is None
