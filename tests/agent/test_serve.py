@@ -370,7 +370,7 @@ def test_a_view_of_an_agent_is_watched(session: sparqlive.Session, tmp_path: Pat
         environment = {**os.environ, "SPARQLIVE_TOKEN": secret}
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as watching:
             assert watching.stdout is not None
-            assert watching.stdout.readline() == "@ epoch 0, the whole content\n"
+            assert watching.stdout.readline() == "@ epoch 0, full content\n"
             session.apply(insert='<http://x/a> <http://x/p> "1" .')
             assert watching.stdout.readline() == "@ epoch 1\n"
             assert watching.stdout.readline() == '+1\t"1"\n'

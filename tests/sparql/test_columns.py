@@ -54,4 +54,4 @@ def test_exact_numbers_are_exact(term: Term) -> None:
         assert found.nearest == float(Decimal(value.value))
     elif value.kind > DOUBLE:
         assert found.whole is None
-        assert found.nearest is None
+        assert (found.nearest is None) == (found.instant is None), "of a date or time: its whole seconds"

@@ -231,7 +231,7 @@ def test_without_channels_it_is_polled(site: Site) -> None:
         session.view("v", QUERY)
         source = add(session, site.address + "/a", poll_interval_seconds=0.05)
         wait_until(lambda: "only polled" in (source.status()["notifications"] or ""))
-        assert "offers no channel" in source.status()["notifications"]
+        assert "offers no supported channel" in source.status()["notifications"]
         site.pages["/a"] = Page("<#s> <a:p> 2 .")
         wait_until(lambda: values(session) == {"2"})
 
@@ -512,7 +512,7 @@ def test_what_a_server_names_is_checked_too(kind: str, site: Site, monkeypatch: 
 def test_wrong_options() -> None:
     with sparqlive.open() as session:
         for options, sentence in (
-            ({"members": True}, "only a container"),
+            ({"members": True}, "is not a container"),
             ({"members": 1}, "true or false"),
             ({"when_gone": "panic"}, "when_gone"),
             ({"issuer": "http://example.org/"}, "A login is"),
