@@ -302,7 +302,7 @@ def test_service_asks_nobody() -> None:
     with sparqlive.open() as session:
         session.update("INSERT DATA { <urn:a> <urn:b> 1 }")
         body = "?s <urn:b> ?o SERVICE %s <http://localhost/sparql> { ?s ?p ?more }"
-        with pytest.raises(sparqlive.Unsupported, match=r"SERVICE <http://localhost/sparql> is not supported"):
+        with pytest.raises(sparqlive.Unsupported, match=r"SERVICE <\S+> is not supported"):
             session.query(f"SELECT * {{ {body % ''} }}")
         with pytest.raises(sparqlive.Unsupported, match="SERVICE"):
             session.update(f"DELETE {{ ?s ?p ?o }} WHERE {{ {body % ''} }}")
