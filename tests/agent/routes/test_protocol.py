@@ -310,8 +310,9 @@ def test_writing_the_result_counts(session: sparqlive.Session, syntax: str) -> N
     form = "SELECT ?a ?c" if syntax in ("json", "xml", "csv", "tsv") else "CONSTRUCT { ?a ?c ?b }"
     query = f"{form} {{ ?a <http://x/p> ?b . ?c <http://x/p> <http://x/o1> }}"
     with limited(session, Settings()) as client:
-        whole = client.get("/sparql", params={"query": query, "format": syntax})
-        assert whole.status_code == 200
+        for _ in range(2):  # the first one also loads what is needed
+            whole = client.get("/sparql", params={"query": query, "format": syntax})
+            assert whole.status_code == 200
         statuses = []
         for part in (1, 4, 6, 8, 10):
             given = client.get(
@@ -324,7 +325,8 @@ def test_writing_the_result_counts(session: sparqlive.Session, syntax: str) -> N
             )
             statuses.append(given.status_code)
             assert given.status_code == 503 or len(given.content) == len(whole.content)
-        assert 503 in statuses
+        if whole.elapsed.total_seconds() > 1:  # a tenth of it is longer than limits are looked at
+            assert 503 in statuses
         session.check()
 
 

@@ -515,7 +515,7 @@ def test_wrong_options() -> None:
             ({"members": True}, "is not a container"),
             ({"members": 1}, "true or false"),
             ({"when_gone": "panic"}, "when_gone"),
-            ({"issuer": "http://example.org/"}, "A login is"),
+            ({"issuer": "http://example.org/"}, "A login needs"),
             ({"issuer": "x", "client_id": "y", "client_secret": "z"}, "not a Web address"),
             ({"issuer": "http://x/", "client_id": "y", "client_secret": 5}, "must be strings"),
             ({"poll_interval_seconds": 0}, "poll_interval_seconds"),
