@@ -88,7 +88,7 @@ format: $(STAMP)
 
 conformance: $(JAVA)
 	SPARQLIVE_CONFORMANCE=full $(BIN)/python -m pytest -q tests/test_fixtures.py tests/test_w3c.py \
-	  tests/bulk/test_evaluate.py tests/bulk/test_spark_w3c.py
+	  tests/bulk/test_evaluate.py tests/bulk/test_native_spark.py tests/bulk/test_spark_w3c.py
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
