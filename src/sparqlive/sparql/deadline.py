@@ -104,10 +104,19 @@ class _Interrupted(Work):
         """Prevents the exception from now on, even if it was already requested."""
         with self._guard:
             self._ended = True
-        _raise_there(self._thread, None)
+        if self.stopped is None:
+            return
+        # A request can only be replaced, and then met. Python would keep looking for a request that was
+        # withdrawn: every call and every loop of the process would be slower, and profilers would hang.
+        try:
+            _raise_there(self._thread, ctypes.py_object(TimeIsUp))
+            while True:
+                pass
+        except TimeIsUp:
+            pass
 
 
-def _raise_there(thread: ctypes.c_ulong, exception: ctypes.py_object[type[BaseException]] | None) -> None:
+def _raise_there(thread: ctypes.c_ulong, exception: ctypes.py_object[type[BaseException]]) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, exception)
 
 

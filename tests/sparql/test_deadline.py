@@ -1,0 +1,36 @@
+"""Work under limits leaves the interpreter as it was."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROFILED = """
+import cProfile
+from sparqlive.errors import Timeout
+from sparqlive.sparql.deadline import within
+
+def long():
+    while True:
+        pass
+
+for seconds, work in {runs}:
+    try:
+        within(seconds, work)
+    except Timeout:
+        print("stopped")
+cProfile.runctx("sorted([2, 1])", {{}}, {{}})
+"""
+
+
+@pytest.mark.parametrize(
+    "runs, stopped", [("[(60, int)]", 0), ("[(0.1, long)]", 1), ("[(0.1, long), (60, int), (0.1, long)]", 2)]
+)
+def test_profilers_work_after_limited_work(runs: str, stopped: int) -> None:
+    """An exception that is requested for a thread and never raised would make the profiler wait for ever."""
+    program = [sys.executable, "-c", PROFILED.format(runs=runs)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.count("stopped") == stopped
+    assert "function calls" in done.stdout
