@@ -26,7 +26,8 @@ cProfile.runctx("sorted([2, 1])", {{}}, {{}})
 
 
 @pytest.mark.parametrize(
-    "runs, stopped", [("[(60, int)]", 0), ("[(0.1, long)]", 1), ("[(0.1, long), (60, int), (0.1, long)]", 2)]
+    ("runs", "stopped"),
+    [("[(60, int)]", 0), ("[(0.1, long)]", 1), ("[(0.1, long), (60, int), (0.1, long)]", 2)],
 )
 def test_profilers_work_after_limited_work(runs: str, stopped: int) -> None:
     """An exception that is requested for a thread and never raised would make the profiler wait for ever."""
