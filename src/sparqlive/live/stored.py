@@ -78,6 +78,8 @@ class StoredRows:
 
         def before(*values: int) -> Rows:
             index = self._indexes[positions]
+            if len(masks) == 1:
+                return list(index.get(values, _NOTHING).items())
             return [item for key in keys(values) for item in index.get(key, _NOTHING).items()]
 
         def after(*values: int) -> Rows:

@@ -12,18 +12,23 @@ from typing import Any
 from pyoxigraph import Literal
 
 from sparqlive.rdf.dictionary import UNDEF, Dictionary, term_of
-from sparqlive.sparql.algebra import Constant, Expression, Var
+from sparqlive.sparql.algebra import Call, Constant, Expression, Var
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
+from sparqlive.sparql.functions.logic import MIRRORED, RELATIONS
 from sparqlive.sparql.ordering import blank_bytes, iri_bytes, order_bytes, string_bytes
-from sparqlive.sparql.values import INTEGER, XSD, Value, value_of
+from sparqlive.sparql.values import DOUBLE, INTEGER, XSD, Value, value_of
 
-_CACHED_VALUES = 10_000
+_CACHED_VALUES = 50_000
+_EXACT = 1 << 53
+"""Smaller integers are exact as doubles."""
 
 
 class Terms:
     def __init__(self, dictionary: Dictionary) -> None:
         self.dictionary = dictionary
         self._values: dict[int, Value] = {}
+        self._numbers: dict[int, int | float] = {}
+        """Of the cached values, those that Python compares as SPARQL does, without promotion."""
         self._orders: dict[int, tuple[bytes, bytes]] = {}
         self.true = dictionary.id_of(Literal(True))
         self.false = dictionary.id_of(Literal(False))
@@ -35,7 +40,10 @@ class Terms:
             return known
         if len(self._values) > _CACHED_VALUES:
             self._values.clear()
+            self._numbers.clear()
         known = self._values[number] = value_of(term_of(self.dictionary.text(number)))
+        if known.kind == DOUBLE or (known.kind == INTEGER and -_EXACT < known.value < _EXACT):
+            self._numbers[number] = known.value
         return known
 
     def id_of(self, value: Value) -> int:
@@ -74,8 +82,28 @@ class Terms:
             case [_]:
                 return lambda a: holds((value(a),))
             case [_, _]:
-                return lambda a, b: holds((value(a), value(b)))
+                return self._comparison(expression, variables, lambda a, b: holds((value(a), value(b))))
         return lambda *ids: holds([value(number) for number in ids])
+
+    def _comparison(
+        self, expression: Expression, variables: Sequence[Var], general: Callable[[int, int], bool]
+    ) -> Callable[[int, int], bool]:
+        """A test of two variables; to compare two numbers, it only looks them up."""
+        if not (isinstance(expression, Call) and set(expression.arguments) == set(variables)):
+            return general
+        mirrored = expression.arguments[0] != variables[0]
+        name = MIRRORED.get(expression.name, "") if mirrored else expression.name
+        relation, number = RELATIONS.get(name), self._numbers.get
+        if relation is None:
+            return general
+
+        def compare(a: int, b: int) -> bool:
+            first, second = number(a), number(b)
+            if first is None or second is None:
+                return general(a, b)
+            return relation(first, second)
+
+        return compare
 
     def binding(self, expression: Expression, variables: Sequence[Var]) -> Callable[..., int]:
         """The id of the expression's value; UNDEF for an error."""

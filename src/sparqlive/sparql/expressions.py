@@ -32,7 +32,7 @@ from sparqlive.sparql.expression_checks import (
     volatile_function,
 )
 from sparqlive.sparql.functions import FUNCTIONS, Function
-from sparqlive.sparql.functions.logic import COMPARISONS, RELATIONS, effective_boolean, equals
+from sparqlive.sparql.functions.logic import COMPARISONS, MIRRORED, RELATIONS, effective_boolean, equals
 from sparqlive.sparql.functions.patterns import Matcher, matcher, substitute
 from sparqlive.sparql.functions.strings import like, simple_text_of, text_of
 from sparqlive.sparql.moments import parse_date_time
@@ -465,14 +465,11 @@ _TEST_FORMS: dict[str, Callable[[tuple[Expression, ...], _Scope], Test]] = {
 # Comparisons
 
 
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
-
-
 def _comparison(call: Call, scope: _Scope) -> Test:
     """Compiles a comparison; with a variable and a constant, it compares Python values directly."""
     name, (left, right) = call.name, call.arguments
     if isinstance(left, Constant) and isinstance(right, Var):
-        name, left, right = _MIRRORED[name], right, left
+        name, left, right = MIRRORED[name], right, left
     if isinstance(left, Var) and isinstance(right, Constant) and left in scope.positions:
         return _comparison_with_constant(name, scope.positions[left], value_of(right.term))
     first, second, compare = _value(left, scope), _value(right, scope), COMPARISONS[name]

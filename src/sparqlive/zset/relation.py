@@ -161,34 +161,27 @@ class KeyedRelation:
 
     def rows_before(self) -> Iterator[Row]:
         """All rows, in no particular order."""
-        overlay = self.overlay
-        if self.run is not None:
-            rows = zip(*(view.tolist() for view in self.run.views), strict=True)
-            if not overlay:
-                yield from rows
-            else:
-                for row in rows:
-                    changed = overlay.get(self.key_of(row))
-                    if changed is None or changed.get(self.value_of(row), 1) > 0:
-                        yield row
-        for key, values in overlay.items():
-            for value, weight in values.items():
-                if weight > 0:
-                    yield self._row(key, value)
+        rows = iter(()) if self.run is None else self.run.rows()
+        return self._with_changes(rows, self.overlay) if self.overlay else rows
 
     def rows_after(self) -> Iterator[Row]:
         if self.next is not None:
-            yield from self.next.rows_before()
-            return
-        pending = self.pending
-        if not pending:
-            yield from self.rows_before()
-            return
-        for row in self.rows_before():
-            changed = pending.get(self.key_of(row))
-            if changed is None or changed.get(self.value_of(row), 1) > 0:
-                yield row
-        for key, values in pending.items():
+            return self.next.rows_before()
+        rows = self.rows_before()
+        return self._with_changes(rows, self.pending) if self.pending else rows
+
+    def _with_changes(self, rows: Iterator[Row], layer: Layer) -> Iterator[Row]:
+        if self.arity == 2 and self.key_length == 1:
+            for row in rows:
+                changed = layer.get(row[0])
+                if changed is None or changed.get(row[1], 1) > 0:
+                    yield row
+        else:
+            for row in rows:
+                changed = layer.get(self.key_of(row))
+                if changed is None or changed.get(self.value_of(row), 1) > 0:
+                    yield row
+        for key, values in layer.items():
             for value, weight in values.items():
                 if weight > 0:
                     yield self._row(key, value)

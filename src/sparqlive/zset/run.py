@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,9 @@ import numpy.typing as npt
 Column = npt.NDArray[np.int64]
 
 _ROWS_PER_BUCKET = 4
+# How many rows become Python integers at a time.
+_FIRST_ROWS = 4
+_MOST_ROWS = 1 << 16
 _HALF = 1 << 63
 
 
@@ -84,6 +88,16 @@ class Run:
             low = bisect_left(view, value, low, high)
             high = bisect_right(view, value, low, high)
         return low, high
+
+    def rows(self) -> Iterator[tuple[int, ...]]:
+        """All rows in order. The first ones come at once: the search for a match often ends with them."""
+        return chain.from_iterable(self._pieces())
+
+    def _pieces(self) -> Iterator[Iterator[tuple[int, ...]]]:
+        start, count = 0, _FIRST_ROWS
+        while start < self.length:
+            yield zip(*[view[start : start + count].tolist() for view in self.views], strict=True)
+            start, count = start + count, min(4 * count, _MOST_ROWS)
 
     def has_pair(self, first: int, second: int) -> bool:
         """Whether the run contains a row of two columns."""

@@ -137,6 +137,9 @@ RELATIONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
 }
 
+MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""The comparison that means the same with its sides exchanged."""
+
 
 def same_term(left: Value, right: Value) -> bool:
     return left.kind == right.kind and left.term == right.term

@@ -1,0 +1,42 @@
+"""Comparing ids of terms is comparing their values."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from pyoxigraph import Literal, NamedNode
+
+from sparqlive.live.terms import Terms
+from sparqlive.rdf.dictionary import UNDEF, Dictionary
+from sparqlive.sparql.algebra import Call, Var
+from sparqlive.sparql.expressions import compile_condition
+from sparqlive.sparql.functions.logic import RELATIONS
+from sparqlive.sparql.values import XSD, value_of
+
+A, B = Var("a"), Var("b")
+NUMBERS = {
+    "integer": ["1", "01", "+1", "-1", "9007199254740992", "9007199254740993", "-9007199254740993", "x"],
+    "long": ["1", "9007199254740993"],
+    "decimal": ["1.0", "0.1", "9007199254740993.0"],
+    "float": ["1", "0.1", "16777217", "NaN", "INF"],
+    "double": ["1", "0.1", "9007199254740992", "NaN", "INF", "-INF", "-0", "0"],
+    "boolean": ["true", "1"],
+}
+TERMS = [
+    *(Literal(text, datatype=NamedNode(XSD + name)) for name, texts in NUMBERS.items() for text in texts),
+    *(Literal("1"), Literal("a"), Literal("a", language="en"), NamedNode("http://example.org/1")),
+]
+
+
+@pytest.mark.parametrize("variables", [(A, B), (B, A)], ids=["in order", "mirrored"])
+@pytest.mark.parametrize("name", [*RELATIONS, "SAMETERM"])
+def test_pairs_of_terms(name: str, variables: tuple[Var, Var]) -> None:
+    terms = Terms(Dictionary())
+    expression = Call(name, (A, B))
+    expected = compile_condition(expression, variables)
+    holds = terms.condition(expression, variables)
+    ids = {terms.dictionary.id_of(term): value_of(term) for term in TERMS} | {UNDEF: None}
+    for _ in range(2):  # the second time, all values are cached
+        for (one, first), (other, second) in product(ids.items(), repeat=2):
+            assert holds(one, other) == expected((first, second)), (first, name, second)
