@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
+from sparqlive.bulk.dialect import DuckDbSql
 from sparqlive.bulk.evaluate import evaluate
+from sparqlive.bulk.operand import Operand, arithmetic, literal_text
 from sparqlive.plan import operators as op
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites.walk import operators_of
@@ -281,3 +283,15 @@ def test_old_rows_come_from_a_table(text: str, change: tuple[set[ox.Quad], set[o
     changed = delta(plan, backend, quads, work.changes(old, new), terms, work.id_of, kept=kept)
     expected = dict(Reference(old, new).delta(plan).weights)
     assert_same(work.weights(changed), expected, f"delta of {text}")
+
+
+@pytest.mark.parametrize("sign", ["+", "-", "*"])
+def test_the_text_of_nested_arithmetic_does_not_explode(sign: str) -> None:
+    def length(depth: int) -> int:
+        leaf = Operand(lambda name: f"{name}_x", "x")
+        operand, doubts = leaf, list[str]()
+        for _ in range(depth):
+            operand = arithmetic(sign, operand, leaf, DuckDbSql(), doubts)
+        return len(literal_text(operand)) + sum(map(len, doubts))
+
+    assert length(16) < 64 * length(4)  # of the third power, not exponential

@@ -22,7 +22,7 @@ from tests.oracle import assert_same
 
 pytestmark = pytest.mark.spark
 
-CHOSEN = CONDITIONS if FULL else CONDITIONS[::9]
+CHOSEN = CONDITIONS if FULL else CONDITIONS[::25]
 BY_LENGTH = f"{{ {OPTIONAL.replace('?g', '?all')} BIND(STRLEN(STR(?v)) AS ?g) }}"
 PART = {quad for place, quad in enumerate(sorted(ALL_PAIRS, key=str)) if place % 3}
 
@@ -44,7 +44,7 @@ def compare(spark: SparkSession, texts: list[str], *, deltas: bool) -> None:
 
 
 def test_expressions(spark: SparkSession) -> None:
-    chunks = [CHOSEN[place : place + 8] for place in range(0, len(CHOSEN), 8)]
+    chunks = [CHOSEN[place : place + 6] for place in range(0, len(CHOSEN), 6)]
     compare(spark, [values_of(chunk, OPTIONAL) for chunk in chunks], deltas=False)
 
 

@@ -116,9 +116,9 @@ def test_large_batches_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyP
     with sparqlive.open(spark=spark) as session:
         data = {quad(rng) for _ in range(30)}
         session.load(data)
-        for name in ("distinct", "optional", "stored"):
+        for name in ("optional", "stored"):
             session.view(name, query(name))
-        for how in ("spark", "live", "spark", "rebuild"):
+        for how in ("spark", "live", "spark"):
             come = {quad(rng) for _ in range(10)} - data
             gone = set(rng.sample(sorted(data, key=str), 6))
             session.apply(insert=come, delete=gone, strategy=how)  # type: ignore[arg-type]

@@ -209,25 +209,37 @@ def arithmetic(sign: str, left: Operand, right: Operand, dialect: Dialect, doubt
     whole, fraction, other, other_fraction = (
         operand.cell(name) for operand in (left, right) for name in ("whole", "fraction")
     )
+    # Every part is mentioned once per column, so that nested sums do not double their text at each level.
     if sign == "*":
         plain = f"({fraction} = 0 AND {other_fraction} = 0)"
-        product = f"CASE WHEN {plain} THEN {dialect.tried('*', whole, other)} END"
-        result, rest = product, number(0)
+        result = f"CASE WHEN {plain} THEN {dialect.tried('*', whole, other)} END"
+        rest = number(0)
     else:
-        rest = f"({fraction} {sign} {other_fraction})"
-        carry = f"CASE WHEN {rest} >= {_UNIT} THEN {number(1)} WHEN {rest} < 0 THEN {number(-1)} ELSE 0 END"
-        total = dialect.tried(sign, whole, other)
-        result = dialect.tried("+", total, f"CAST({carry} AS BIGINT)")
-        rest = (
-            f"CASE WHEN {rest} >= {_UNIT} THEN {rest} - {_UNIT} "
-            f"WHEN {rest} < 0 THEN {rest} + {_UNIT} ELSE {rest} END"
-        )
-    kind = f"CASE WHEN {left.kind} <= {DECIMAL:d} AND {right.kind} <= {DECIMAL:d} "
-    kind += f"THEN greatest({left.kind}, {right.kind}) END"
+        if sign == "+":
+            carry = (
+                f"CASE WHEN {fraction} + {other_fraction} >= {_UNIT} THEN {number(1)} ELSE {number(0)} END"
+            )
+            rest = f"(({fraction} + {other_fraction}) % {_UNIT})"
+        else:
+            carry = f"CASE WHEN {fraction} < {other_fraction} THEN {number(-1)} ELSE {number(0)} END"
+            rest = f"(({fraction} - {other_fraction} + {_UNIT}) % {_UNIT})"
+        result = dialect.tried("+", dialect.tried(sign, whole, other), carry)
+    kind = f"({_exact_kind(left)} | {_exact_kind(right)})"
     doubts.append(
         f"{left.kind} IS NOT NULL AND {right.kind} IS NOT NULL AND ({kind} IS NULL OR {result} IS NULL)"
     )
     return computed_operand(kind, result, rest)
+
+
+def _exact_kind(operand: Operand) -> str:
+    """The kind if it is that of an exact number, else NULL."""
+    if operand.constant is not None:
+        return str(int(operand.constant.kind)) if operand.constant.kind <= DECIMAL else "NULL"
+    return (
+        operand.kind
+        if operand.computed
+        else f"CASE WHEN {operand.kind} <= {DECIMAL:d} THEN {operand.kind} END"
+    )
 
 
 def negated(operand: Operand, dialect: Dialect, doubts: Doubts) -> Operand:
