@@ -256,9 +256,12 @@ def trusted(query: al.Query, text: str) -> bool:
     It is not about what tests/oracle.py lists: alternatives, negated sets and paths of no steps, GRAPH with
     a variable. Nor inside EXISTS about MINUS, whose sides it lets have in common what is substituted, and
     BIND to a variable that has a value around, which it overwrites where one of VALUES or AS must agree. Nor
-    about EXISTS in a group that is joined, where it reads what only the other side of the join binds.
+    about EXISTS in a group that is joined, where it reads what only the other side of the join binds. Nor
+    about VALUES and BIND in a named graph that does not exist, which has no solutions at all.
     """
     if _exists_reads(query.pattern, frozenset()):
+        return False
+    if any(isinstance(part, al.Graph) and _matches_nothing(part.pattern) for part in _parts(query)):
         return False
     if re.search(r":p\|:q|:q\*|:p\?|!:p|GRAPH \?|\[\]", text):  # blank nodes of a template are ours
         return False
@@ -287,6 +290,23 @@ def _exists_reads(pattern: al.Pattern, beside: frozenset[al.Var]) -> bool:
     return inside or any(
         lacking & mentioned(each.pattern) or _exists_reads(each.pattern, frozenset()) for each in asked
     )
+
+
+def _matches_nothing(pattern: al.Pattern) -> bool:
+    """Whether a pattern may have solutions without any quad."""
+    match pattern:
+        case al.BasicPattern(patterns):
+            return not patterns
+        case al.Values() | al.Group():
+            return True
+        case al.Join(left, right):
+            return _matches_nothing(left) and _matches_nothing(right)
+        case al.Union(left, right):
+            return _matches_nothing(left) or _matches_nothing(right)
+        case al.LeftJoin(left) | al.Minus(left):
+            return _matches_nothing(left)
+        case _:
+            return _matches_nothing(pattern.pattern)
 
 
 def _expression_parts(pattern: al.Pattern) -> Iterator[Any]:

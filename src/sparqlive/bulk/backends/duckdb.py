@@ -34,15 +34,27 @@ _TYPES = {
 }
 
 
+_idle: list[duckdb.DuckDBPyConnection] = []
+"""Connections that nobody uses now: opening one takes as long as a small query."""
+
+
+def _forget_connections() -> None:
+    _idle.clear()  # a forked child has none of the threads of a database
+
+
+os.register_at_fork(after_in_child=_forget_connections)
+
+
 class DuckDb:
-    """A connection to DuckDB, whose tables and functions go with the `with` block."""
+    """A connection to DuckDB for the time of a `with` block, and its tables and functions."""
 
     shares = True
     joins_after_sum = 2
 
     def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:
         self.dialect: Dialect = DuckDbSql()
-        self._connection = _connected() if connection is None else connection
+        self._given = connection
+        self._connection: duckdb.DuckDBPyConnection
         self._tables: list[str] = []
         self._waiting: dict[str, Later] = {}
         self._functions: list[str] = []
@@ -113,6 +125,7 @@ class DuckDb:
         return False
 
     def __enter__(self) -> Self:
+        self._connection = _connected() if self._given is None else self._given
         self._add("xxhash64", _hashes, pa.int64())
         return self
 
@@ -126,6 +139,8 @@ class DuckDb:
             self._connection.unregister(self._tables.pop())
         while self._functions:
             self._connection.remove_function(self._functions.pop())
+        if self._given is None:
+            _idle.append(self._connection)
 
     def _add(self, name: str, function: Function, kind: pa.DataType) -> None:
         def call(*columns: pa.ChunkedArray) -> pa.Array:
@@ -138,6 +153,10 @@ class DuckDb:
 
 def _connected() -> duckdb.DuckDBPyConnection:
     """A database in memory; what does not fit goes to the folder for temporary files."""
+    try:
+        return _idle.pop()
+    except IndexError:
+        pass
     folder = Path(tempfile.gettempdir()) / f"sparqlive-duckdb-{os.getpid()}"
     return duckdb.connect(config={"temp_directory": str(folder), "threads": len(os.sched_getaffinity(0))})
 
