@@ -22,6 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 W3C = Path(os.environ.get("SPARQLIVE_W3C", ROOT.parent / "shared" / "w3c"))
 DATA = Path(os.environ.get("SPARQLIVE_DATA", ROOT.parent / "shared" / "data"))
 
+FULL = os.environ.get("SPARQLIVE_CONFORMANCE") == "full"
+"""Whether everything is tested that can be, as by `make conformance`."""
+
 W3C_ABSENT = (
     f"the W3C test suites are not at {W3C}: set SPARQLIVE_W3C to the folder that holds sparql/sparql11"
 )

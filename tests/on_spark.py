@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,9 +15,8 @@ from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import Result, evaluate
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import Dictionary, hash_of, term_of
+from tests.conftest import FULL
 from tests.oracle import Term, Weights
-
-FULL = os.environ.get("SPARQLIVE_CONFORMANCE") == "full"
 
 # Plans of tests are small and run once: generating and optimising code for them costs more than it saves.
 SETTINGS = {

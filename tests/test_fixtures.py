@@ -12,6 +12,7 @@ import sparqlive
 from sparqlive.engine import writer
 from sparqlive.engine.carry import Strategy
 from sparqlive.live import quad_pairs
+from tests.conftest import FULL
 from tests.fixture_format import Change, Epoch, Fixture, Row, Weights, last_words
 from tests.oracle import Oracle, add, assert_same, subtract
 from tests.test_fixture_format import FIXTURES
@@ -107,12 +108,19 @@ def test_epoch_by_epoch(fixture: Fixture, data_first: bool) -> None:
             run.apply(epoch.changes, epoch.delta, f"epoch {number} ({epoch.title})")
 
 
-@pytest.mark.parametrize("column_rows", [1, 10**6], ids=["columns", "rows"])
-@pytest.mark.parametrize("fixture", KEPT, ids=lambda f: f.name)
-def test_strategies_take_turns(fixture: Fixture, column_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By columns and row by row, on DuckDB and live: each goes on from what the others left."""
-    monkeypatch.setattr(writer, "COLUMN_ROWS", column_rows)
-    monkeypatch.setattr(quad_pairs, "_ROWS_TO_COPY", 0 if column_rows == 1 else 128)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fixture", "by_columns"),
+    [
+        pytest.param(fixture, by_columns, id=f"{fixture.name}-{'columns' if by_columns else 'rows'}")
+        for number, fixture in enumerate(KEPT)
+        for by_columns in ((False, True) if FULL else (number % 2 == 0,))
+    ],
+)
+def test_strategies_take_turns(fixture: Fixture, by_columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By columns or row by row, on DuckDB and live: each goes on from what the others left."""
+    monkeypatch.setattr(writer, "COLUMN_ROWS", 1 if by_columns else 10**6)
+    monkeypatch.setattr(quad_pairs, "_ROWS_TO_COPY", 0 if by_columns else 128)
     turns: Iterator[Strategy] = cycle(("duckdb", "live", "duckdb", "rebuild"))
     with sparqlive.open(default_graph=fixture.default_graph) as session:
         run = start(fixture, session, data_first=True, strategy="duckdb")

@@ -21,7 +21,8 @@ from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.algebra import Var
 from tests.bulk.test_evaluate import plan_of
-from tests.on_spark import FULL, Work
+from tests.conftest import FULL
+from tests.on_spark import Work
 from tests.oracle import assert_same
 from tests.random_queries import EX, RandomQuery, batches, graphs, queries
 

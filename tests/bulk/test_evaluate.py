@@ -10,8 +10,9 @@ from sparqlive.plan.operators import Operator
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.syntax import parse_query
+from tests.conftest import FULL
 from tests.fixture_format import Fixture, last_words
-from tests.on_spark import FULL, Work, representative
+from tests.on_spark import Work, representative
 from tests.oracle import Weights, add
 from tests.test_fixtures import KEPT, reorder
 from tests.w3c import assert_alike

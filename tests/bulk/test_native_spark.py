@@ -17,7 +17,8 @@ from tests.bulk.test_native import (
     query,
     values_of,
 )
-from tests.on_spark import FULL, Work
+from tests.conftest import FULL
+from tests.on_spark import Work
 from tests.oracle import assert_same
 
 pytestmark = pytest.mark.spark
