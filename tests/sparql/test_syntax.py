@@ -441,7 +441,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "sentence"), REFUSED)
+@pytest.mark.parametrize(("text", "sentence"), REFUSED, ids=lambda part: part[:60])
 def test_refusal(text: str, sentence: str) -> None:
     with pytest.raises(errors.SyntaxError) as refusal:
         parse_query(text)
