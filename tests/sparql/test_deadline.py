@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
+
+from sparqlive.errors import Timeout
+from sparqlive.sparql import deadline
 
 PROFILED = """
 import cProfile
@@ -35,3 +39,10 @@ def test_profilers_work_after_limited_work(runs: str, stopped: int) -> None:
     done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.count("stopped") == stopped
     assert "function calls" in done.stdout
+
+
+def test_work_that_ends_late_is_refused_however_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadline._watchdog, "_look", lambda works, now: None)
+    with pytest.raises(Timeout):
+        deadline.within(0.001, lambda: time.sleep(0.01))
+    assert deadline.within(60, lambda: 1) == 1

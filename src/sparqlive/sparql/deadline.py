@@ -345,7 +345,10 @@ def within(
         try:
             _current.work = under_way
             _watchdog.add(under_way)
-            return work()
+            outcome = work()
+            if under_way.end is not None and time.monotonic() >= under_way.end:
+                raise TimeIsUp  # on a busy machine, the watching thread may come later than the end
+            return outcome
         finally:
             under_way.ends()
     except TimeIsUp:
