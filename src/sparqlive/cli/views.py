@@ -53,7 +53,7 @@ def view(
         text, lag = query_text(query), _lag(refresh)
         check_view_name(name)
         with writing_session(store, default_graph) as session, Progress().step(f"computing {name}") as step:
-            step.result = f"{len(_register(session, name, text, replace, lag)):,} solutions"
+            step.end_with(f"{len(_register(session, name, text, replace, lag)):,} solutions")
     else:
         with reading_session(store, default_graph) as session:
             if name is None:

@@ -125,6 +125,28 @@ class Node:
             return False
         return all(child.constant for child in self.children)
 
+    def grow(self, shared: set[op.Operator]) -> Node:
+        """Adds the nodes below, except where `shared` says that they are shown elsewhere; returns itself."""
+        if isinstance(self.operator, op.Shared):
+            shared.add(self.operator)
+        if not self.again:
+            self.children = tuple(
+                Node(child, self, self.depth + 1, again=child in shared).grow(shared)
+                for child in self.operator.children
+            )
+        return self
+
+    def name_all(self) -> None:
+        """Names and numbers this node and all below it."""
+        totals = Counter(_letter(node.operator) for node in self.top_down())
+        used: Counter[str] = Counter()
+        for node in self.top_down():
+            letter = _letter(node.operator)
+            used[letter] += 1
+            node.name = letter if totals[letter] == 1 and letter != "T" else f"{letter}{used[letter]}"
+        for number, node in enumerate(self.bottom_up()):
+            node.number = number
+
     def top_down(self) -> Iterator[Node]:
         yield self
         for child in self.children:
@@ -134,15 +156,6 @@ class Node:
         for child in self.children:
             yield from child.bottom_up()
         yield self
-
-
-def _node(operator: op.Operator, parent: Node | None, shared: set[op.Operator]) -> Node:
-    node = Node(operator, parent, parent.depth + 1 if parent else 0, again=operator in shared)
-    if isinstance(operator, op.Shared):
-        shared.add(operator)
-    if not node.again:
-        node.children = tuple(_node(child, node, shared) for child in operator.children)
-    return node
 
 
 def _letter(operator: op.Operator) -> str:
@@ -181,15 +194,8 @@ def named(plan: op.Operator) -> Node:
 
     Patterns always have a number: T1, T2, …
     """
-    root = _node(plan, None, set())
-    totals = Counter(_letter(node.operator) for node in root.top_down())
-    used: Counter[str] = Counter()
-    for node in root.top_down():
-        letter = _letter(node.operator)
-        used[letter] += 1
-        node.name = letter if totals[letter] == 1 and letter != "T" else f"{letter}{used[letter]}"
-    for number, node in enumerate(root.bottom_up()):
-        node.number = number
+    root = Node(plan, None, 0).grow(set())
+    root.name_all()
     return root
 
 
