@@ -9,7 +9,7 @@ import pytest
 
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
-from sparqlive.bulk.evaluate import Result, evaluate
+from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.live.dispatch import Dispatcher
 from sparqlive.live.maintained import Maintained
 from sparqlive.live.operators import OPERATORS
@@ -141,7 +141,7 @@ class Live:
             result = delta(self.plan, backend, old, changes, terms, self.id_of, parameters=self.parameters)
         return self.terms(self._rows(result))
 
-    def _rows(self, result: Result) -> dict[tuple[int, ...], int]:
+    def _rows(self, result: ResultTables) -> dict[tuple[int, ...], int]:
         if result.new_terms is not None:
             for term in result.new_terms.column("term").to_pylist():
                 self.id_of(term_of(term))

@@ -26,7 +26,7 @@ from sparqlive.bulk import (
     template,
 )
 from sparqlive.bulk.backend import Backend
-from sparqlive.bulk.evaluate import Evaluation, Result, projected, result
+from sparqlive.bulk.evaluate import Evaluation, ResultTables, projected, result
 from sparqlive.bulk.solutions import WEIGHT, Solutions, column, united
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import delta as rules
@@ -48,7 +48,7 @@ def delta(
     exceptions: Mapping[str, int] | None = None,
     few: bool = True,
     kept: Mapping[op.Operator, Any] | None = None,
-) -> Result:
+) -> ResultTables:
     """The change of a plan's content.
 
     changes: s, p, o, g and w, +1 or -1, only what really changes; none where the quads are `PairTables`,
@@ -56,7 +56,7 @@ def delta(
     `concerns` may tell that no change matches a leaf; the terms of the rules that start there are left out.
     The others are as in `evaluate`. few: the changes can be broadcast, and so can what they change.
     kept: tables with the rows that the sources of keeping operators had before, with the columns of a
-    `Result`, each row once; `terms` has all of their terms. Where there is none, they are computed.
+    `ResultTables`, each row once; `terms` has all of their terms. Where there is none, they are computed.
     """
     with backend:
         states: scan.Quads

@@ -48,7 +48,7 @@ from sparqlive.sparql.algebra import Term, Var
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultTables:
     """Rows of a plan, and the terms among them that were computed: tables of the backend's own kind.
 
     rows: `c0` … in the order of the plan's variables, 0 for unbound, and `w`; each row once, no zero weights.
@@ -68,7 +68,7 @@ def evaluate(
     *,
     parameters: Sequence[Sequence[int]] = (),
     exceptions: Mapping[str, int] | None = None,
-) -> Result:
+) -> ResultTables:
     """The content of a plan.
 
     quads, terms: tables of the backend, with the columns s, p, o, g and id, term; or `PairTables`. `id_of`
@@ -168,7 +168,7 @@ def projected(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
     return replace(kept, frame=frame, variables=columns, told=kept.told | missing)
 
 
-def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: bool = False) -> Result:
+def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: bool = False) -> ResultTables:
     """The one final sum, and the terms that go with it. `once`: each solution has one row already."""
     names = {v: f"c{number}" for number, v in enumerate(plan.variables)}
     own = frozenset(solutions.variables)
@@ -184,4 +184,4 @@ def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: b
         if v in solutions.texts
     ]
     new_terms = computed[0].union(*computed[1:]).distinct() if computed else None
-    return Result(backend.query(rows), None if new_terms is None else backend.query(new_terms))
+    return ResultTables(backend.query(rows), None if new_terms is None else backend.query(new_terms))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparqlive.live import extend, semi
-from sparqlive.live.code import Env, Function, Local, Point, Result, times, tuple_of
+from sparqlive.live.code import Env, Function, Gathering, Local, Point, times, tuple_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
@@ -69,7 +69,7 @@ def _matcher(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[st
 
         compiler.part(f, right, state, Point(inner, "1", frozenset(outputs) | read, found))
 
-    name = compiler.function_of(key, "match", arguments, env, Result.ROWS, body)
+    name = compiler.function_of(key, "match", arguments, env, Gathering.ROWS, body)
     call = f"{name}({', '.join(env[v].name for v in arguments)})"
     if maybe:  # without a match, the left solution keeps its own values
         alone = tuple_of([env[v].name if v in env else "0" for v in outputs])

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sparqlive.live import extend
-from sparqlive.live.code import Continue, Env, Function, Local, Point, Result, times, tuple_of
+from sparqlive.live.code import Continue, Env, Function, Gathering, Local, Point, times, tuple_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
@@ -73,7 +73,7 @@ def tester(compiler: Compiler, node: Node, state: State, env: Env) -> str:
 
         compiler.part(f, right, state, Point(inner, "1", read, found))
 
-    name = compiler.function_of(key, "test", arguments, env, Result.EXISTS, body)
+    name = compiler.function_of(key, "test", arguments, env, Gathering.EXISTS, body)
     return f"{name}({', '.join(env[v].name for v in arguments)})"
 
 

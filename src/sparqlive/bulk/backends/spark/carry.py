@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparqlive.bulk.backends.spark.backend import SparkBackend
 from sparqlive.bulk.delta import delta
-from sparqlive.bulk.evaluate import Result, evaluate
+from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Term
 from sparqlive.store.store import Sources
@@ -134,15 +134,15 @@ class Carrier:
             for plan in plans
         ]
 
-    def _content(self, result: Result) -> Rows | Run:
+    def _content(self, result: ResultTables) -> Rows | Run:
         *columns, weights = self._columns(result)
         return Run.sort(columns, weights) if columns else _rows(columns, weights)
 
-    def _collected(self, result: Result) -> Rows:
+    def _collected(self, result: ResultTables) -> Rows:
         *columns, weights = self._columns(result)
         return _rows(columns, weights)
 
-    def _columns(self, result: Result) -> list[Column]:
+    def _columns(self, result: ResultTables) -> list[Column]:
         """Rows in this process; computed terms are entered, and have the ids that the rows say."""
         if result.new_terms is not None:
             for row in result.new_terms.collect():
