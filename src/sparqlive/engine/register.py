@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sparqlive.engine.carry import Strategy
-from sparqlive.engine.deferred import Deferred, Refresh, check_refresh
+from sparqlive.engine.deferred import Deferred, Refresh, check_refresh, stored_refresh
 from sparqlive.engine.limits import QUERY_CHARACTERS
 from sparqlive.engine.view import View
 from sparqlive.engine.views import readable
@@ -29,7 +29,7 @@ from sparqlive.live.once import snapshot_for
 from sparqlive.live.prepared import Bulk, Prepared, prepared, prepared_apart
 from sparqlive.live.quads import Quad, Quads
 from sparqlive.live.terms import Terms
-from sparqlive.numbers import MOST_SECONDS, shown
+from sparqlive.numbers import shown
 from sparqlive.plan.checks import check_functions
 from sparqlive.plan.explain import Explained, explained
 from sparqlive.plan.once import fixed
@@ -373,7 +373,7 @@ class Registration:
     ) -> None:
         read_only = self._epochs.read_only
         parsed, plan = self.plan(text, base, volatile=False)
-        deferred = self._deferred(name, _refresh_of(refresh), since)
+        deferred = self._deferred(name, stored_refresh(refresh), since)
         if deferred is not None:
             store.deferred(name, deferred)
         keep = self._views.keeper.keep if deferred is None else deferred.keep
@@ -413,11 +413,3 @@ class Registration:
                 store.deferred(view.name, deferred)
             for view in views.by_name.values():
                 view.moved()
-
-
-def _refresh_of(text: str) -> Refresh:
-    """Parses a stored refresh setting; older stores may have one beyond today's limit."""
-    if text in ("immediate", "manual"):
-        return text  # type: ignore[return-value]
-    seconds = float(text)
-    return min(seconds, MOST_SECONDS) if seconds > 0 else MOST_SECONDS

@@ -21,10 +21,11 @@ from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import body_of, decoded, shown_type, type_of
 from sparqlive.agent.description import describe
 from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, PARAMETERS, RESULT_TYPES, result_format
-from sparqlive.agent.operations import Operation, Parameter, seconds_of
+from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.url_encoded import pairs_of
 from sparqlive.engine.view import Epoch
+from sparqlive.numbers import parse_seconds
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
 from sparqlive.web.headers import type_and_parameters
@@ -123,7 +124,7 @@ def _seconds(agent: Agent, request: Request, asked: Asked) -> float:
     """The time limit of a request. The parameter `timeout` can only lower the limit of the caller."""
     allowed = agent.access.query_seconds(request, agent.settings.query_seconds)
     timeout = asked.one("timeout")
-    return allowed if timeout is None else min(allowed, seconds_of("timeout", timeout))
+    return allowed if timeout is None else min(allowed, parse_seconds("timeout", timeout))
 
 
 async def answered(agent: Agent, request: Request, asked: Asked) -> Response:

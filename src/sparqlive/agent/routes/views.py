@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -12,9 +12,9 @@ from sparqlive.agent.access import caller_of
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import text_of
 from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, RESULT_TYPES, result_format
-from sparqlive.agent.operations import Operation, Parameter, is_number, seconds_of
+from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
-from sparqlive.engine.deferred import Refresh
+from sparqlive.engine.deferred import parse_refresh
 from sparqlive.engine.register import VIEW_NAME, check_view_name
 from sparqlive.engine.results import TermRow
 from sparqlive.engine.view import View
@@ -50,7 +50,7 @@ async def register(agent: Agent, request: Request) -> Response:
     query = await text_of(agent, request, "application/sparql-query")
     options = request.query_params
     known = name in agent.session.views
-    refresh = _refresh(options.get("refresh", "immediate"))
+    refresh = parse_refresh(options.get("refresh", "immediate"))
     owner = caller_of(request).name
 
     def compute() -> dict[str, Any]:
@@ -73,16 +73,6 @@ async def register(agent: Agent, request: Request) -> Response:
     with agent.access.registering(request, name, agent.session.views), agent.computes():
         body = await agent.run(compute)
     return JSONResponse(body, 200 if known else 201, {"Location": f"/views/{quote(name)}"})
-
-
-def _refresh(text: str) -> Refresh:
-    if text in ("immediate", "manual"):
-        return cast("Refresh", text)
-    if not text[:1].isdecimal():
-        raise Refused(
-            400, f"The parameter refresh must be immediate, manual or a number of seconds, not {shown(text)}."
-        )
-    return seconds_of("refresh", text)
 
 
 async def snapshot(agent: Agent, request: Request) -> Response:
