@@ -202,6 +202,21 @@ def test_when_spark_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) ->
         session.check()
 
 
+def test_when_duckdb_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with sparqlive.open() as session:
+        view = session.view("distinct", query("distinct"))
+
+        def broken(_: object) -> strategies.Carrier:
+            raise MemoryError("out of memory")
+
+        monkeypatch.setitem(session._epochs.strategies.carriers, "duckdb", broken)
+        with pytest.raises(sparqlive.BulkFailed) as caught:
+            session.apply(insert=[quad(random.Random(7))], strategy="duckdb")
+        assert str(caught.value) == "DuckDB failed: MemoryError: out of memory"
+        assert not isinstance(caught.value, sparqlive.SparkFailed)
+        assert (len(view), session.epoch) == (0, 0)
+
+
 @pytest.mark.parametrize("kind", [place.LocalPlace, place.RemotePlace])
 def test_runs_are_elsewhere(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type

@@ -24,7 +24,7 @@ _STATUS: tuple[tuple[type[Error], int], ...] = (
     (errors.TooLarge, 422),
     (errors.Closed, 503),
     (errors.StoreFailed, 500),
-    (errors.SparkFailed, 500),
+    (errors.BulkFailed, 500),
     (errors.CheckFailed, 500),
 )
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sparqlive.engine.costs import BULK, LIVE, Measured, Sizes, Way, seconds_of, ways_of
 from sparqlive.engine.export import BulkData, SessionTables, term_table
-from sparqlive.errors import SparkFailed, Unsupported
+from sparqlive.errors import BulkFailed, SparkFailed, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Inputs, Maintained, Saved
@@ -213,7 +213,7 @@ class Strategies:
                 finally:
                     if limit is not None:
                         limit.end(maintained)
-            except SparkFailed:  # the backend failed, not the plan: the whole epoch is abandoned
+            except BulkFailed:  # the backend failed, not the plan: the whole epoch is abandoned
                 keeper.ran(maintained, {})
                 raise
             except Exception as error:
@@ -242,7 +242,7 @@ class Strategies:
         start = time.perf_counter()
         try:
             delta = self._by(way, batch, maintained, inputs)
-        except SparkFailed as error:
+        except BulkFailed as error:
             if batch.wanted != "auto":
                 raise
             way, is_measured, reason = LIVE, True, f"live, because {error}"
@@ -277,11 +277,12 @@ class Strategies:
             carrier = self.carriers[name](batch.undone)
             carry = _rebuild_by if way.strategy == "rebuild" else _delta_by
             return carry(carrier, batch, maintained)
-        except SparkFailed:
+        except BulkFailed:
             raise
         except Exception as error:
             first_line = str(error).strip().split("\n")[0]
-            raise SparkFailed(f"{BULK[name].title} failed: {type(error).__name__}: {first_line}") from error
+            failure = SparkFailed if name == "spark" else BulkFailed
+            raise failure(f"{BULK[name].title} failed: {type(error).__name__}: {first_line}") from error
 
 
 def _in_process(quads: Quads, dictionary: Dictionary, terms: Callable[[], pa.Table]) -> Carrier:
