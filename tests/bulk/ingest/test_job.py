@@ -320,7 +320,7 @@ def test_files_folders_and_globs(tmp_path: Path) -> None:
     assert loaded(4, (tmp_path / "sub").as_uri()) == [2, 3]
     with pytest.raises(sparqlive.Error, match="There is nothing to load at"):
         loaded(5, tmp_path / "*.nothing")
-    with pytest.raises(sparqlive.Error, match="does not tell the RDF syntax"):
+    with pytest.raises(sparqlive.Error, match="does not show the RDF syntax"):
         loaded(6, tmp_path / "notes.md")
     with pytest.raises(sparqlive.Error, match="is not an empty folder"):
         ingest(HERE, tmp_path / "a.nt", None, tmp_path / "sub")
