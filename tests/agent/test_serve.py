@@ -193,6 +193,7 @@ def test_a_store_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
             check=False,
         )
     assert ended.returncode == 1
+    assert ended.stdout == ""
     assert "open for writing in process" in ended.stderr
     assert "Traceback" not in ended.stderr
 

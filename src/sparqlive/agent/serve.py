@@ -84,9 +84,12 @@ def serve(
     open_store: OpenStore,
     settings: Settings,
     listening: Listening,
-    started: Callable[[str], None],
+    listens: Callable[[str], None],
 ) -> None:
-    """Serves a store until SIGTERM or SIGINT; calls `started` with the agent's URL."""
+    """Serves a store until SIGTERM or SIGINT.
+
+    Calls `listens` with the agent's URL, before the store is open.
+    """
     local = is_this_machine(listening.host)
     if not local and not Tokens(store).all():
         raise Error(
@@ -104,7 +107,7 @@ def serve(
     sys.setswitchinterval(_SWITCH_SECONDS)
     with listening.bound() as bound:
         server = Server(configured(door, settings, listening), door)
-        started(address_of(listening, bound))
+        listens(address_of(listening, bound))
         # After it has stopped, uvicorn raises the signals again that it received: they are ignored here.
         before = {number: signal.signal(number, _nothing) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
