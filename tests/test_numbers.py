@@ -256,6 +256,23 @@ def test_nothing_lasts_no_time() -> None:
                 call()
 
 
+def test_a_size_of_nothing_is_refused(tmp_path: Path) -> None:
+    with sparqlive.open() as session:
+        session.view("v", QUERY)
+        calls: list[Callable[[], object]] = [
+            lambda: session.source("web", "http://127.0.0.1:1/", max_bytes=0),
+            lambda: session.source("stream", str(tmp_path / "s"), max_bytes=0),
+            lambda: session.source("mqtt", "mqtt://127.0.0.1:1/topic", max_bytes=0),
+            lambda: session.sources_from("v", "s", max_bytes=0),
+            lambda: sparqlive.Follow(bytes=0),
+            lambda: sparqlive.Follow(document_bytes=0),
+        ]
+        for call in calls:
+            with pytest.raises(sparqlive.Error, match="bytes must be a whole number from 1 to "):
+                call()
+        assert dict(session.sources) == {}
+
+
 @pytest.mark.parametrize("batch", ["s", ("s",), (1, 2), ("s", 1, 2), 7], ids=shown)
 def test_batches_are_pairs(batch: Any) -> None:
     with sparqlive.open() as session, pytest.raises(sparqlive.Error, match="batch must be the name"):

@@ -101,8 +101,8 @@ class Reach:
     """Whether to fetch JSON-LD contexts from the Web, within the same budget."""
 
     def __post_init__(self) -> None:
-        for name in ("max_bytes", "max_redirects"):
-            whole(name, getattr(self, name))
+        whole("max_bytes", self.max_bytes, least=1)
+        whole("max_redirects", self.max_redirects)
         seconds("timeout_seconds", self.timeout_seconds)
         headers = self.headers.items() if isinstance(self.headers, Mapping) else [(None, None)]
         if not all(isinstance(name, str) and isinstance(value, str) for name, value in headers):
