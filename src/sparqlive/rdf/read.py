@@ -39,8 +39,13 @@ _OPENERS: dict[str | None, Callable[..., Any]] = {
 def read_paths(paths: Iterable[str | os.PathLike[str]], graph: NamedNode | None) -> Iterator[Quad]:
     """Yields the quads of files and globs, in order; quads of the unnamed graph go into `graph`."""
     for path in paths:
-        for file in _files(os.fspath(path)):
-            yield from _read_file(file, graph)
+        yield from read_files(_files(os.fspath(path)), graph)
+
+
+def read_files(files: Iterable[Path], graph: NamedNode | None) -> Iterator[Quad]:
+    """Yields the quads of files, in order; their names are no patterns."""
+    for file in files:
+        yield from _read_file(file, graph)
 
 
 def size_of(paths: Iterable[str]) -> int:
