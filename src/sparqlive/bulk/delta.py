@@ -12,21 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparqlive.bulk import (
-    distinct,
-    extend,
-    join,
-    keyed,
-    leaves,
-    left_join,
-    mark,
-    numbered,
-    scan,
-    semi,
-    template,
-)
+from sparqlive.bulk import distinct, join, keyed, leaves, left_join, mark, numbered, scan, semi
 from sparqlive.bulk.backend import Backend
-from sparqlive.bulk.evaluate import Evaluation, ResultTables, projected, result
+from sparqlive.bulk.evaluate import Evaluation, ResultTables, result
 from sparqlive.bulk.solutions import WEIGHT, Solutions, column, united
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import delta as rules
@@ -130,7 +118,7 @@ class _Deltas:
                 return self._product(factors, plan)
             case rules.Apply(operator, argument):
                 changed = self.of(argument.operator)
-                return None if changed is None else _linear(evaluation, operator, changed)
+                return None if changed is None else evaluation.apply(operator, changed)
             case rules.Outer(left, right, _):
                 changed = self.of(left.operator)
                 assert isinstance(plan, op.LeftJoin)
@@ -186,19 +174,3 @@ def _tested(
     if isinstance(operator, op.Semi):
         return semi.tested(evaluation, operator, changed, state)
     return mark.tested(evaluation, operator, changed, state)
-
-
-def _linear(evaluation: Evaluation, operator: op.Operator, changed: Solutions) -> Solutions:
-    """Theorem 3.1: what is linear is applied to the change."""
-    match operator:
-        case op.Filter(condition, _):
-            return extend.filtered(evaluation, changed, condition)
-        case op.Extend(_, variable, expression):
-            return extend.extended(evaluation, changed, variable, expression)
-        case op.Project(_, columns):
-            return projected(changed, columns)
-        case op.Template():
-            return template.filled(evaluation, operator, changed)
-        case op.Union() | op.Stored() | op.Shared():
-            return changed
-    raise AssertionError(type(operator).__name__)

@@ -122,9 +122,9 @@ class Evaluation:
                 return extend.extend_content(self, plan, state, needed, keys)
             case op.Project(source, columns):
                 inner = self.content(source, state, needed & frozenset(columns), keys)
-                return projected(inner, tuple(v for v in columns if v in needed))
+                return _project(inner, tuple(v for v in columns if v in needed))
             case op.Template(source):
-                return template.filled(self, plan, self.content(source, state, plan.read, None))
+                return self.apply(plan, self.content(source, state, plan.read, None))
             case op.Union():
                 return union.content(self, plan, state, needed, keys)
             case op.LeftJoin():
@@ -145,6 +145,21 @@ class Evaluation:
                 return shared.content(self, plan, state, keys)
         raise AssertionError(type(plan).__name__)
 
+    def apply(self, operator: op.Operator, solutions: Solutions) -> Solutions:
+        """What a linear operator makes of solutions of its source, a content or a change (Theorem 3.1)."""
+        match operator:
+            case op.Filter(condition, _):
+                return extend.filtered(self, solutions, condition)
+            case op.Extend(_, variable, expression):
+                return extend.extended(self, solutions, variable, expression)
+            case op.Project(_, columns):
+                return _project(solutions, columns)
+            case op.Template():
+                return template.filled(self, operator, solutions)
+            case op.Union() | op.Stored() | op.Shared():
+                return solutions
+        raise AssertionError(type(operator).__name__)
+
     def before(self, operator: op.Keeping, keys: Keys | None) -> Solutions:
         """What the source of a keeping operator had before the change; keys restrict as in `content`."""
         kept = self.kept.get(operator)
@@ -158,7 +173,7 @@ class Evaluation:
         return solutions.of(self.backend.shared(solutions.frame)) if solutions.small else solutions
 
 
-def projected(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
+def _project(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
     """Some variables; one that the source does not have is never bound."""
     kept = narrowed(source, frozenset(columns), sums=False)
     if kept.variables == columns:
