@@ -24,9 +24,9 @@ def seconds(name: str, value: object, least: float | None = None, most: float = 
     """Returns a number of seconds: above 0, or at least `least`."""
     in_range = f"above 0 and up to {most:,}" if least is None else f"from {least:,} to {most:,}"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Error(f"{name} must be a number of seconds {in_range}, not {shown(value)}.")
+        raise Error(f"{name} must be a number of seconds {in_range}, not {short_repr(value)}.")
     if not (value > 0 if least is None else value >= least) or not value <= most:
-        raise Error(f"{name} must be a number of seconds {in_range}, not {shown(value)}.")
+        raise Error(f"{name} must be a number of seconds {in_range}, not {short_repr(value)}.")
     return value
 
 
@@ -38,18 +38,18 @@ def parse_seconds(name: str, text: str) -> float:
 def whole(name: str, value: object, least: int = 0, most: int = MOST) -> int:
     """Returns a whole number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise Error(f"{name} must be a whole number from {least:,} to {most:,}, not {shown(value)}.")
+        raise Error(f"{name} must be a whole number from {least:,} to {most:,}, not {short_repr(value)}.")
     return value
 
 
 def number(name: str, value: object, least: float, most: float = MOST) -> float:
     """Returns a number from `least` to `most`, whole or not."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise Error(f"{name} must be a number from {least:,} to {most:,}, not {shown(value)}.")
+        raise Error(f"{name} must be a number from {least:,} to {most:,}, not {short_repr(value)}.")
     return value
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Formats a value for a message, shortened if it is long."""
     try:
         text = repr(value)

@@ -95,7 +95,7 @@ def test_estimates_follow_sizes_and_measurements(monkeypatch: pytest.MonkeyPatch
 
         first = estimates(20)
         assert set(first) == {"live", "duckdb", "rebuild"}, "Spark is not there"
-        measured = session._epochs.strategies.measured
+        measured = session._epochs.strategies.measurements
         assert set(measured.factors) == {costs.LIVE}
         estimates(20, "rebuild")
         assert set(measured.factors) == {costs.LIVE, costs.REBUILD}

@@ -71,7 +71,7 @@ def test_the_same_again_and_other_options(rooms: list[str]) -> None:
         assert session.sources_from("rooms", "room", kind="file") is linked
         with pytest.raises(sparqlive.Error, match="different options"):
             session.sources_from("rooms", "room", kind="file", when_missing="clear")
-        assert repr(linked) == "Linked('rooms', 'room', kind='file')"
+        assert repr(linked) == "SourcesFromView('rooms', 'room', kind='file')"
 
 
 def test_a_source_that_two_views_give(tmp_path: Path, rooms: list[str]) -> None:

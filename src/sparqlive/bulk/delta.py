@@ -57,7 +57,7 @@ def delta(
         known = Terms(backend, terms, plan, id_of, exceptions or {})
         stored = {operator: _stored(backend, operator, table) for operator, table in (kept or {}).items()}
         evaluation = Evaluation(backend, states, known, parameters, kept=stored)
-        changed = _Deltas(evaluation, concerns).made(plan)
+        changed = _Deltas(evaluation, concerns).compute(plan)
         if changed is None:
             changed = Solutions(leaves.table(plan.variables, ()), plan.variables, frozenset())
         return result(plan, changed, backend)
@@ -79,16 +79,16 @@ class _Deltas:
     def __init__(self, evaluation: Evaluation, concerns: Callable[[op.Operator], bool]) -> None:
         self._evaluation = evaluation
         self._concerns = concerns
-        self._made: dict[op.Operator, Solutions | None] = {}
+        self._deltas: dict[op.Operator, Solutions | None] = {}
 
     def of(self, plan: op.Operator) -> Solutions | None:
-        if plan not in self._made:
-            made = self.made(plan)
-            made = None if made is None else self._evaluation.shared(made)
-            self._made[plan] = None if made is None or made.frame.is_empty else made
-        return self._made[plan]
+        if plan not in self._deltas:
+            made = self.compute(plan)
+            made = None if made is None else self._evaluation.share(made)
+            self._deltas[plan] = None if made is None or made.frame.is_empty else made
+        return self._deltas[plan]
 
-    def made(self, plan: op.Operator) -> Solutions | None:
+    def compute(self, plan: op.Operator) -> Solutions | None:
         return self._rule(rules.delta_rule(plan), plan) if plan.children else self._leaf(plan)
 
     def _leaf(self, leaf: op.Operator) -> Solutions | None:

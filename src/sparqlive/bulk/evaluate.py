@@ -168,9 +168,9 @@ class Evaluation:
             return self.content(operator.source, State.OLD, everything, keys)
         return replace(kept, frame=restricted(kept.frame, keys, kept.variables), small=keys is not None)
 
-    def shared(self, solutions: Solutions) -> Solutions:
+    def share(self, solutions: Solutions) -> Solutions:
         """The same solutions, for several uses in one query; what is not small is left as it is."""
-        return solutions.of(self.backend.shared(solutions.frame)) if solutions.small else solutions
+        return solutions.of(self.backend.share(solutions.frame)) if solutions.small else solutions
 
 
 def _project(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
@@ -180,7 +180,7 @@ def _project(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
         return kept
     frame = arranged(kept, columns, kept.texts)
     missing = frozenset(columns) - frozenset(kept.variables)
-    return replace(kept, frame=frame, variables=columns, told=kept.told | missing)
+    return replace(kept, frame=frame, variables=columns, own_text=kept.own_text | missing)
 
 
 def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: bool = False) -> ResultTables:
@@ -188,7 +188,7 @@ def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: b
     names = {v: f"c{number}" for number, v in enumerate(plan.variables)}
     own = frozenset(solutions.variables)
     if any(v in solutions.texts for v in plan.variables):
-        solutions = solutions.of(backend.held(solutions.frame))
+        solutions = solutions.of(backend.materialize(solutions.frame))
     columns = [f"{column(v)} AS {name}" if v in own else f"{ZERO} AS {name}" for v, name in names.items()]
     rows = solutions.frame.select(*columns, WEIGHT)
     if not once:

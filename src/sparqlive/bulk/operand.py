@@ -211,13 +211,13 @@ def arithmetic(sign: str, left: Operand, right: Operand, dialect: Dialect, doubt
     )
     if sign == "*":
         plain = f"({fraction} = 0 AND {other_fraction} = 0)"
-        product = f"CASE WHEN {plain} THEN {dialect.tried('*', whole, other)} END"
+        product = f"CASE WHEN {plain} THEN {dialect.arithmetic_or_null('*', whole, other)} END"
         result, rest = product, number(0)
     else:
         rest = f"({fraction} {sign} {other_fraction})"
         carry = f"CASE WHEN {rest} >= {_UNIT} THEN {number(1)} WHEN {rest} < 0 THEN {number(-1)} ELSE 0 END"
-        total = dialect.tried(sign, whole, other)
-        result = dialect.tried("+", total, f"CAST({carry} AS BIGINT)")
+        total = dialect.arithmetic_or_null(sign, whole, other)
+        result = dialect.arithmetic_or_null("+", total, f"CAST({carry} AS BIGINT)")
         rest = (
             f"CASE WHEN {rest} >= {_UNIT} THEN {rest} - {_UNIT} "
             f"WHEN {rest} < 0 THEN {rest} + {_UNIT} ELSE {rest} END"

@@ -42,6 +42,6 @@ def filled(evaluation: Evaluation, operator: op.Template, source: Solutions) -> 
         variables=operator.columns,
         always=where_all(lambda term: not isinstance(term, Var) or term in source.always),
         plain=where_all(lambda term: term in source.plain),
-        told=where_all(lambda term: not isinstance(term, Var) or term in source.told),
+        own_text=where_all(lambda term: not isinstance(term, Var) or term in source.own_text),
         texts=texts,
     )

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
-from sparqlive.engine.carry import Carried, Strategies
+from sparqlive.engine.carry import CarryResult, Strategies
 from sparqlive.errors import Error
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Saved
 from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
-from sparqlive.numbers import MOST_SECONDS, parse_seconds, seconds, shown
+from sparqlive.numbers import MOST_SECONDS, parse_seconds, seconds, short_repr
 from sparqlive.plan.operators import Operator
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into
@@ -64,7 +64,7 @@ def stored_refresh(text: str) -> Refresh:
 def _invalid(name: str, refresh: object) -> Error:
     return Error(
         f'{name} must be "immediate", "manual" or a number of seconds above 0 and up to {MOST_SECONDS:,}, '
-        f"not {shown(refresh)}."
+        f"not {short_repr(refresh)}."
     )
 
 
@@ -112,7 +112,7 @@ class Deferred:
             self.epoch = epoch
 
     @contextmanager
-    def carried(self, epoch: int, strategies: Strategies) -> Iterator[Carried]:
+    def carried(self, epoch: int, strategies: Strategies) -> Iterator[CarryResult]:
         """Computes the deltas that bring the content up to date; commits them when the block succeeds."""
         changes, undone = self.changes(), self.undone()
         self._quads.add(undone)

@@ -76,7 +76,7 @@ class Program:
         self.namespace: dict[str, Any] = {"stop": self.stop, "halt": self._halt}
         self.sources: list[str] = []
         self._names: dict[int, str] = {}
-        self._kept: list[Any] = []
+        self._objects: list[Any] = []
         self._numbers = count()
 
     def name(self, prefix: str, value: Any) -> str:
@@ -87,7 +87,7 @@ class Program:
         name = f"{prefix}{next(self._numbers)}"
         self.namespace[name] = value
         self._names[id(value)] = name
-        self._kept.append(value)
+        self._objects.append(value)
         return name
 
     def constant(self, value: int) -> str:

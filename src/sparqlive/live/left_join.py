@@ -60,14 +60,14 @@ def _matcher(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[st
     key = ("match", node.number, state, tuple((v, env[v].bound) for v in arguments))
 
     def body(f: Function, inner: Env) -> None:
-        def found(f2: Function, e: Env, weight: str) -> None:
+        def emit_match(f2: Function, e: Env, weight: str) -> None:
             tests = (
                 [extend.condition(compiler, operator.condition, e)] if operator.condition is not None else []
             )
             with f2.when(tests):
                 f2.emit(e, weight, outputs)
 
-        compiler.part(f, right, state, Point(inner, "1", frozenset(outputs) | read, found))
+        compiler.part(f, right, state, Point(inner, "1", frozenset(outputs) | read, emit_match))
 
     name = compiler.function_of(key, "match", arguments, env, Gathering.ROWS, body)
     call = f"{name}({', '.join(env[v].name for v in arguments)})"

@@ -189,7 +189,7 @@ def _letter(operator: op.Operator) -> str:
     raise AssertionError(type(operator).__name__)
 
 
-def named(plan: op.Operator) -> Node:
+def name_operators(plan: op.Operator) -> Node:
     """Names each operator of a plan: a letter for its kind, and a number if there are several.
 
     Patterns always have a number: T1, T2, …
@@ -216,15 +216,15 @@ class Words:
             self.hidden[variable] = f"_{stem}{self._stems[stem]}"
         return self.hidden[variable]
 
-    def marked(self, maybe: Iterable[Var]) -> Callable[[Var], str]:
+    def marker(self, maybe: Iterable[Var]) -> Callable[[Var], str]:
         unbound = frozenset(maybe)
         return lambda variable: self.variable(variable) + ("°" if variable in unbound else "")
 
-    def listed(self, variables: Iterable[Var], maybe: Iterable[Var] = ()) -> str:
-        return " ".join(map(self.marked(maybe), variables))
+    def text_of_list(self, variables: Iterable[Var], maybe: Iterable[Var] = ()) -> str:
+        return " ".join(map(self.marker(maybe), variables))
 
     def _with_marks(self, expression: Expression, always: frozenset[Var]) -> str:
-        return text_of_expression(expression, self.marked(mentioned(expression) - always))
+        return text_of_expression(expression, self.marker(mentioned(expression) - always))
 
     def operator(self, operator: op.Operator) -> str:
         match operator:
@@ -232,7 +232,9 @@ class Words:
                 return self._scan(operator)
             case op.Names(graph):
                 return (
-                    f"whether {graph.name} exists" if isinstance(graph, op.OneGraph) else self._named(graph)
+                    f"whether {graph.name} exists"
+                    if isinstance(graph, op.OneGraph)
+                    else self._named_graphs(graph)
                 )
             case op.Nodes(graph, variable):
                 return self._in_graph(f"each node as {self.variable(variable)}", graph)
@@ -245,12 +247,12 @@ class Words:
                 return f"filter {self._with_marks(condition, source.always)}"
             case op.Extend(source, variable, expression):
                 value = self._with_marks(expression, source.always)
-                return f"bind {value} as {self.listed([variable], operator.maybe)}"
+                return f"bind {value} as {self.text_of_list([variable], operator.maybe)}"
             case op.Project(_, columns):
-                return f"project {self.listed(columns, operator.maybe) or 'no variables'}"
+                return f"project {self.text_of_list(columns, operator.maybe) or 'no variables'}"
             case op.Template(_, columns, rows):
                 listed = " . ".join(" ".join(map(self._position, row)) for row in rows)
-                return f"template {{ {listed} }} as {self.listed(columns, operator.maybe)}"
+                return f"template {{ {listed} }} as {self.text_of_list(columns, operator.maybe)}"
             case op.Numbered(_, _, variable):
                 return f"number the occurrences of each solution as {self.variable(variable)}"
             case op.LeftJoin() | op.Semi() | op.Mark():
@@ -258,14 +260,14 @@ class Words:
             case op.Group():
                 return self._group(operator)
             case op.Closure(_, keys, start, end):
-                within = f" within each {self.listed(keys)}" if keys else ""
+                within = f" within each {self.text_of_list(keys)}" if keys else ""
                 return f"paths from {self._position(start)} to {self._position(end)}{within}"
             case op.Window():
                 return self._window(operator)
             case op.Shared():
                 return "shared, computed and stored once for all its readers"
             case op.Stored(_, keys):
-                listed = ", ".join(self.listed(key, operator.maybe) or "no variable" for key in keys)
+                listed = ", ".join(self.text_of_list(key, operator.maybe) or "no variable" for key in keys)
                 return f"stored, looked up by {listed}"
             case op.Union() | op.Distinct() | op.Parameters():
                 return type(operator).__name__.lower()
@@ -283,7 +285,7 @@ class Words:
                 if domain is None:
                     return f"{'exists' if keep else 'not exists'}{on}"
                 one = (
-                    f", with one of {self.listed(domain)} bound on both sides"
+                    f", with one of {self.text_of_list(domain)} bound on both sides"
                     if operator.tests_domain
                     else ""
                 )
@@ -292,9 +294,9 @@ class Words:
                 return f"mark {self.variable(variable)}: exists{on}"
 
     def _group(self, group: op.Group) -> str:
-        by = f"group by {self.listed(group.keys, group.maybe)}" if group.keys else "one group"
+        by = f"group by {self.text_of_list(group.keys, group.maybe)}" if group.keys else "one group"
         aggregates = [
-            f"{self._with_marks(aggregate, group.source.always)} as {self.listed([v], group.maybe)}"
+            f"{self._with_marks(aggregate, group.source.always)} as {self.text_of_list([v], group.maybe)}"
             for v, aggregate in group.aggregates
         ]
         if group.member is None:
@@ -304,14 +306,14 @@ class Words:
     def _window(self, window: op.Window) -> str:
         count = "all" if window.limit is None else f"the first {window.limit:,}"
         after = f" after the first {window.offset:,}" if window.offset else ""
-        marked = self.marked(window.maybe)
+        marked = self.marker(window.maybe)
         keys = [f"{marked(v)}{' descending' if descending else ''}" for v, descending in window.order]
         by = f", ordered by {', '.join(keys)}" if keys else ", in term order"
-        each = f", for each {self.listed(window.keys, window.maybe)}" if window.keys else ""
+        each = f", for each {self.text_of_list(window.keys, window.maybe)}" if window.keys else ""
         return f"{count}{after}{by}{each}"
 
     def _on(self, variables: Iterable[Var], maybe: Iterable[Var]) -> str:
-        listed = self.listed(variables, maybe)
+        listed = self.text_of_list(variables, maybe)
         return f" on {listed}" if listed else " without shared variables"
 
     def _scan(self, scan: op.Scan) -> str:
@@ -336,7 +338,7 @@ class Words:
             case op.MergedGraphs(names):
                 return f"{text} in {'the union of ' + ' '.join(map(str, names)) if names else 'no graph'}"
 
-    def _named(self, graph: op.NamedGraphs) -> str:
+    def _named_graphs(self, graph: op.NamedGraphs) -> str:
         among = "" if graph.names is None else f" among {' '.join(map(str, graph.names)) or 'none'}"
         return f"each named graph as {self.variable(graph.variable)}{among}"
 
@@ -349,4 +351,4 @@ class Words:
         ]
         left = len(table.rows) - len(rows)
         more = f" … {left} more" if left else ""
-        return f"values {self.listed(table.columns, table.maybe)} {{ {', '.join(rows)}{more} }}"
+        return f"values {self.text_of_list(table.columns, table.maybe)} {{ {', '.join(rows)}{more} }}"

@@ -225,7 +225,7 @@ class _Watchdog:
     def _look(self, works: set[Work], now: float) -> None:
         if not works:
             return
-        resident, room, grown = memory.taken()[1], memory.room(MEMORY_SHARE), 0
+        resident, room, grown = memory.usage()[1], memory.room(MEMORY_SHARE), 0
         for work in works:
             grown = max(grown, work.growth(resident))
             if work.stopped is not None:

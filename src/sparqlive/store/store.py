@@ -386,10 +386,10 @@ class Store:
         with self.catalog.transaction():
             self._name(commit)
             self.catalog.add_view(name, text, base, commit.epoch, refresh)
-            self._refreshed(name, commit.epoch)
-            self._owned(name, owner)
+            self._set_refreshed(name, commit.epoch)
+            self._set_owner(name, owner)
 
-    def _owned(self, name: str, owner: str | None) -> None:
+    def _set_owner(self, name: str, owner: str | None) -> None:
         if owner != self.owner(name):
             self.catalog.set_meta(f"owner/{name}", owner or "")
 
@@ -407,9 +407,9 @@ class Store:
         """Brings a view to an existing epoch."""
         with self.catalog.transaction():
             self._name(commit)
-            self._refreshed(name, commit.epoch)
+            self._set_refreshed(name, commit.epoch)
 
-    def _refreshed(self, name: str, epoch: int) -> None:
+    def _set_refreshed(self, name: str, epoch: int) -> None:
         self.catalog.set_meta(f"refreshed/{name}", str(epoch))
 
     def refreshed(self, name: str) -> int:
@@ -437,7 +437,7 @@ class Store:
         """Drops a view and the relations that no other view uses."""
         with self.catalog.transaction():
             self.catalog.forget_view(name)
-            self._owned(name, None)
+            self._set_owner(name, None)
             for relation in relations:
                 self.catalog.forget_relation(relation, epoch)
 

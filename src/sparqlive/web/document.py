@@ -116,7 +116,7 @@ async def _read(response: Response, network: Network | None, room: Room) -> list
         await asyncio.to_thread(_check_json, body, response.url)
         if b"@context" in body:
             body = await _with_contexts(body, response.url, network)
-    return await asyncio.to_thread(_parsed, body, syntax, response.url, room)
+    return await asyncio.to_thread(_parse, body, syntax, response.url, room)
 
 
 def _syntax(response: Response) -> tuple[RdfFormat, str | None]:
@@ -161,7 +161,7 @@ def _utf8(response: Response, syntax: RdfFormat, encoding: str | None) -> bytes:
     return body[declaration.end() :] if declaration else body
 
 
-def _parsed(body: bytes, syntax: RdfFormat, url: str, room: Room) -> list[Quad]:
+def _parse(body: bytes, syntax: RdfFormat, url: str, room: Room) -> list[Quad]:
     quads: list[Quad] = []
     try:
         for quad in parse_guarded(

@@ -31,7 +31,7 @@ import sparqlive
 from sparqlive.bulk.backends.spark.workers import SparkWorkers
 from sparqlive.bulk.ingest import documents, parts
 from sparqlive.bulk.ingest.documents import Document, find_documents, tasks_of
-from sparqlive.bulk.ingest.job import Ingested, _other_ids, ingest
+from sparqlive.bulk.ingest.job import IngestResult, _other_ids, ingest
 from sparqlive.bulk.ingest.workers import Here, Processes
 from sparqlive.rdf.columns import Encoded, Encoder, labels
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id, term_of
@@ -75,18 +75,18 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def _table(ingested: Ingested, files: Iterable[str]) -> pa.Table:
+def _table(ingested: IngestResult, files: Iterable[str]) -> pa.Table:
     return pa.concat_tables([pq.read_table(f"{ingested.target}/{file}") for file in files])
 
 
-def _terms(ingested: Ingested) -> dict[int, str]:
+def _terms(ingested: IngestResult) -> dict[int, str]:
     table = _table(ingested, (file.path for file in ingested.term_files))
     rows = list(zip(table["id"].to_pylist(), table["term"].to_pylist(), strict=True))
     assert len(dict(rows)) == len(rows) == ingested.terms
     return dict(rows)
 
 
-def _quads(ingested: Ingested) -> set[Quad]:
+def _quads(ingested: IngestResult) -> set[Quad]:
     texts = _terms(ingested)
     table = _table(ingested, (file.path for file in ingested.quad_files))
     rows = list(zip(*(table[name].to_pylist() for name in "spog"), strict=True))

@@ -19,7 +19,7 @@ from sparqlive.engine.register import VIEW_NAME, check_view_name
 from sparqlive.engine.results import TermRow
 from sparqlive.engine.view import View
 from sparqlive.errors import Error, ViewExists
-from sparqlive.numbers import shown
+from sparqlive.numbers import short_repr
 from sparqlive.sparql.deadline import within
 from sparqlive.sparql.results import json_term
 
@@ -27,7 +27,7 @@ _MOST_ROWS = 10_000
 _MOST_SORTED = 5_000  # larger views are not sorted to find their first rows, since writers wait meanwhile
 
 
-def described(view: View) -> dict[str, Any]:
+def view_json(view: View) -> dict[str, Any]:
     """A view as JSON."""
     return {
         "name": view.name,
@@ -40,7 +40,7 @@ def described(view: View) -> dict[str, Any]:
 
 
 async def list_views(agent: Agent, request: Request) -> Response:
-    views = await agent.run(lambda: [described(view) for view in agent.session.views.values()])
+    views = await agent.run(lambda: [view_json(view) for view in agent.session.views.values()])
     return JSONResponse({"epoch": agent.session.epoch, "views": views})
 
 
@@ -66,7 +66,7 @@ async def register(agent: Agent, request: Request) -> Response:
                 f"?replace=true to replace it, or choose another name.",
             ) from error
         try:
-            return described(view)
+            return view_json(view)
         except Error:  # the view is registered, even if it was dropped or has failed since
             return {"name": name}
 
@@ -81,7 +81,7 @@ async def snapshot(agent: Agent, request: Request) -> Response:
     syntax, media_type = result_format(request, view.form)
     at = request.query_params.get("at")
     if at is not None and not is_number(at):
-        raise Refused(400, f"The parameter at must be the number of an epoch, not {shown(at)}.")
+        raise Refused(400, f"The parameter at must be the number of an epoch, not {short_repr(at)}.")
 
     def headers_of(epoch: int) -> dict[str, str]:
         return {"ETag": _etag(epoch, syntax), "Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
@@ -114,7 +114,8 @@ async def rows(agent: Agent, request: Request) -> Response:
     limit = request.query_params.get("limit", "500")
     if not is_number(limit) or int(limit) > _MOST_ROWS:
         raise Refused(
-            400, f"The parameter limit must be a number of rows up to {_MOST_ROWS:,}, not {shown(limit)}."
+            400,
+            f"The parameter limit must be a number of rows up to {_MOST_ROWS:,}, not {short_repr(limit)}.",
         )
 
     def read() -> dict[str, Any]:
@@ -155,7 +156,7 @@ async def explain(agent: Agent, request: Request) -> Response:
 
 
 async def statistics(agent: Agent, request: Request) -> Response:
-    return JSONResponse(await agent.run(described, agent.session.views[request.path_params["name"]]))
+    return JSONResponse(await agent.run(view_json, agent.session.views[request.path_params["name"]]))
 
 
 _NAMED = (Parameter("name", "Name of the view.", place="path", required=True, pattern=VIEW_NAME),)

@@ -73,7 +73,7 @@ class Follow:
         return given
 
     @classmethod
-    def noted(cls, note: Mapping[str, Any]) -> Follow:
+    def from_note(cls, note: Mapping[str, Any]) -> Follow:
         """Returns settings from a store; those of older stores may be outside of today's bounds."""
         sizes = {name: max(1, note[name]) for name in ("bytes", "document_bytes")}
         return cls(**{**note, **sizes, "seconds": min(note["seconds"], MOST_SECONDS)})
