@@ -61,7 +61,7 @@ def test_they_go_on_when_a_store_is_opened_again(tmp_path: Path, rooms: list[str
         session.apply(insert=enter(a))
     with sparqlive.open(store) as session:
         assert not session.sources
-        assert session._links._woken._thread is None
+        assert session._links._thread._thread is None
 
 
 def test_the_same_again_and_other_options(rooms: list[str]) -> None:
