@@ -237,7 +237,7 @@ class Session:
             return False
         if epochs.views.readers or not epochs.quads.is_blank():
             return False
-        return on_error == "skip" or epochs.strategies.spark_was_given or size_of(paths) > INGEST_BYTES
+        return on_error == "skip" or epochs.strategies.has_spark_setting or size_of(paths) > INGEST_BYTES
 
     def apply(
         self,

@@ -102,7 +102,7 @@ def test_a_source_that_somebody_named_stays_theirs(rooms: list[str]) -> None:
         there(session, a, b)
         session.source("file", b)
         session.apply(delete=enter(a, b))
-        wait_until(lambda: not linked._given)
+        wait_until(lambda: not linked._present)
         there(session, a, b)
 
 

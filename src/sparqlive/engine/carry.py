@@ -128,7 +128,7 @@ class Strategies:
         return name in self._started
 
     @property
-    def spark_was_given(self) -> bool:
+    def has_spark_setting(self) -> bool:
         """Whether the session was opened with a Spark session or master."""
         return self._spark is not None
 
@@ -171,7 +171,7 @@ class Strategies:
 
     def workers(self) -> tuple[Workers, str]:
         """The workers that load large files, and their name: Spark if configured, else local processes."""
-        if self.spark_was_given:
+        if self.has_spark_setting:
             from sparqlive.bulk.backends.spark.workers import SparkWorkers
 
             return SparkWorkers(self.spark_session()), "spark"

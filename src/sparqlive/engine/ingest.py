@@ -44,7 +44,7 @@ def ingest_runs(
         target = store.place.text(folder)
         exceptions |= taken
         ingested = ingest(workers, paths, graph, target, on_error=on_error, exceptions=exceptions)
-    runs = store.written(folder, ingested.quad_files, ingested.term_files)
+    runs = store.sync_files(folder, ingested.quad_files, ingested.term_files)
     _check_names(store, runs)
     return ingested, runs
 

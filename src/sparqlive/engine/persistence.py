@@ -76,7 +76,7 @@ class Persistence:
         self.store.catalog.use_under(lock)
         try:
             self._data = StoredData(self.store, quads, dictionary)
-            self._compactor = Compactor(self.store, lock, self._data.moved, self._kept_from)
+            self._compactor = Compactor(self.store, lock, self._data.moved, self._history_end)
         except BaseException:
             self.store.close()
             raise
@@ -334,7 +334,7 @@ class Persistence:
         """Folds log and deltas into new runs, and deletes the history beyond the retention."""
         self._compactor.run(everything=True)
 
-    def _kept_from(self) -> int:
+    def _history_end(self) -> int:
         """The epoch up to which history is deleted."""
         epoch = self.epoch - self._retention.epochs
         if self._retention.seconds is not None:

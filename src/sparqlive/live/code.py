@@ -210,10 +210,10 @@ class Function:
     def _with_what_follows(self, lines: list[str], depth: int) -> list[str]:
         """A function's lines, with its nested functions at the start of its body."""
         later, self._later = self._later, []
-        inside = [line for one in later for line in self._written(one, depth)]
+        inside = [line for one in later for line in self._nested_lines(one, depth)]
         return [lines[0], *inside, *lines[1:]]
 
-    def _written(self, later: _Later, depth: int) -> list[str]:
+    def _nested_lines(self, later: _Later, depth: int) -> list[str]:
         self._lines, self._depth, self._floor, self._steps = [], depth, depth + 1, 0
         with self.block(f"def {later.name}()"):
             if self.gathering is Gathering.COUNT:

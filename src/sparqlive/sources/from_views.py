@@ -46,7 +46,7 @@ class SourcesFromView:
         self._followed: View | None = None
         self._at = -1
         self._counts: Counter[str] = Counter()
-        self._given: set[str] = set()
+        self._present: set[str] = set()
 
     @property
     def key(self) -> str:
@@ -89,8 +89,8 @@ class SourcesFromView:
             values = self.values()
             given = [one for one in feeds.by_name.values() if self.key in one.given_by]
             leaving = [source for source in given if source.address not in values]
-            coming = sorted(values - self._given)
-            self._given &= values
+            coming = sorted(values - self._present)
+            self._present &= values
             for address in self.refused.keys() - values:
                 del self.refused[address]
         for source in leaving:
@@ -101,7 +101,7 @@ class SourcesFromView:
             with lock:
                 if not self._links.is_there(self):
                     return
-                self._given.add(address)
+                self._present.add(address)
                 try:
                     source = Source(feeds, address, self.kind, address, self.options, given_by=(self.key,))
                     feeds.add(source, watcher(self.kind, address, self.options))

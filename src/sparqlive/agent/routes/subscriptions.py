@@ -135,14 +135,14 @@ class Stream(Response):
         del self.headers["content-length"]
         self._settings = settings
         self._still = still
-        self._held = held
+        self._resources = held
         self._channel = channel
         self._format = format_
         self._position = first.epoch
         self._first = first.data
-        self._sent = 0.0
+        self._sent_at = 0.0
         self._sending: float | None = None
-        self._given_up = False
+        self._stalled = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
@@ -155,14 +155,14 @@ class Stream(Response):
             watching.cancel()
             await self._last(ending)
         except asyncio.CancelledError:
-            if not self._given_up:
+            if not self._stalled:
                 raise
             assert self._task is not None
             self._task.uncancel()
         finally:
             watching.cancel()
             self._looking.cancel()
-            self._held.close()
+            self._resources.close()
 
     async def _watch(self, receive: Receive) -> None:
         """Waits for a disconnect, which a stream without news would not notice otherwise."""
@@ -178,7 +178,7 @@ class Stream(Response):
         self._looking = asyncio.get_running_loop().call_later(seconds / 2, self._look_for_stall)
 
     def _give_up(self) -> None:
-        self._given_up = True
+        self._stalled = True
         assert self._task is not None
         self._task.cancel()
 
@@ -206,7 +206,7 @@ class Stream(Response):
                     return channel.ending
                 if not self._still():
                     return "revoked"
-                if time.monotonic() - self._sent >= interval:
+                if time.monotonic() - self._sent_at >= interval:
                     self._position = max(self._position, channel.quiet_until)
                     data = events.progress(self._position)
                     break
@@ -218,7 +218,7 @@ class Stream(Response):
             self._sending = time.monotonic()
             piece = data if len(data) <= _PIECE_BYTES else data[start : start + _PIECE_BYTES]
             await self._send({"type": "http.response.body", "body": piece, "more_body": more})
-        self._sent, self._sending = time.monotonic(), None
+        self._sent_at, self._sending = time.monotonic(), None
 
     async def _last(self, ending: Ending) -> None:
         view = self._channel.view

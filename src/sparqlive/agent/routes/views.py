@@ -94,7 +94,7 @@ async def snapshot(agent: Agent, request: Request) -> Response:
         return content, headers_of(answer.epoch), media_type
 
     epoch = view.epoch if at is None else int(at)
-    if view.failure is None and _known_to(request, epoch, syntax):
+    if view.failure is None and _is_cached_by(request, epoch, syntax):
         return Response(status_code=304, headers=headers_of(epoch))
     return await agent.answer(request, read)
 
@@ -103,7 +103,7 @@ def _etag(epoch: int, syntax: str) -> str:
     return f'"{epoch}-{syntax}"'
 
 
-def _known_to(request: Request, epoch: int, syntax: str) -> bool:
+def _is_cached_by(request: Request, epoch: int, syntax: str) -> bool:
     tags = ",".join(request.headers.getlist("if-none-match"))
     return any(tag.strip().removeprefix("W/") in (_etag(epoch, syntax), "*") for tag in tags.split(","))
 

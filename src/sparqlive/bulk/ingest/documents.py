@@ -167,18 +167,18 @@ def _documents(path: str) -> list[Document]:
     if path.startswith("file://"):
         path = file_system(path)[1]
     is_uri = _SCHEME.match(path) is not None
-    infos = _found_at_uri(path) if is_uri else _found_locally(path)
+    infos = _files_at_uri(path) if is_uri else _local_files(path)
     if not infos:
         raise nothing_at(path)
     return [_document(name, info) for name, info in infos]
 
 
-def _found_locally(path: str) -> list[tuple[str, fs.FileInfo]]:
+def _local_files(path: str) -> list[tuple[str, fs.FileInfo]]:
     names = [str(file.resolve()) for file in matching_files(path)]
     return list(zip(names, fs.LocalFileSystem().get_file_info(names), strict=True)) if names else []
 
 
-def _found_at_uri(uri: str) -> list[tuple[str, fs.FileInfo]]:
+def _files_at_uri(uri: str) -> list[tuple[str, fs.FileInfo]]:
     folder, _, pattern = uri.rpartition("/")
     if not any(sign in uri for sign in "*?["):
         files, path = file_system(uri)

@@ -49,7 +49,7 @@ class Carrier:
         enter: Callable[[str], int],
     ) -> None:
         self._spark = spark
-        self._written: Path | None = None
+        self._directory: Path | None = None
         self._id_of = id_of
         self._exceptions = exceptions
         self._enter = enter
@@ -69,10 +69,10 @@ class Carrier:
         if len(rows) <= _MANY or not str(self._spark.sparkContext.master).startswith("local"):
             return self._spark.createDataFrame(table)
         # Spark reads a file much faster than it takes rows in; workers elsewhere would not find it.
-        if self._written is None:
-            self._written = Path(tempfile.mkdtemp(prefix="sparqlive-"))
-            weakref.finalize(self, shutil.rmtree, self._written, ignore_errors=True)
-        path = self._written / f"{uuid4()}.parquet"
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="sparqlive-"))
+            weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+        path = self._directory / f"{uuid4()}.parquet"
         pq.write_table(table, path)
         return self._spark.read.parquet(path.as_uri())
 
