@@ -20,7 +20,7 @@ from pyoxigraph import Literal, NamedNode
 
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
-from sparqlive.bulk.evaluate import Result, evaluate
+from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.plan.operators import Operator
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
@@ -136,12 +136,12 @@ def plan_of(text: str) -> Operator:
     return rewrite(translate(parse_query(f"PREFIX : <{EX}> {text}", None), False))
 
 
-def ours(connection: duckdb.DuckDBPyConnection, plan: Operator) -> Result:
+def ours(connection: duckdb.DuckDBPyConnection, plan: Operator) -> ResultTables:
     tables = connection.table("quads"), connection.table("terms")
     return evaluate(plan, DuckDb(connection), *tables, id_of)
 
 
-def our_delta(connection: duckdb.DuckDBPyConnection, plan: Operator) -> Result:
+def our_delta(connection: duckdb.DuckDBPyConnection, plan: Operator) -> ResultTables:
     tables = (connection.table(name) for name in ("quads", "changes", "terms"))
     return delta(plan, DuckDb(connection), *tables, id_of)
 

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from bench.measure import Report, Sizes, duration, number, run_alone, same, timed, watched
 from sparqlive.bulk.backends.spark.start import start_session
 from sparqlive.bulk.backends.spark.workers import SparkWorkers
-from sparqlive.bulk.ingest.job import Ingested, ingest
+from sparqlive.bulk.ingest.job import IngestResult, ingest
 
 SIZES = {"triples": (10_000_000, 200_000)}
 WANTED = 2.0
@@ -220,7 +220,7 @@ def run(sizes: Sizes) -> Report:
     return report
 
 
-def _remarks(ingested: Ingested, size: int, memory: int) -> list[str]:
+def _remarks(ingested: IngestResult, size: int, memory: int) -> list[str]:
     phases = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in ingested.seconds.items())
     written = sum(
         (Path(ingested.target) / path).stat().st_size

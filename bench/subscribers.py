@@ -30,7 +30,7 @@ import sparqlive
 from bench.measure import Report, Sizes, duration, number, percentile, run_alone, same
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import make_app
-from sparqlive.agent.serve import Listening, configured
+from sparqlive.agent.serve import Listening, configuration
 from sparqlive.web.event_stream import Event, Parser
 
 SIZES = {
@@ -163,7 +163,7 @@ async def _subscribe(port: int, views: Sequence[str], pipe: Connection) -> None:
 
 class _Server(uvicorn.Server):
     def __init__(self, agent: Agent) -> None:
-        super().__init__(configured(make_app(agent), agent.settings, Listening(), lifespan="on"))
+        super().__init__(configuration(make_app(agent), agent.settings, Listening(), lifespan="on"))
         self._agent = agent
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -11,7 +11,7 @@ import pyoxigraph as ox
 
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
-from sparqlive.bulk.evaluate import Result, evaluate
+from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import Dictionary, hash_of, term_of
 from tests.oracle import Term, Weights
@@ -55,7 +55,7 @@ class DuckDbWork:
         backend = DuckDb(self.connection)
         return self.weights(delta(plan, backend, self.quads(before), changes, terms, self.id_of))
 
-    def weights(self, result: Result) -> Weights:
+    def weights(self, result: ResultTables) -> Weights:
         """The rows as terms; checks that each is there once, and that ids are hashes of their texts."""
         texts = dict(self.texts)
         if result.new_terms is not None:

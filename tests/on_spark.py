@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparqlive.bulk.backends.spark.backend import SparkBackend
 from sparqlive.bulk.backends.spark.start import QUIET
 from sparqlive.bulk.delta import delta
-from sparqlive.bulk.evaluate import Result, evaluate
+from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import Dictionary, hash_of, term_of
 from tests.conftest import FULL
@@ -42,7 +42,7 @@ class Work:
     spark: SparkSession
     dictionary: Dictionary = field(default_factory=Dictionary)
     texts: dict[int, str] = field(default_factory=dict)
-    results: list[tuple[str, Result, int]] = field(default_factory=list)
+    results: list[tuple[str, ResultTables, int]] = field(default_factory=list)
 
     def id_of(self, term: Term) -> int:
         number = self.dictionary.id_of(term)

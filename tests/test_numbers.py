@@ -19,7 +19,7 @@ from sparqlive.agent.serve import Listening
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Limits, Tokens
 from sparqlive.cli import main as cli
-from sparqlive.numbers import MOST, MOST_SECONDS, number, seconds, shown, whole
+from sparqlive.numbers import MOST, MOST_SECONDS, number, seconds, short_repr, whole
 from sparqlive.pipeline.file import read_pipeline
 from sparqlive.sources.watcher import KINDS, watcher
 
@@ -59,7 +59,7 @@ BAD_TEXTS = [
 # The rule
 
 
-@pytest.mark.parametrize("bad", [*BAD, None, 1 + 0j, b"1"], ids=lambda bad: shown(bad))
+@pytest.mark.parametrize("bad", [*BAD, None, 1 + 0j, b"1"], ids=lambda bad: short_repr(bad))
 def test_what_is_no_number_is_refused(bad: Any) -> None:
     for check in (seconds, whole, lambda name, value: number(name, value, 0.5)):
         with pytest.raises(sparqlive.Error) as caught:
@@ -187,7 +187,7 @@ def test_options_of_sources_on_the_command_line(
 # Python
 
 
-@pytest.mark.parametrize("bad", [*BAD, 1.5], ids=shown)
+@pytest.mark.parametrize("bad", [*BAD, 1.5], ids=short_repr)
 def test_opening_a_session(bad: Any, tmp_path: Path) -> None:
     names = ["sync_milliseconds", "history_epochs", "history_seconds"]
     found = numeric_keywords(sparqlive.Session.__init__)
@@ -202,7 +202,7 @@ def test_opening_a_session(bad: Any, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("bad", BAD, ids=shown)
+@pytest.mark.parametrize("bad", BAD, ids=short_repr)
 def test_arguments_of_a_session(bad: Any) -> None:
     with sparqlive.open() as session:
         view = session.view("v", QUERY)
@@ -229,7 +229,7 @@ def test_arguments_of_a_session(bad: Any) -> None:
         assert (session.epoch, len(session)) == (1, 1)
 
 
-@pytest.mark.parametrize("bad", BAD, ids=shown)
+@pytest.mark.parametrize("bad", BAD, ids=short_repr)
 def test_arguments_of_sources_and_followers(bad: Any, tmp_path: Path) -> None:
     (tmp_path / "x.ttl").write_text("<x:a> <x:p> <x:b> .")
     with sparqlive.open(default_graph="union") as session:
@@ -256,14 +256,31 @@ def test_nothing_lasts_no_time() -> None:
                 call()
 
 
-@pytest.mark.parametrize("batch", ["s", ("s",), (1, 2), ("s", 1, 2), 7], ids=shown)
+def test_a_size_of_nothing_is_refused(tmp_path: Path) -> None:
+    with sparqlive.open() as session:
+        session.view("v", QUERY)
+        calls: list[Callable[[], object]] = [
+            lambda: session.source("web", "http://127.0.0.1:1/", max_bytes=0),
+            lambda: session.source("stream", str(tmp_path / "s"), max_bytes=0),
+            lambda: session.source("mqtt", "mqtt://127.0.0.1:1/topic", max_bytes=0),
+            lambda: session.sources_from("v", "s", max_bytes=0),
+            lambda: sparqlive.Follow(bytes=0),
+            lambda: sparqlive.Follow(document_bytes=0),
+        ]
+        for call in calls:
+            with pytest.raises(sparqlive.Error, match="bytes must be a whole number from 1 to "):
+                call()
+        assert dict(session.sources) == {}
+
+
+@pytest.mark.parametrize("batch", ["s", ("s",), (1, 2), ("s", 1, 2), 7], ids=short_repr)
 def test_batches_are_pairs(batch: Any) -> None:
     with sparqlive.open() as session, pytest.raises(sparqlive.Error, match="batch must be the name"):
         session.apply(insert="<x:a> <x:p> <x:b> .", batch=batch)
 
 
 @pytest.mark.parametrize("made", [sparqlive.Follow, Settings, Limits], ids=lambda made: made.__name__)
-@pytest.mark.parametrize("bad", BAD, ids=shown)
+@pytest.mark.parametrize("bad", BAD, ids=short_repr)
 def test_settings(made: Any, bad: Any) -> None:
     hints = typing.get_type_hints(made)
     names = [field.name for field in fields(made) if is_numeric(hints[field.name])]
@@ -286,7 +303,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("bad", BAD, ids=shown)
+@pytest.mark.parametrize("bad", BAD, ids=short_repr)
 @pytest.mark.parametrize("kind", KINDS)
 def test_options_of_sources(kind: str, bad: Any, tmp_path: Path) -> None:
     more = {"query": "CONSTRUCT WHERE { ?s ?p ?o }"} if kind == "endpoint" else {}

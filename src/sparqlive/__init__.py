@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from sparqlive.engine.results import Answer, Delta
 from sparqlive.engine.view import Epoch, View
 from sparqlive.errors import (
+    BulkFailed,
     CheckFailed,
     Closed,
     Error,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "BulkFailed",
     "CheckFailed",
     "Closed",
     "Delta",

@@ -41,7 +41,11 @@ class ViewFailed(Error):
     """The view is no longer kept up to date. The message says since which epoch and why."""
 
 
-class SparkFailed(Error):
+class BulkFailed(Error):
+    """A backend of bulk work, DuckDB or Spark, failed; nothing was changed."""
+
+
+class SparkFailed(BulkFailed):
     """Spark failed; nothing was changed."""
 
 

@@ -34,14 +34,14 @@ from sparqlive.engine.view import Epoch, View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, Unsupported
 from sparqlive.live.terms import Terms
-from sparqlive.numbers import seconds, shown, whole
+from sparqlive.numbers import seconds, short_repr, whole
 from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
 from sparqlive.rdf.columns import encoded_text
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
-from sparqlive.sources.from_views import Linked, Links
+from sparqlive.sources.from_views import AllSourcesFromViews, SourcesFromView
 from sparqlive.sources.links.follow import Follow
 from sparqlive.sources.links.traversal import Traversal
 from sparqlive.sources.watcher import address_of, stored_watcher, watcher, whole_path
@@ -126,7 +126,7 @@ class Session:
         self._epochs = Epochs(self.terms, spark, bulk, read_only)
         self._feeds = Feeds(self._epochs, watch)
         self._traversal = Traversal(self._epochs, self._feeds)
-        self._links = Links(self._epochs, self._feeds)
+        self._links = AllSourcesFromViews(self._epochs, self._feeds)
         self.lineage = uuid4().hex
         """Identifies the history of epochs: epoch numbers are comparable only within one lineage."""
         if path is None:
@@ -237,7 +237,7 @@ class Session:
             return False
         if epochs.views.readers or not epochs.quads.is_blank():
             return False
-        return on_error == "skip" or epochs.strategies.spark_was_given or size_of(paths) > INGEST_BYTES
+        return on_error == "skip" or epochs.strategies.has_spark_setting or size_of(paths) > INGEST_BYTES
 
     def apply(
         self,
@@ -293,9 +293,9 @@ class Session:
         with epochs.lock, collector_paused():
             epochs.ensure_open()
             translated = self._registration.translated
-            held = epochs.assertions.held
+            is_asserted = epochs.assertions.is_asserted
             wanted = requested_changes(
-                operations, epochs.quads, self.terms, translated, documents, held, timeout_seconds
+                operations, epochs.quads, self.terms, translated, documents, is_asserted, timeout_seconds
             )
             return epochs.commit(*wanted, strategy)
 
@@ -375,13 +375,13 @@ class Session:
         name, address = name or address, whole_path(kind, address)
         if len(quote(name, safe="", errors="replace")) > _SOURCE_NAME_BYTES:
             raise Error(
-                f"The source name {shown(name)} is too long: a percent-encoded name has at most "
+                f"The source name {short_repr(name)} is too long: a percent-encoded name has at most "
                 f"{_SOURCE_NAME_BYTES:,} bytes. Set a shorter name, and keep the address."
             )
         source = Source(self._feeds, name, kind, address, options)
         return self._feeds.add(source, watcher(kind, address, options))
 
-    def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> Linked:
+    def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> SourcesFromView:
         """Watches each IRI that `variable` has in the view as a source, for as long as it has it.
 
         The result's `refused` lists IRIs that cannot be sources, with the reasons; its `remove()` stops
@@ -446,7 +446,7 @@ class Session:
         if timeout_seconds is not None:
             seconds("timeout_seconds", timeout_seconds)
         limit = self._epochs.limits.view_seconds if timeout_seconds is None else timeout_seconds
-        computed = self._registration.computed(name, query, base, refresh, strategy, temporary, limit)
+        computed = self._registration.compute(name, query, base, refresh, strategy, temporary, limit)
         with computed as planned, self._epochs.lock:
             self.ensure_open()
             self._traversal.check(name, query, base, settings, replace, self.default_graph == "union")
@@ -455,7 +455,7 @@ class Session:
                 name, query, base, replace, refresh, strategy, owner, notes, planned
             )
             self._traversal.begin(view, settings)
-            self._links.heard()
+            self._links.wake()
             return view
 
     def drop(self, name: str) -> None:
@@ -463,7 +463,7 @@ class Session:
         with self._epochs.lock:  # the name stays taken until the view's documents are gone
             self._registration.drop(name)
             self._traversal.end(name)
-            self._links.heard()
+            self._links.wake()
 
     @within_reach()
     def query(
@@ -575,7 +575,7 @@ def _check_batch(batch: object) -> None:
         case (str(), number):
             whole("The number of a batch", number, most=2**63 - 1)
         case _:
-            raise Error(f"batch must be the name of a source and a number, not {shown(batch)}.")
+            raise Error(f"batch must be the name of a source and a number, not {short_repr(batch)}.")
 
 
 def _local(path: str | os.PathLike[str]) -> Path:

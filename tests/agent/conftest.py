@@ -15,7 +15,7 @@ import uvicorn
 import sparqlive
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import make_app
-from sparqlive.agent.serve import Listening, configured
+from sparqlive.agent.serve import Listening, configuration
 from sparqlive.agent.settings import Settings
 
 
@@ -23,7 +23,7 @@ class Server(uvicorn.Server):
     """Stops as the one of `sparqlive serve` does; the session stays open."""
 
     def __init__(self, agent: Agent) -> None:
-        config = configured(make_app(agent), agent.settings, Listening(), lifespan="on")
+        config = configuration(make_app(agent), agent.settings, Listening(), lifespan="on")
         super().__init__(config)
         self._agent = agent
 

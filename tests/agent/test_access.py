@@ -65,18 +65,18 @@ def test_a_token_is_kept_as_a_hash_in_a_file_of_its_owner(tokens: Tokens, tmp_pa
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert secret not in kept.read_text()
     assert secret.removeprefix("sparqlive_") not in kept.read_text()
-    found = tokens.known(secret)
+    found = tokens.find(secret)
     assert found is not None
     assert found.name == name
-    assert tokens.known(secret + "x") is None
-    assert tokens.known("") is None
+    assert tokens.find(secret + "x") is None
+    assert tokens.find("") is None
 
 
 @pytest.mark.parametrize("rights", [[], ["all"], ["read:view="], ["read", "Write"]])
 def test_rights_that_are_none_are_refused(tokens: Tokens, rights: list[str]) -> None:
     with pytest.raises(sparqlive.Error):
         tokens.create(rights)
-    assert not tokens.wanted
+    assert not tokens.required
 
 
 def test_a_file_that_is_damaged_lets_nobody_in(guarded: httpx.Client, tmp_path: Path) -> None:

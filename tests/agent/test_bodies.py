@@ -291,7 +291,7 @@ def test_what_was_changed_is_not_told_as_unchanged(
     def fails(*_: object) -> None:
         raise RuntimeError("after the commit")
 
-    monkeypatch.setattr(graph_store, "_done", fails)
+    monkeypatch.setattr(graph_store, "_change_response", fails)
     given = client.put("/graphs?graph=http://x/g", content=TRIPLE, headers={"content-type": "text/turtle"})
     assert given.status_code == 500
     assert session.epoch == 1

@@ -23,7 +23,7 @@ import sparqlive
 from sparqlive.agent.access import Access
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.routes.health import Opening
-from sparqlive.agent.serve import Door, Listening, Server, configured
+from sparqlive.agent.serve import Door, Listening, Server, configuration
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
 from tests.agent.conftest import serving
@@ -153,7 +153,7 @@ def test_what_computes_for_longer_than_a_stop_may_last_is_ended(start: Start, tm
 
 def test_small_answers_are_sent_at_once() -> None:
     """asyncio turns TCP_NODELAY on for sockets whose protocol is named."""
-    with Listening("127.0.0.1", 0).bound() as bound:
+    with Listening("127.0.0.1", 0).listen() as bound:
         assert bound.proto == socket.IPPROTO_TCP
 
 
@@ -193,6 +193,7 @@ def test_a_store_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
             check=False,
         )
     assert ended.returncode == 1
+    assert ended.stdout == ""
     assert "open for writing in process" in ended.stderr
     assert "Traceback" not in ended.stderr
 
@@ -258,9 +259,9 @@ def test_while_the_store_is_opened_the_agent_lives_and_is_not_ready_and_the_rest
         assert go_on.wait(120)
         return sparqlive.open()
 
-    bound = Listening(port=0).bound()
+    bound = Listening(port=0).listen()
     door = Door(slowly, Settings())
-    server = Server(configured(door, Settings(), Listening()), door)
+    server = Server(configuration(door, Settings(), Listening()), door)
     thread = threading.Thread(target=server.run, args=([bound],))
     thread.start()
     while not server.started:
@@ -330,9 +331,9 @@ def test_what_is_committed_while_the_agent_stops_is_not_told_as_failed(
     """It is done before the agent gives it up, and told as done; or later, and then not told as undone."""
     session = Slow()
     settings = Settings(stop_seconds=2 if late else 100)
-    bound = Listening(port=0).bound()
+    bound = Listening(port=0).listen()
     door = Door(lambda _: session, settings)
-    server = Server(configured(door, settings, Listening()), door)
+    server = Server(configuration(door, settings, Listening()), door)
     server._door.settings = Settings(stop_seconds=120)  # closing the store is waited for
     thread = threading.Thread(target=server.run, args=([bound],))
     thread.start()

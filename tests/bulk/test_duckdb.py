@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 
 import duckdb
@@ -10,21 +9,18 @@ import pyoxigraph as ox
 import pytest
 from hypothesis import given, settings
 
-from sparqlive.errors import Unsupported
-from sparqlive.plan.checks import check_functions
 from sparqlive.plan.operators import Operator
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.syntax import parse_query
-from tests.conftest import W3C_ABSENT
+from tests.bulk.w3c_plans import CASES, PLANS, assert_expected, assert_most_are_covered, data
 from tests.fixture_format import Fixture, last_words
 from tests.on_duckdb import DuckDbWork
-from tests.oracle import Weights, add, assert_same, show
+from tests.oracle import Weights, add, assert_same
 from tests.random_queries import RandomQuery, batches, graphs, queries
 from tests.test_fixtures import KEPT, reorder
-from tests.test_w3c import KNOWN, TESTS
-from tests.w3c import EvaluationTest, assert_alike, same_solutions
+from tests.w3c import EvaluationTest, assert_alike
 
 
 @pytest.fixture(scope="module")
@@ -58,40 +54,21 @@ def test_fixture(fixture: Fixture, connection: duckdb.DuckDBPyConnection) -> Non
     compare(work.delta(plan, first, quads), total, "all epochs")
 
 
-def covered(test: EvaluationTest) -> Operator | None:
-    try:
-        query = parse_query(test.query, test.base)
-        check_functions(query, volatile=False)
-        return rewrite(translate(query, False))
-    except Unsupported:
-        return None
-
-
-PLANS = {test.name: plan for test in TESTS if (plan := covered(test)) is not None and test.name not in KNOWN}
-
-
 @pytest.mark.w3c
 def test_most_of_the_suites_is_covered() -> None:
-    if not TESTS:
-        pytest.skip(W3C_ABSENT)
-    assert len(PLANS) > 250
+    assert_most_are_covered()
 
 
 @pytest.mark.w3c
-@pytest.mark.parametrize("test", [test for test in TESTS if test.name in PLANS], ids=lambda test: test.name)
+@pytest.mark.parametrize("test", CASES, ids=lambda test: test.name)
 def test_w3c(test: EvaluationTest, connection: duckdb.DuckDBPyConnection) -> None:
     """At once, and as a delta from a part of the data to all of it and back."""
-    plan, quads = PLANS[test.name], set(test.quads())
-    part = {quad for quad in quads if random.Random(f"{test.name} {quad}").random() < 0.5}
+    plan, (quads, part) = PLANS[test.name], data(test)
     work = DuckDbWork(connection)
     of_part, whole = work.evaluate(plan, part), work.evaluate(plan, quads)
     assert_same(add(of_part, work.delta(plan, part, quads)), whole, f"{test.name}: the delta of the rest")
     assert_same(add(whole, work.delta(plan, quads, part)), of_part, f"{test.name}: the delta back")
-    expected = test.expected([variable.name for variable in plan.variables])
-    if expected is not None and not same_solutions(whole, expected, lax=test.lax):
-        raise AssertionError(
-            f"{test.name}\n{test.query}\n  actual:   {show(whole)}\n  expected: {show(expected)}"
-        )
+    assert_expected(test, whole)
 
 
 @settings(max_examples=40)

@@ -95,7 +95,7 @@ def test_estimates_follow_sizes_and_measurements(monkeypatch: pytest.MonkeyPatch
 
         first = estimates(20)
         assert set(first) == {"live", "duckdb", "rebuild"}, "Spark is not there"
-        measured = session._epochs.strategies.measured
+        measured = session._epochs.strategies.measurements
         assert set(measured.factors) == {costs.LIVE}
         estimates(20, "rebuild")
         assert set(measured.factors) == {costs.LIVE, costs.REBUILD}
@@ -200,6 +200,21 @@ def test_when_spark_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) ->
         assert carried.strategy == "live"
         assert "the cluster is gone" in carried.choices["distinct"].reason
         session.check()
+
+
+def test_when_duckdb_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with sparqlive.open() as session:
+        view = session.view("distinct", query("distinct"))
+
+        def broken(_: object) -> strategies.Carrier:
+            raise MemoryError("out of memory")
+
+        monkeypatch.setitem(session._epochs.strategies.carriers, "duckdb", broken)
+        with pytest.raises(sparqlive.BulkFailed) as caught:
+            session.apply(insert=[quad(random.Random(7))], strategy="duckdb")
+        assert str(caught.value) == "DuckDB failed: MemoryError: out of memory"
+        assert not isinstance(caught.value, sparqlive.SparkFailed)
+        assert (len(view), session.epoch) == (0, 0)
 
 
 @pytest.mark.parametrize("kind", [place.LocalPlace, place.RemotePlace])

@@ -245,7 +245,7 @@ with sparqlive.open() as session:
         f"<x:a{i}> <x:p> <x:b{i % 37}> .\\n<x:a{i}> <x:r> <x:a{(i * 7 + 1) % 1500}> ." for i in range(1500)
     ))
     session.query("SELECT * { ?s ?p ?o } LIMIT 1")
-    resource.setrlimit(resource.RLIMIT_AS, (memory.taken()[0] + (400 << 20),) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (memory.usage()[0] + (400 << 20),) * 2)
     query, how = sys.argv[1:]
     try:
         if how == "query":

@@ -9,7 +9,7 @@ import pytest
 
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
-from sparqlive.bulk.evaluate import Result, evaluate
+from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.live.dispatch import Dispatcher
 from sparqlive.live.maintained import Maintained
 from sparqlive.live.operators import OPERATORS
@@ -19,7 +19,7 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State, delta_rule
 from sparqlive.plan.keys import pushable
 from sparqlive.plan.reference import Reference
-from sparqlive.plan.wording import Words, named
+from sparqlive.plan.wording import Words, name_operators
 from sparqlive.rdf.dictionary import Dictionary, term_of
 from sparqlive.sparql.algebra import Aggregate, Call, Constant, Var
 from tests.oracle import Weights
@@ -141,7 +141,7 @@ class Live:
             result = delta(self.plan, backend, old, changes, terms, self.id_of, parameters=self.parameters)
         return self.terms(self._rows(result))
 
-    def _rows(self, result: Result) -> dict[tuple[int, ...], int]:
+    def _rows(self, result: ResultTables) -> dict[tuple[int, ...], int]:
         if result.new_terms is not None:
             for term in result.new_terms.column("term").to_pylist():
                 self.id_of(term_of(term))
@@ -174,7 +174,7 @@ def test_contents_and_deltas_agree_on_every_executor(kind: type[op.Operator]) ->
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 def test_every_operator_has_rules_keys_and_words(kind: type[op.Operator]) -> None:
     plan = EXAMPLES[kind]
-    for place in named(plan).top_down():
+    for place in name_operators(plan).top_down():
         operator = place.operator
         assert len(delta_rule(operator).terms) == len(operator.children)
         assert pushable(operator) <= frozenset(operator.variables)
@@ -191,7 +191,7 @@ class Forgotten(op.Operator):
 
 
 def test_a_forgotten_operator_is_refused() -> None:
-    for refused in (delta_rule, pushable, Words().operator, named, Reference(BEFORE).content):
+    for refused in (delta_rule, pushable, Words().operator, name_operators, Reference(BEFORE).content):
         with pytest.raises(AssertionError):
             refused(Forgotten())
     with pytest.raises(AssertionError):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -135,6 +137,25 @@ def test_plans_and_code_grow_with_the_query(name: str) -> None:
     assert _lines(many) <= 25 * _lines(few)
 
 
+def growth_of_calls(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, work: Callable[[int], None]
+) -> float:
+    """How many times as often a function is called for twice as many parts: a square is four times."""
+    called = 0
+    function = getattr(owner, name)
+
+    def counted(argument: Any) -> Any:
+        nonlocal called
+        called += 1
+        return function(argument)
+
+    monkeypatch.setattr(owner, name, counted)
+    work(10)
+    few, called = called, 0
+    work(20)
+    return called / few
+
+
 JOINED = {
     "graphs": "GRAPH ?g{i} {{ ?s :p ?o{i} }}",
     "groups": "{{ SELECT ?s (MAX(?o) AS ?m{i}) {{ ?s :p{i} ?o }} GROUP BY ?s }}",
@@ -144,44 +165,23 @@ JOINED = {
 
 @pytest.mark.parametrize("name", JOINED)
 def test_what_is_joined_is_not_lifted_again_and_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice as many parts: a square is four times as many steps."""
-    steps = 0
     rule = importlib.import_module("sparqlive.plan.rewrites.flatten_joins")
-    flatten = rule._flatten
 
-    def counted(plan: Operator) -> Operator:
-        nonlocal steps
-        steps += 1
-        return flatten(plan)
-
-    monkeypatch.setattr(rule, "_flatten", counted)
-    taken = []
-    for count in (10, 20):
-        steps = 0
+    def work(count: int) -> None:
         kept_plan(f"{P}SELECT * {{ {' '.join(JOINED[name].format(i=i) for i in range(count))} }}")
-        taken.append(steps)
-    assert taken[1] < 4 * taken[0]
+
+    assert growth_of_calls(monkeypatch, rule, "_flatten", work) < 4
 
 
 def test_a_plan_is_not_hashed_at_each_of_its_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hash of an operator is that of the whole plan below it."""
-    hashed = 0
-    own = LeftJoin.__hash__
 
-    def counted(self: LeftJoin) -> int:
-        nonlocal hashed
-        hashed += 1
-        return own(self)
-
-    monkeypatch.setattr(LeftJoin, "__hash__", counted)
-    taken = []
-    for count in (10, 20):
-        hashed = 0
+    def work(count: int) -> None:
         optionals = " ".join(f"OPTIONAL {{ ?s :q{i} ?y{i} }}" for i in range(count))
         with sparqlive.open() as session:
             session.view("v", f"{P}SELECT * {{ ?s :p ?o {optionals} }}")
-        taken.append(hashed)
-    assert taken[1] < 2.5 * taken[0]
+
+    assert growth_of_calls(monkeypatch, LeftJoin, "__hash__", work) < 2.5
 
 
 def _lines(query: str) -> int:

@@ -61,7 +61,7 @@ def test_they_go_on_when_a_store_is_opened_again(tmp_path: Path, rooms: list[str
         session.apply(insert=enter(a))
     with sparqlive.open(store) as session:
         assert not session.sources
-        assert session._links._woken._thread is None
+        assert session._links._thread._thread is None
 
 
 def test_the_same_again_and_other_options(rooms: list[str]) -> None:
@@ -71,7 +71,7 @@ def test_the_same_again_and_other_options(rooms: list[str]) -> None:
         assert session.sources_from("rooms", "room", kind="file") is linked
         with pytest.raises(sparqlive.Error, match="different options"):
             session.sources_from("rooms", "room", kind="file", when_missing="clear")
-        assert repr(linked) == "Linked('rooms', 'room', kind='file')"
+        assert repr(linked) == "SourcesFromView('rooms', 'room', kind='file')"
 
 
 def test_a_source_that_two_views_give(tmp_path: Path, rooms: list[str]) -> None:
@@ -102,7 +102,7 @@ def test_a_source_that_somebody_named_stays_theirs(rooms: list[str]) -> None:
         there(session, a, b)
         session.source("file", b)
         session.apply(delete=enter(a, b))
-        wait_until(lambda: not linked._given)
+        wait_until(lambda: not linked._present)
         there(session, a, b)
 
 

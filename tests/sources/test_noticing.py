@@ -18,7 +18,7 @@ from sparqlive.sources import listing as listing_module
 from sparqlive.sources.hints import Hints, folders_to_watch
 from sparqlive.sources.kinds import file as file_module
 from sparqlive.sources.kinds.file import File
-from sparqlive.sources.listing import listing_of
+from sparqlive.sources.listing import Listing, is_glob, listing_of
 from sparqlive.sources.watcher import Content, Failed, Unchanged
 from tests.waiting import wait_until
 
@@ -27,6 +27,10 @@ def write(path: Path, *values: int) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"<a:s> <a:p> {value} .\n" for value in values))
     return path
+
+
+def listed(address: str) -> Listing:
+    return listing_of(address, is_glob(address))
 
 
 def link(path: Path, target: Path | str) -> None:
@@ -384,8 +388,8 @@ def test_what_is_no_file_is_a_failure_and_no_deletion(tmp_path: Path, other: str
 def test_two_versions_within_one_tick_of_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system says the same of both: only their bytes differ."""
     write(tmp_path / "x.ttl", 1)
-    same = listing_of(str(tmp_path / "x.ttl"))
-    monkeypatch.setattr(file_module, "listing_of", lambda _: same)
+    same = listed(str(tmp_path / "x.ttl"))
+    monkeypatch.setattr(file_module, "listing_of", lambda *_: same)
     looks = Looks(tmp_path / "x.ttl")
     assert len(looks.look(asked=False).quads) == 1
     write(tmp_path / "x.ttl", 2)
@@ -469,16 +473,16 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_globs_match_what_python_matches(pattern: str, tree: Path) -> None:
     for address in (pattern, str(tree / pattern)):
         expected = sorted(found for found in glob.glob(address, recursive=True) if Path(found).is_file())
-        assert list(listing_of(address).files) == expected
+        assert list(listed(address).files) == expected
         assert expected
 
 
 def test_globs_of_any_depth(tree: Path) -> None:
-    assert set(listing_of("**/a.ttl").files) >= {"a.ttl", "b/a.ttl", "b/c/a.ttl", "to b/c/a.ttl"}
-    assert set(listing_of("b/**").files) >= {"b/a.ttl", "b/c/a.ttl", "b/c/a.nt"}
-    assert "b/.h.ttl" not in listing_of("b/**").files
-    assert listing_of("**/c/**/*.nt").files == ("b/c/a.nt", "to b/c/a.nt")
-    assert listing_of("[x].ttl").files == ("[x].ttl",)  # a name is a name, if there is such a file
+    assert set(listed("**/a.ttl").files) >= {"a.ttl", "b/a.ttl", "b/c/a.ttl", "to b/c/a.ttl"}
+    assert set(listed("b/**").files) >= {"b/a.ttl", "b/c/a.ttl", "b/c/a.nt"}
+    assert "b/.h.ttl" not in listed("b/**").files
+    assert listed("**/c/**/*.nt").files == ("b/c/a.nt", "to b/c/a.nt")
+    assert listed("[x].ttl").files == ("[x].ttl",)  # a name is a name, if there is such a file
 
 
 def test_the_folders_of_links_are_watched(tree: Path) -> None:

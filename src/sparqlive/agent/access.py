@@ -114,7 +114,7 @@ class Access:
                 return True
             checked = time.monotonic()
             if self._tokens is None or caller.token is None:
-                return self._tokens is None or not self._tokens.wanted
+                return self._tokens is None or not self._tokens.required
             try:
                 token = self._tokens.all().get(caller.token.name)
             except StoreFailed:
@@ -125,7 +125,7 @@ class Access:
 
     def _caller(self, request: Request, right: Right) -> Caller | None:
         """The caller; None for operations without a right where the store has tokens."""
-        if self._local and (self._tokens is None or not self._tokens.wanted):
+        if self._local and (self._tokens is None or not self._tokens.required):
             self._check_host(request)
             return Caller(None)
         if right == "open":
@@ -137,7 +137,7 @@ class Access:
             )
             raise Refused(401, sentence, {"WWW-Authenticate": _challenge(request)})
         try:
-            token = None if self._tokens is None else self._tokens.known(secret)
+            token = None if self._tokens is None else self._tokens.find(secret)
         except StoreFailed as error:
             _log.error("%s", error)
             raise Refused(503, "The agent cannot read its tokens. Its log says why.") from error

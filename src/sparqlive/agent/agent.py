@@ -109,7 +109,7 @@ class Agent:
         """Runs work that returns text, headers and a media type; holds the caller's turn until it is sent."""
         async with AsyncExitStack() as held:
             await held.enter_async_context(self.turn(request))
-            content, headers, media_type = await self.run_long(lambda: _encoded(*work()))
+            content, headers, media_type = await self.run_long(lambda: _encode(*work()))
             return Whole(content, headers, media_type, held.pop_all(), self.settings.stall_seconds)
 
     def require(self, request: Request, right: Right) -> None:
@@ -139,7 +139,7 @@ class Agent:
         self._reading.shutdown(wait=False, cancel_futures=True)
 
 
-def _encoded(
+def _encode(
     content: str, headers: Mapping[str, str], media_type: str
 ) -> tuple[bytes, Mapping[str, str], str]:
     return content.encode(), headers, media_type

@@ -28,11 +28,11 @@ class Whole(Response):
         stall_seconds: float,
     ) -> None:
         super().__init__(content, 200, dict(headers), media_type=media_type)
-        self._held = held
+        self._resources = held
         self._stall_seconds = stall_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._held:
+        async with self._resources:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             body = memoryview(self.body)
             for start in range(0, len(body), _PIECE_BYTES):

@@ -86,16 +86,16 @@ async def _unpack(pieces: AsyncIterator[bytes], inflater: Inflater | None) -> As
 async def text_of(agent: Agent, request: Request, media_type: str, limit: int | None = None) -> str:
     """Returns a body of one media type as text."""
     if type_of(request) != media_type:
-        raise Refused(415, f"The body must be {media_type}, not {shown_type(type_of(request))}.")
-    return decoded(await body_of(agent, request, limit))
+        raise Refused(415, f"The body must be {media_type}, not {short_type(type_of(request))}.")
+    return decode(await body_of(agent, request, limit))
 
 
-def shown_type(media_type: str) -> str:
+def short_type(media_type: str) -> str:
     """A media type for an error message, truncated."""
     return media_type[:100] or "without Content-Type"
 
 
-def decoded(body: bytes) -> str:
+def decode(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError as error:

@@ -43,7 +43,7 @@ class Outdated(Exception):  # noqa: N818 - nothing went wrong
 
 
 @dataclass(frozen=True)
-class Sent:
+class Chunk:
     """The next bytes for a reader, and its position after them."""
 
     data: bytes
@@ -74,7 +74,7 @@ class Channel:
         self._last_wake = 0.0
         self._telling: asyncio.TimerHandle | None = None
         self._encoded: dict[tuple[Format, int], bytes | asyncio.Task[bytes]] = {}
-        self._snapshots: dict[Format, asyncio.Task[Sent]] = {}
+        self._snapshots: dict[Format, asyncio.Task[Chunk]] = {}
 
     def join(self) -> None:
         """Adds a reader."""
@@ -129,7 +129,7 @@ class Channel:
 
     # The first data of a reader
 
-    async def snapshot(self, format_: Format) -> Sent:
+    async def snapshot(self, format_: Format) -> Chunk:
         """The content of the view, read once for concurrent requests."""
         task = self._snapshots.get(format_)
         if task is None:
@@ -138,17 +138,17 @@ class Channel:
             task.add_done_callback(lambda _: self._snapshots.pop(format_))
         return await asyncio.shield(task)
 
-    def _content(self, format_: Format) -> Sent:
+    def _content(self, format_: Format) -> Chunk:
         with self._reading():
             rows = self.view.copied(self._agent.settings.query_rows)
 
-        def encode() -> Sent:
+        def encode() -> Chunk:
             content = rows().as_delta()
-            return Sent(events.snapshot(self.view, format_, content), content.epoch)
+            return Chunk(events.snapshot(self.view, format_, content), content.epoch)
 
         return within(self._agent.settings.query_seconds, encode, f"Reading view {self.view.name!r}")
 
-    async def present(self) -> Sent:
+    async def present(self) -> Chunk:
         """The current epoch without the content, for readers that want only later changes."""
 
         def read() -> int:
@@ -156,13 +156,13 @@ class Channel:
                 return self.view.epoch
 
         epoch = await self._agent.run(read)
-        return Sent(events.progress(epoch), epoch)
+        return Chunk(events.progress(epoch), epoch)
 
-    async def missed(self, since: int, format_: Format, known: bool = True) -> Sent:
+    async def changes_since(self, since: int, format_: Format, known: bool = True) -> Chunk:
         """The changes after an epoch; the whole content if these are no longer kept."""
-        return await self._agent.run_reading(self._missed, since, format_, known)
+        return await self._agent.run_reading(self._changes_since, since, format_, known)
 
-    def _missed(self, since: int, format_: Format, known: bool) -> Sent:
+    def _changes_since(self, since: int, format_: Format, known: bool) -> Chunk:
         view = self.view
         with self._reading():
             epoch = view.epoch
@@ -178,10 +178,10 @@ class Channel:
             reset = events.reset(
                 epoch, f"The changes of view {view.name!r} after epoch {since} are not available."
             )
-            return Sent(reset + events.snapshot(view, format_, deltas[0]), epoch)
+            return Chunk(reset + events.snapshot(view, format_, deltas[0]), epoch)
         if not deltas:
-            return Sent(events.progress(epoch), epoch)
-        return Sent(events.delta(view, format_, Delta.summed(deltas)), epoch)
+            return Chunk(events.progress(epoch), epoch)
+        return Chunk(events.delta(view, format_, Delta.summed(deltas)), epoch)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -195,10 +195,10 @@ class Channel:
 
     # Later data
 
-    async def next(self, position: int, format_: Format) -> Sent:
+    async def next(self, position: int, format_: Format) -> Chunk:
         """The changes from a position to the head as one event, shared by all readers at that position."""
         if position < self._forgotten:
-            return await self.missed(position, format_)
+            return await self.changes_since(position, format_)
         deltas = self._between(position, self.head)
         key = (format_, deltas[0].epoch)
         encoded = self._encoded.get(key)
@@ -209,7 +209,7 @@ class Channel:
                 encoded = self._event(deltas, format_)
             self._encoded[key] = encoded
         data = encoded if isinstance(encoded, bytes) else await asyncio.shield(encoded)
-        return Sent(data, deltas[-1].epoch)
+        return Chunk(data, deltas[-1].epoch)
 
     def _between(self, position: int, head: int) -> list[Delta]:
         """The deltas after a position, up to the head. Searched from the end: usually there are few."""

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sparqlive.agent.agent import Agent
-from sparqlive.agent.negotiation import GRAPH_TYPES, chosen
+from sparqlive.agent.negotiation import GRAPH_TYPES, choose_type
 from sparqlive.sparql.results import write_graph
 
 _SD = "http://www.w3.org/ns/sparql-service-description#"
@@ -32,7 +32,7 @@ _FORMATS = (
 
 async def describe(agent: Agent, request: Request, endpoint: str) -> Response:
     """Answers with the description of an endpoint and the graphs of the current epoch."""
-    syntax, media_type = chosen(request, GRAPH_TYPES)
+    syntax, media_type = choose_type(request, GRAPH_TYPES)
     session = agent.session
 
     def read() -> tuple[int, str]:

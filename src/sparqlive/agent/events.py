@@ -32,14 +32,14 @@ _FORGET: tuple[Ending, ...] = ("dropped", "replaced", "failed")
 
 def snapshot(view: View, format_: Format, content: Delta) -> bytes:
     """The whole content of a view."""
-    return _event("snapshot", _written(view, format_, content), content.epoch)
+    return _event("snapshot", _change_text(view, format_, content), content.epoch)
 
 
 def delta(view: View, format_: Format, change: Delta) -> bytes:
     """The changes of one or more epochs; a progress event if these cancel out."""
     if not change:
         return progress(change.epoch)
-    return _event("delta", _written(view, format_, change), change.epoch)
+    return _event("delta", _change_text(view, format_, change), change.epoch)
 
 
 def progress(epoch: int) -> bytes:
@@ -58,7 +58,7 @@ def end(ending: Ending, sentence: str) -> bytes:
     return _event("end", data, "" if ending in _FORGET else None)
 
 
-def _written(view: View, format_: Format, change: Delta) -> str:
+def _change_text(view: View, format_: Format, change: Delta) -> str:
     weights = change.weights()
     if format_ == "json":
         return json_weighted(view.form, view.variables, change.epoch, weights)

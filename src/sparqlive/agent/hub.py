@@ -110,7 +110,7 @@ class Hub:
             channel = self._channels[view.name] = Channel(self._agent, view)
         return channel
 
-    def left(self, channel: Channel) -> None:
+    def leave(self, channel: Channel) -> None:
         """Removes a reader of a channel."""
         channel.leave()
         if not channel.readers and not channel.view.name.startswith(TEMPORARY):

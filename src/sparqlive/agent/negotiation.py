@@ -68,11 +68,11 @@ def result_format(request: Request, form: str, asked: Iterable[str] = ()) -> tup
     `asked`: the values of the format parameters, if they are not in the URL.
     """
     if form in GRAPH_FORMS:
-        return chosen(request, GRAPH_TYPES, asked)
-    return chosen(request, RESULT_TYPES, asked, _BOOLEAN if form == "ASK" else None)
+        return choose_type(request, GRAPH_TYPES, asked)
+    return choose_type(request, RESULT_TYPES, asked, _BOOLEAN if form == "ASK" else None)
 
 
-def chosen(
+def choose_type(
     request: Request,
     types: Mapping[str, str],
     asked: Iterable[str] = (),
@@ -82,15 +82,15 @@ def chosen(
 
     `types` are all available types; those not in `negotiated` must be requested by name.
     """
-    accepted = _accepted(request.headers.getlist("accept"))
+    accepted = _accept_ranges(request.headers.getlist("accept"))
     names = [*asked] or [value for name in PARAMETERS for value in request.query_params.getlist(name)]
-    syntax = _named(names, types, accepted)
+    syntax = _named_format(names, types, accepted)
     if syntax is None:
         syntax = max(negotiated or types, key=lambda name: _fit(name, types, accepted))
     return syntax, types[syntax]
 
 
-def _named(
+def _named_format(
     values: Sequence[str], types: Mapping[str, str], accepted: Mapping[str, tuple[float, int]]
 ) -> str | None:
     """The first available format that the parameters name."""
@@ -124,7 +124,7 @@ def _fit(
     return accepted.get(wildcard) or accepted.get("*/*") or (0.0, 0)
 
 
-def _accepted(headers: Sequence[str]) -> dict[str, tuple[float, int]]:
+def _accept_ranges(headers: Sequence[str]) -> dict[str, tuple[float, int]]:
     """The ranges of Accept with quality and exactness; without any, everything is accepted."""
     found: dict[str, tuple[float, int]] = {}
     for part in parts_of(",".join(headers)):

@@ -37,7 +37,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
     """Returns the OpenAPI document of operations."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
-        paths.setdefault(_path(operation.path), {})[operation.method.lower()] = _described(operation)
+        paths.setdefault(_path(operation.path), {})[operation.method.lower()] = _operation_json(operation)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -77,7 +77,7 @@ def _path(path: str) -> str:
     return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)
 
 
-def _described(operation: Operation) -> dict[str, Any]:
+def _operation_json(operation: Operation) -> dict[str, Any]:
     responses = {str(status): _answer(status, types) for status, types in operation.gives.items()}
     path = re.sub(r"[^A-Za-z0-9]+", "_", operation.path).rstrip("_")
     result: dict[str, Any] = {

@@ -5,7 +5,6 @@ Routes, rights and the description at /openapi.json are generated from these tab
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -15,9 +14,6 @@ from starlette.responses import Response
 
 from sparqlive.agent.access import Right
 from sparqlive.agent.agent import Agent
-from sparqlive.numbers import seconds
-
-_SECONDS = re.compile(r"[0-9]{1,20}(\.[0-9]{0,20})?([eE][+-]?[0-9]{1,3})?")
 
 Handler: TypeAlias = Callable[[Agent, Request], Awaitable[Response]]
 
@@ -58,8 +54,3 @@ class Operation:
 def is_number(text: str) -> bool:
     """Whether a parameter is a number of epochs or rows: decimal digits, fewer than 19."""
     return text.isascii() and text.isdecimal() and len(text) < 19
-
-
-def seconds_of(name: str, text: str) -> float:
-    """Parses a parameter as a number of seconds."""
-    return seconds(name, float(text) if _SECONDS.fullmatch(text) else text)

@@ -24,7 +24,7 @@ _STATUS: tuple[tuple[type[Error], int], ...] = (
     (errors.TooLarge, 422),
     (errors.Closed, 503),
     (errors.StoreFailed, 500),
-    (errors.SparkFailed, 500),
+    (errors.BulkFailed, 500),
     (errors.CheckFailed, 500),
 )
 
@@ -49,9 +49,11 @@ def problem(error: Error) -> Response:
 
 
 def answer(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
-    return JSONResponse(described(status, sentence), status, headers, media_type="application/problem+json")
+    return JSONResponse(
+        problem_json(status, sentence), status, headers, media_type="application/problem+json"
+    )
 
 
-def described(status: int, sentence: str) -> dict[str, Any]:
+def problem_json(status: int, sentence: str) -> dict[str, Any]:
     """The members of a problem."""
     return {"title": HTTPStatus(status).phrase, "status": status, "detail": sentence}

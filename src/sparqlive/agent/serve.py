@@ -58,7 +58,7 @@ class Listening:
                 "TLS needs both a certificate and its key. Use --tls-certificate and --tls-key together."
             )
 
-    def bound(self) -> socket.socket:
+    def listen(self) -> socket.socket:
         """Returns a socket that listens on the port."""
         try:
             family, _, _, _, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
@@ -84,9 +84,12 @@ def serve(
     open_store: OpenStore,
     settings: Settings,
     listening: Listening,
-    started: Callable[[str], None],
+    listens: Callable[[str], None],
 ) -> None:
-    """Serves a store until SIGTERM or SIGINT; calls `started` with the agent's URL."""
+    """Serves a store until SIGTERM or SIGINT.
+
+    Calls `listens` with the agent's URL, before the store is open.
+    """
     local = is_this_machine(listening.host)
     if not local and not Tokens(store).all():
         raise Error(
@@ -94,7 +97,7 @@ def serve(
             f"sparqlive token create --store {store} --can read."
         )
     door = Door(open_store, settings, Access(store, local, settings.origins))
-    if ANY in settings.origins and not Tokens(store).wanted:
+    if ANY in settings.origins and not Tokens(store).required:
         _log.warning("every web page in a browser on this machine can read and change the store")
     if not local and listening.certificate is None:
         _log.warning(
@@ -102,9 +105,9 @@ def serve(
         )
     # How often computing threads yield to answering ones: Python's default of 5 ms adds up.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    with listening.bound() as bound:
-        server = Server(configured(door, settings, listening), door)
-        started(address_of(listening, bound))
+    with listening.listen() as bound:
+        server = Server(configuration(door, settings, listening), door)
+        listens(address_of(listening, bound))
         # After it has stopped, uvicorn raises the signals again that it received: they are ignored here.
         before = {number: signal.signal(number, _nothing) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -119,7 +122,7 @@ def serve(
 def _nothing(*_: object) -> None: ...
 
 
-def configured(
+def configuration(
     app: ASGIApp, settings: Settings, listening: Listening, lifespan: Literal["on", "off"] = "off"
 ) -> uvicorn.Config:
     """Returns the configuration of the web server."""

@@ -80,7 +80,7 @@ class Tokens:
         self._tokens: Mapping[str, Token] = {}
 
     @property
-    def wanted(self) -> bool:
+    def required(self) -> bool:
         """Whether requests need a token: the store has or had one."""
         return self._path.exists()
 
@@ -104,7 +104,7 @@ class Tokens:
         except (Error, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreFailed(f"Cannot read {self._path}, so all requests are rejected: {error}.") from error
 
-    def known(self, secret: str) -> Token | None:
+    def find(self, secret: str) -> Token | None:
         """Returns the token of a secret. Compares all tokens, each in constant time."""
         secret_hash, found = _hash(secret), None
         for token in self.all().values():

@@ -15,7 +15,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sparqlive.agent.problems import described
+from sparqlive.agent.problems import problem_json
 
 _SILENT_MILLISECONDS = 60_000
 _LINGER_SECONDS = 1.0
@@ -95,14 +95,14 @@ def protocol(header_seconds: float) -> type[H11Protocol]:
             self.transport.close()
 
         def _send_last(self, status: int, sentence: str) -> None:
-            body = json.dumps(described(status, sentence)).encode()
+            body = json.dumps(problem_json(status, sentence)).encode()
             headers = [
                 ("content-type", "application/problem+json"),
                 ("content-length", str(len(body))),
                 ("connection", "close"),
             ]
             response = h11.Response(
-                status_code=status, headers=headers, reason=described(status, "")["title"]
+                status_code=status, headers=headers, reason=problem_json(status, "")["title"]
             )
             for event in (response, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")

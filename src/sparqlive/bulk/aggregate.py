@@ -86,7 +86,7 @@ def _is_linear(operator: op.Group) -> bool:
 
 def _sides(evaluation: Evaluation, operator: op.Group, source: Solutions, has_old: bool) -> Frame:
     """The rows of the groups with their typed columns; those before the change and after it apart."""
-    wanted = _wanted(operator)
+    wanted = _columns_read(operator)
     ids = [column(v) for v in source.variables if v in wanted]
     texts = [text(v) for v in source.variables if v in wanted and v in source.texts]
     frame = source.frame.select(*ids, *texts, "before", "after")
@@ -103,7 +103,7 @@ def _sides(evaluation: Evaluation, operator: op.Group, source: Solutions, has_ol
     return frame.where(f"{WEIGHT} <> 0")
 
 
-def _wanted(operator: op.Group) -> frozenset[Var]:
+def _columns_read(operator: op.Group) -> frozenset[Var]:
     """The columns of the source that keys and aggregates read."""
     aggregates = [aggregate for _, aggregate in operator.aggregates]
     if any(aggregate.argument is None and aggregate.distinct for aggregate in aggregates):
@@ -264,13 +264,13 @@ def _solutions(evaluation: Evaluation, operator: op.Group, source: Solutions, gr
         for v in operator.variables
         if v in computed and v not in firsts
     ]
-    told = computed - {v for v, argument in _firsts(operator).items() if argument not in source.told}
+    own_text = computed - {v for v, argument in _firsts(operator).items() if argument not in source.own_text}
     made = Solutions(
         frame.select("*", *numbers),
         operator.variables,
         always=operator.always,
         plain=source.plain & keys & operator.always,
-        told=(source.told & keys) | told,
+        own_text=(source.own_text & keys) | own_text,
         texts=(source.texts & keys) | computed,
         small=source.small,
     )

@@ -40,13 +40,13 @@ class Backend(Protocol):
     def columns(self, data: Any) -> Sequence[str]:
         """The names of a table's columns."""
 
-    def shared(self, frame: Frame) -> Frame:
+    def share(self, frame: Frame) -> Frame:
         """The same rows, for several uses in one query."""
 
     def repeats(self, frame: Frame) -> bool:
         """Whether a query may read a frame several times: it is computed once, or is small enough."""
 
-    def held(self, frame: Frame) -> Frame:
+    def materialize(self, frame: Frame) -> Frame:
         """The same rows, computed now if the backend can hold them: for several queries."""
 
     def function(self, function: Function, kind: pa.DataType) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sparqlive.bulk.backend import Later
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
-from sparqlive.bulk.evaluate import Result, evaluate
+from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.bulk.scan import PairTables
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Term
@@ -77,7 +77,7 @@ class InProcess:
             for plan in plans
         ]  # fmt: skip
 
-    def _content(self, result: Result) -> Rows | Run:
+    def _content(self, result: ResultTables) -> Rows | Run:
         """Computed terms are entered, and have the ids that the rows say."""
         if result.new_terms is not None:
             for number, text in zip(*result.new_terms.to_pydict().values(), strict=True):

@@ -12,21 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparqlive.bulk import (
-    distinct,
-    extend,
-    join,
-    keyed,
-    leaves,
-    left_join,
-    mark,
-    numbered,
-    scan,
-    semi,
-    template,
-)
+from sparqlive.bulk import distinct, join, keyed, leaves, left_join, mark, numbered, scan, semi
 from sparqlive.bulk.backend import Backend
-from sparqlive.bulk.evaluate import Evaluation, Result, projected, result
+from sparqlive.bulk.evaluate import Evaluation, ResultTables, result
 from sparqlive.bulk.solutions import WEIGHT, Solutions, column, united
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import delta as rules
@@ -48,7 +36,7 @@ def delta(
     exceptions: Mapping[str, int] | None = None,
     few: bool = True,
     kept: Mapping[op.Operator, Any] | None = None,
-) -> Result:
+) -> ResultTables:
     """The change of a plan's content.
 
     changes: s, p, o, g and w, +1 or -1, only what really changes; none where the quads are `PairTables`,
@@ -56,7 +44,7 @@ def delta(
     `concerns` may tell that no change matches a leaf; the terms of the rules that start there are left out.
     The others are as in `evaluate`. few: the changes can be broadcast, and so can what they change.
     kept: tables with the rows that the sources of keeping operators had before, with the columns of a
-    `Result`, each row once; `terms` has all of their terms. Where there is none, they are computed.
+    `ResultTables`, each row once; `terms` has all of their terms. Where there is none, they are computed.
     """
     with backend:
         states: scan.Quads
@@ -69,7 +57,7 @@ def delta(
         known = Terms(backend, terms, plan, id_of, exceptions or {})
         stored = {operator: _stored(backend, operator, table) for operator, table in (kept or {}).items()}
         evaluation = Evaluation(backend, states, known, parameters, kept=stored)
-        changed = _Deltas(evaluation, concerns).made(plan)
+        changed = _Deltas(evaluation, concerns).compute(plan)
         if changed is None:
             changed = Solutions(leaves.table(plan.variables, ()), plan.variables, frozenset())
         return result(plan, changed, backend)
@@ -91,16 +79,16 @@ class _Deltas:
     def __init__(self, evaluation: Evaluation, concerns: Callable[[op.Operator], bool]) -> None:
         self._evaluation = evaluation
         self._concerns = concerns
-        self._made: dict[op.Operator, Solutions | None] = {}
+        self._deltas: dict[op.Operator, Solutions | None] = {}
 
     def of(self, plan: op.Operator) -> Solutions | None:
-        if plan not in self._made:
-            made = self.made(plan)
-            made = None if made is None else self._evaluation.shared(made)
-            self._made[plan] = None if made is None or made.frame.is_empty else made
-        return self._made[plan]
+        if plan not in self._deltas:
+            made = self.compute(plan)
+            made = None if made is None else self._evaluation.share(made)
+            self._deltas[plan] = None if made is None or made.frame.is_empty else made
+        return self._deltas[plan]
 
-    def made(self, plan: op.Operator) -> Solutions | None:
+    def compute(self, plan: op.Operator) -> Solutions | None:
         return self._rule(rules.delta_rule(plan), plan) if plan.children else self._leaf(plan)
 
     def _leaf(self, leaf: op.Operator) -> Solutions | None:
@@ -130,7 +118,7 @@ class _Deltas:
                 return self._product(factors, plan)
             case rules.Apply(operator, argument):
                 changed = self.of(argument.operator)
-                return None if changed is None else _linear(evaluation, operator, changed)
+                return None if changed is None else evaluation.apply(operator, changed)
             case rules.Outer(left, right, _):
                 changed = self.of(left.operator)
                 assert isinstance(plan, op.LeftJoin)
@@ -186,19 +174,3 @@ def _tested(
     if isinstance(operator, op.Semi):
         return semi.tested(evaluation, operator, changed, state)
     return mark.tested(evaluation, operator, changed, state)
-
-
-def _linear(evaluation: Evaluation, operator: op.Operator, changed: Solutions) -> Solutions:
-    """Theorem 3.1: what is linear is applied to the change."""
-    match operator:
-        case op.Filter(condition, _):
-            return extend.filtered(evaluation, changed, condition)
-        case op.Extend(_, variable, expression):
-            return extend.extended(evaluation, changed, variable, expression)
-        case op.Project(_, columns):
-            return projected(changed, columns)
-        case op.Template():
-            return template.filled(evaluation, operator, changed)
-        case op.Union() | op.Stored() | op.Shared():
-            return changed
-    raise AssertionError(type(operator).__name__)

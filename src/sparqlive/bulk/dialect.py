@@ -48,7 +48,7 @@ class Dialect(Protocol):
     def product(self, number: str, weight: str) -> str:
         """The product of a number of 64 bits and a weight, wide enough for any sum of such products."""
 
-    def tried(self, sign: str, left: str, right: str) -> str:
+    def arithmetic_or_null(self, sign: str, left: str, right: str) -> str:
         """`+`, `-` or `*` of two numbers of 64 bits; NULL if the result has more."""
 
     def starts_with(self, text: str, start: str) -> str:
@@ -61,7 +61,7 @@ class Dialect(Protocol):
         """One row per struct of a list, its fields as columns."""
 
 
-_TRIED = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
+_TRY_FUNCTIONS = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
 
 
 class SparkSql:
@@ -91,8 +91,8 @@ class SparkSql:
     def product(self, number: str, weight: str) -> str:
         return f"(CAST({number} AS DECIMAL(19, 0)) * CAST({weight} AS DECIMAL(18, 0)))"
 
-    def tried(self, sign: str, left: str, right: str) -> str:
-        return f"{_TRIED[sign]}({left}, {right})"
+    def arithmetic_or_null(self, sign: str, left: str, right: str) -> str:
+        return f"{_TRY_FUNCTIONS[sign]}({left}, {right})"
 
     def starts_with(self, text: str, start: str) -> str:
         return f"startswith({text}, {start})"
@@ -134,7 +134,7 @@ class DuckDbSql:
     def product(self, number: str, weight: str) -> str:
         return f"(CAST({number} AS HUGEINT) * {weight})"
 
-    def tried(self, sign: str, left: str, right: str) -> str:
+    def arithmetic_or_null(self, sign: str, left: str, right: str) -> str:
         return f"TRY({left} {sign} {right})"
 
     def starts_with(self, text: str, start: str) -> str:

@@ -48,7 +48,7 @@ from sparqlive.sparql.algebra import Term, Var
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultTables:
     """Rows of a plan, and the terms among them that were computed: tables of the backend's own kind.
 
     rows: `c0` … in the order of the plan's variables, 0 for unbound, and `w`; each row once, no zero weights.
@@ -68,7 +68,7 @@ def evaluate(
     *,
     parameters: Sequence[Sequence[int]] = (),
     exceptions: Mapping[str, int] | None = None,
-) -> Result:
+) -> ResultTables:
     """The content of a plan.
 
     quads, terms: tables of the backend, with the columns s, p, o, g and id, term; or `PairTables`. `id_of`
@@ -122,9 +122,9 @@ class Evaluation:
                 return extend.extend_content(self, plan, state, needed, keys)
             case op.Project(source, columns):
                 inner = self.content(source, state, needed & frozenset(columns), keys)
-                return projected(inner, tuple(v for v in columns if v in needed))
+                return _project(inner, tuple(v for v in columns if v in needed))
             case op.Template(source):
-                return template.filled(self, plan, self.content(source, state, plan.read, None))
+                return self.apply(plan, self.content(source, state, plan.read, None))
             case op.Union():
                 return union.content(self, plan, state, needed, keys)
             case op.LeftJoin():
@@ -145,6 +145,21 @@ class Evaluation:
                 return shared.content(self, plan, state, keys)
         raise AssertionError(type(plan).__name__)
 
+    def apply(self, operator: op.Operator, solutions: Solutions) -> Solutions:
+        """What a linear operator makes of solutions of its source, a content or a change (Theorem 3.1)."""
+        match operator:
+            case op.Filter(condition, _):
+                return extend.filtered(self, solutions, condition)
+            case op.Extend(_, variable, expression):
+                return extend.extended(self, solutions, variable, expression)
+            case op.Project(_, columns):
+                return _project(solutions, columns)
+            case op.Template():
+                return template.filled(self, operator, solutions)
+            case op.Union() | op.Stored() | op.Shared():
+                return solutions
+        raise AssertionError(type(operator).__name__)
+
     def before(self, operator: op.Keeping, keys: Keys | None) -> Solutions:
         """What the source of a keeping operator had before the change; keys restrict as in `content`."""
         kept = self.kept.get(operator)
@@ -153,27 +168,27 @@ class Evaluation:
             return self.content(operator.source, State.OLD, everything, keys)
         return replace(kept, frame=restricted(kept.frame, keys, kept.variables), small=keys is not None)
 
-    def shared(self, solutions: Solutions) -> Solutions:
+    def share(self, solutions: Solutions) -> Solutions:
         """The same solutions, for several uses in one query; what is not small is left as it is."""
-        return solutions.of(self.backend.shared(solutions.frame)) if solutions.small else solutions
+        return solutions.of(self.backend.share(solutions.frame)) if solutions.small else solutions
 
 
-def projected(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
+def _project(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
     """Some variables; one that the source does not have is never bound."""
     kept = narrowed(source, frozenset(columns), sums=False)
     if kept.variables == columns:
         return kept
     frame = arranged(kept, columns, kept.texts)
     missing = frozenset(columns) - frozenset(kept.variables)
-    return replace(kept, frame=frame, variables=columns, told=kept.told | missing)
+    return replace(kept, frame=frame, variables=columns, own_text=kept.own_text | missing)
 
 
-def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: bool = False) -> Result:
+def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: bool = False) -> ResultTables:
     """The one final sum, and the terms that go with it. `once`: each solution has one row already."""
     names = {v: f"c{number}" for number, v in enumerate(plan.variables)}
     own = frozenset(solutions.variables)
     if any(v in solutions.texts for v in plan.variables):
-        solutions = solutions.of(backend.held(solutions.frame))
+        solutions = solutions.of(backend.materialize(solutions.frame))
     columns = [f"{column(v)} AS {name}" if v in own else f"{ZERO} AS {name}" for v, name in names.items()]
     rows = solutions.frame.select(*columns, WEIGHT)
     if not once:
@@ -184,4 +199,4 @@ def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: b
         if v in solutions.texts
     ]
     new_terms = computed[0].union(*computed[1:]).distinct() if computed else None
-    return Result(backend.query(rows), None if new_terms is None else backend.query(new_terms))
+    return ResultTables(backend.query(rows), None if new_terms is None else backend.query(new_terms))

@@ -100,7 +100,7 @@ def _with_id(
         frame=frame,
         variables=(*source.variables, variable),
         always=source.always | frozenset({variable} if native.is_bound(expression) else ()),
-        told=source.told | frozenset({variable} if native.is_told(expression) else ()),
+        own_text=source.own_text | frozenset({variable} if native.has_own_text(expression) else ()),
     )
 
 
@@ -121,7 +121,7 @@ def _with_text(evaluation: Evaluation, source: Solutions, frame: Frame, variable
         source,
         frame=frame.select("*", number),
         variables=(*source.variables, variable),
-        told=source.told | {variable},
+        own_text=source.own_text | {variable},
         texts=source.texts | {variable},
     )
 
@@ -140,7 +140,7 @@ def _copied(source: Solutions, variable: Var, original: Var) -> Solutions:
         variables=(*source.variables, variable),
         always=with_copy(source.always),
         plain=with_copy(source.plain),
-        told=with_copy(source.told),
+        own_text=with_copy(source.own_text),
         texts=with_copy(source.texts),
     )
 
@@ -167,7 +167,7 @@ def with_terms(evaluation: Evaluation, source: Solutions, read: tuple[Var, ...])
     small = source.small
     for number, variable in enumerate(read):
         name, own = column(variable), text(variable) if variable in source.texts else "CAST(NULL AS STRING)"
-        if variable in source.told:
+        if variable in source.own_text:
             frame = frame.select("*", f"{own} AS a_{number}")
             continue
         found = evaluation.terms.frame.select(f"id AS {name}", "term AS found")

@@ -24,10 +24,10 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Select:
-    """SELECT wanted FROM source, with what follows the conditions."""
+    """SELECT columns FROM source, with what follows the conditions."""
 
     source: Frame
-    wanted: str
+    columns: str
     ending: str = ""
 
 
@@ -108,10 +108,10 @@ class Frame:
 
     def select(self, *expressions: str) -> Frame:
         """Expressions, each `expression AS name` or a column; `*` stands for all columns."""
-        wanted = [e for item in expressions for e in (self.columns if item == "*" else (item,))]
-        names = tuple(expression.rpartition(" AS ")[2] for expression in wanted)
+        columns = [e for item in expressions for e in (self.columns if item == "*" else (item,))]
+        names = tuple(expression.rpartition(" AS ")[2] for expression in columns)
         assert len(set(names)) == len(names), names
-        return Frame(Select(self, ", ".join(wanted) or _NOTHING), names)
+        return Frame(Select(self, ", ".join(columns) or _NOTHING), names)
 
     def stacked(self, rows: Sequence[Sequence[str]], names: Sequence[str], *kept: str) -> Frame:
         """For each row of expressions a row with these names, beside the columns that are kept."""
@@ -141,10 +141,10 @@ class Frame:
 
     def grouped(self, by: Sequence[str], *aggregates: str) -> Frame:
         """A row for each value of the columns `by`; without any, always exactly one."""
-        wanted = [*by, *aggregates]
-        names = tuple(expression.rpartition(" AS ")[2] for expression in wanted)
+        columns = [*by, *aggregates]
+        names = tuple(expression.rpartition(" AS ")[2] for expression in columns)
         groups = f" GROUP BY {', '.join(by)}" if by else ""
-        return Frame(Select(self, ", ".join(wanted), groups), names)
+        return Frame(Select(self, ", ".join(columns), groups), names)
 
     def collected(self, by: Sequence[str], fields: Sequence[str], name: str) -> Frame:
         """A row for each value of the columns `by`, with the list of its rows; `fields` as in `select`."""
@@ -257,18 +257,18 @@ class _Writer:
                 return " UNION ALL ".join(self._part(part) for part in parts)
             case Where() | Join():
                 return self._from(everything, *self._open_body(node))
-            case Select(source, wanted, ending):
-                return self._from(wanted, *self._body(source)) + ending
+            case Select(source, columns, ending):
+                return self._from(columns, *self._body(source)) + ending
             case Stack(source, rows, names, kept):
                 return self._from(dialect.stack(rows, names, kept), *self._body(source))
             case Explode(source, values, name, is_range):
                 expression = dialect.explode_range(*values) if is_range else dialect.explode(values)
-                wanted = ", ".join([*source.columns, f"{expression} AS {name}"])
-                return self._from(wanted, *self._body(source))
+                columns = ", ".join([*source.columns, f"{expression} AS {name}"])
+                return self._from(columns, *self._body(source))
             case Collect(source, by, fields, name):
-                wanted = ", ".join([*by, f"{dialect.collect(fields)} AS {name}"])
+                columns = ", ".join([*by, f"{dialect.collect(fields)} AS {name}"])
                 groups = f" GROUP BY {', '.join(by)}" if by else ""
-                return self._from(wanted, *self._body(source)) + groups
+                return self._from(columns, *self._body(source)) + groups
             case Inline(source, name, fields):
                 return self._from(dialect.inline(name, fields), *self._body(source))
 
@@ -279,13 +279,13 @@ class _Writer:
         text = self._query(frame)
         return f"({text})" if isinstance(frame.node, Select) and frame.node.ending else text
 
-    def _from(self, wanted: str, source: str, conditions: Sequence[str], hints: Sequence[str]) -> str:
+    def _from(self, columns: str, source: str, conditions: Sequence[str], hints: Sequence[str]) -> str:
         hint = f"/*+ BROADCAST({', '.join(hints)}) */ " if hints else ""
         # Not `WHERE (false)`: Spark would take WHERE for a name of the source, and the rest for its columns.
         first, *others = conditions or ("",)
         condition = f"({first}) AND {' AND '.join(f'({other})' for other in others)}" if others else first
         where = f" WHERE {condition}" if condition else ""
-        return f"SELECT {hint}{wanted} FROM {source}{where}"
+        return f"SELECT {hint}{columns} FROM {source}{where}"
 
 
 def _sources(node: Node) -> tuple[Frame, ...]:

@@ -55,7 +55,7 @@ def outward(
         others = frozenset(v for other, _ in remaining for v in other.variables)
         before = frozenset(running.variables) if running is not None else frozenset()
         if running is not None and plan.children:
-            running = evaluation.shared(running)
+            running = evaluation.share(running)
         part = _part(evaluation, running, plan, state, needed | others | before, keys)
         if running is None:
             lasting = [v for v in part.variables if v in part.always and v in needed]
@@ -145,14 +145,14 @@ def _merged(
     ]
     own_texts = [_text(left, right, v) for v in variables if v in texts]
     weight = f"{WEIGHT} * r_{WEIGHT} AS {WEIGHT}"
-    told = frozenset(v for v in variables if _is_told(left, right, v))
+    own_text = frozenset(v for v in variables if _has_own_text(left, right, v))
     small = (left.small and right.small) or (connected and (left.small or right.small))
     return Solutions(
         joined.select(*ids, *own_texts, *extras, weight),
         variables,
         always=left.always | right.always,
         plain=left.plain | right.plain,
-        told=told,
+        own_text=own_text,
         texts=texts,
         small=small,
     )
@@ -167,9 +167,9 @@ def _text(left: Solutions, right: Solutions, variable: Var) -> str:
     return f"coalesce({name}, r_{name}) AS {name}"
 
 
-def _is_told(left: Solutions, right: Solutions, variable: Var) -> bool:
+def _has_own_text(left: Solutions, right: Solutions, variable: Var) -> bool:
     """Whether the side that gives the value tells its term; where both may, both must."""
     sides = [side for side in (left, right) if variable in side.variables]
-    if any(variable in side.told and variable in side.always for side in sides):
+    if any(variable in side.own_text and variable in side.always for side in sides):
         return True
-    return all(variable in side.told for side in sides)
+    return all(variable in side.own_text for side in sides)

@@ -117,7 +117,7 @@ def _solutions(operator: op.Keyed, definition: Definition, source: Solutions) ->
         operator.variables,
         always=operator.always,
         plain=source.plain & kept & operator.always,
-        told=(source.told & kept) | definition.computed,
+        own_text=(source.own_text & kept) | definition.computed,
         texts=(source.texts & kept) | definition.computed,
         small=source.small,
     )
@@ -141,7 +141,9 @@ def _worker(
         made, end = [], 0
         for size in groups.value_lengths().to_pylist():
             start, end = end, end + size
-            given = _given([column[start:end] for column in ids], [column[start:end] for column in texts])
+            given = _texts_by_id(
+                [column[start:end] for column in ids], [column[start:end] for column in texts]
+            )
             value_of = _values(given, constants)
             total: dict[Made, int] = {}
             for sign, weights in ((-1, before), (1, after)):
@@ -154,7 +156,7 @@ def _worker(
     return redo
 
 
-def _given(ids: Sequence[Sequence[int]], texts: Sequence[Sequence[str | None]]) -> dict[int, str]:
+def _texts_by_id(ids: Sequence[Sequence[int]], texts: Sequence[Sequence[str | None]]) -> dict[int, str]:
     """The texts of ids, where they are given."""
     return {
         number: known

@@ -31,7 +31,9 @@ def content(evaluation: Evaluation, leaf: op.Operator, state: State, keys: Keys 
             id_of = evaluation.quads.id_of
             numbers = [tuple(UNDEF if term is None else id_of(term) for term in row) for row in rows]
             frame = table(columns, numbers)
-            return Solutions(frame, columns, leaf.always, told=frozenset(columns), small=len(rows) < 10_000)
+            return Solutions(
+                frame, columns, leaf.always, own_text=frozenset(columns), small=len(rows) < 10_000
+            )
         case op.Parameters(columns):
             frame = table(columns, evaluation.parameters)
             return Solutions(restricted(frame, keys, columns), columns, leaf.always)

@@ -21,7 +21,7 @@ def content(
     evaluation: Evaluation, operator: op.LeftJoin, state: State, needed: frozenset[Var], keys: Keys | None
 ) -> Solutions:
     left = evaluation.content(operator.left, state, needed | semi.read_by(operator), keys)
-    left = evaluation.shared(left)
+    left = evaluation.share(left)
     return outer(evaluation, operator, left, state, needed)
 
 
@@ -62,7 +62,7 @@ def _by_outer_join(left: Solutions, right: Solutions) -> Solutions:
         left,
         frame=frame,
         variables=(*left.variables, *new),
-        told=left.told | (right.told & frozenset(new)),
+        own_text=left.own_text | (right.own_text & frozenset(new)),
         texts=left.texts | (right.texts & frozenset(new)),
     )
 

@@ -25,7 +25,7 @@ def content(
     evaluation: Evaluation, operator: op.Mark, state: State, needed: frozenset[Var], keys: Keys | None
 ) -> Solutions:
     left = evaluation.content(operator.left, state, needed | semi.read_by(operator), keys)
-    left = evaluation.shared(left)
+    left = evaluation.share(left)
     return tested(evaluation, operator, left, state)
 
 
@@ -66,7 +66,7 @@ def _marked(left: Solutions, operator: op.Mark, frame: Frame) -> Solutions:
         frame=frame,
         variables=(*left.variables, variable),
         always=left.always | {variable},
-        told=left.told | {variable},
+        own_text=left.own_text | {variable},
     )
 
 

@@ -300,13 +300,13 @@ class Native:
                 return any(self.is_bound(argument) for argument in arguments)
         return False
 
-    def is_told(self, expression: Expression) -> bool:
+    def has_own_text(self, expression: Expression) -> bool:
         """Whether a native value is always a constant of the plan."""
         match expression:
             case Var():
-                return expression in self._source.told or expression not in self._source.variables
+                return expression in self._source.own_text or expression not in self._source.variables
             case Call("COALESCE", arguments) | Call("IF", (_, *arguments)):
-                return all(self.is_told(argument) for argument in arguments)
+                return all(self.has_own_text(argument) for argument in arguments)
         return True
 
 

@@ -48,6 +48,6 @@ def _numbered(evaluation: Evaluation, operator: op.Numbered, source: Solutions, 
         frame=frame.select(*source.ids, number, *source.text_columns, written, WEIGHT),
         variables=(*source.variables, variable),
         always=source.always | {variable},
-        told=source.told | {variable},
+        own_text=source.own_text | {variable},
         texts=source.texts | {variable},
     )

@@ -212,7 +212,7 @@ def arithmetic(sign: str, left: Operand, right: Operand, dialect: Dialect, doubt
     # Every part is mentioned once per column, so that nested sums do not double their text at each level.
     if sign == "*":
         plain = f"({fraction} = 0 AND {other_fraction} = 0)"
-        result = f"CASE WHEN {plain} THEN {dialect.tried('*', whole, other)} END"
+        result = f"CASE WHEN {plain} THEN {dialect.arithmetic_or_null('*', whole, other)} END"
         rest = number(0)
     else:
         if sign == "+":
@@ -223,7 +223,7 @@ def arithmetic(sign: str, left: Operand, right: Operand, dialect: Dialect, doubt
         else:
             carry = f"CASE WHEN {fraction} < {other_fraction} THEN {number(-1)} ELSE {number(0)} END"
             rest = f"(({fraction} - {other_fraction} + {_UNIT}) % {_UNIT})"
-        result = dialect.tried("+", dialect.tried(sign, whole, other), carry)
+        result = dialect.arithmetic_or_null("+", dialect.arithmetic_or_null(sign, whole, other), carry)
     kind = f"({_exact_kind(left)} | {_exact_kind(right)})"
     doubts.append(
         f"{left.kind} IS NOT NULL AND {right.kind} IS NOT NULL AND ({kind} IS NULL OR {result} IS NULL)"

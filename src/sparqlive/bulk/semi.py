@@ -36,7 +36,7 @@ Testing: TypeAlias = op.LeftJoin | op.Semi | op.Mark
 def content(
     evaluation: Evaluation, operator: op.Semi, state: State, needed: frozenset[Var], keys: Keys | None
 ) -> Solutions:
-    left = evaluation.shared(evaluation.content(operator.left, state, needed | read_by(operator), keys))
+    left = evaluation.share(evaluation.content(operator.left, state, needed | read_by(operator), keys))
     return tested(evaluation, operator, left, state)
 
 
@@ -140,7 +140,7 @@ def key_flips(
         frames.append(frame.select(*columns, *flags))
     both = frames[0].union(frames[1]).grouped(columns, "max(o) AS o", "max(n) AS n").where("o <> n")
     plain = changed.plain & frozenset(keys)
-    return evaluation.shared(Solutions(both, keys, always=frozenset(keys), plain=plain, small=True))
+    return evaluation.share(Solutions(both, keys, always=frozenset(keys), plain=plain, small=True))
 
 
 def whole_row_flips(
@@ -155,7 +155,7 @@ def whole_row_flips(
     pairs = pairs_of(evaluation, operator, left, changed)
     pairs = replace(pairs, small=True)
     touched = _left_of(left, pairs, ())
-    touched = evaluation.shared(replace(touched, frame=touched.frame.distinct(), small=True))
+    touched = evaluation.share(replace(touched, frame=touched.frame.distinct(), small=True))
     frames = []
     for state, flags in (
         (State.OLD, (f"{ONE} AS o", f"{ZERO} AS n")),

@@ -37,7 +37,7 @@ class Solutions:
 
     always: variables that every row binds.
     plain: those of them whose terms come from the data, so that the dictionary has them.
-    told: variables whose terms are constants of the plan or stand in a text column.
+    own_text: variables whose terms are constants of the plan or stand in a text column.
     texts: variables with a text column; it is NULL where the term is known otherwise.
     small: reached from a change or from keys, so that it can be broadcast.
     """
@@ -46,7 +46,7 @@ class Solutions:
     variables: tuple[Var, ...]
     always: frozenset[Var]
     plain: frozenset[Var] = frozenset()
-    told: frozenset[Var] = frozenset()
+    own_text: frozenset[Var] = frozenset()
     texts: frozenset[Var] = frozenset()
     small: bool = False
 
@@ -128,7 +128,7 @@ def narrowed(solutions: Solutions, wanted: frozenset[Var], *, sums: bool) -> Sol
         variables=kept,
         always=solutions.always & remaining,
         plain=solutions.plain & remaining,
-        told=solutions.told & remaining,
+        own_text=solutions.own_text & remaining,
         texts=solutions.texts & remaining,
     )
     result = result.of(solutions.frame.select(*result.columns))
@@ -161,7 +161,9 @@ def united(parts: Sequence[Solutions], variables: tuple[Var, ...]) -> Solutions:
         variables,
         always=in_all([part.always for part in parts]),
         plain=in_all([part.plain for part in parts]),
-        told=in_all([part.told | (frozenset(variables) - frozenset(part.variables)) for part in parts]),
+        own_text=in_all(
+            [part.own_text | (frozenset(variables) - frozenset(part.variables)) for part in parts]
+        ),
         texts=texts,
         small=all(part.small for part in parts),
     )

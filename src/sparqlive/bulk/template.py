@@ -24,7 +24,7 @@ def filled(evaluation: Evaluation, operator: op.Template, source: Solutions) -> 
             return column(term) if term in own else ZERO
         return literal(evaluation.quads.id_of(term))
 
-    def written(term: VarOrTerm) -> str:
+    def text_or_null(term: VarOrTerm) -> str:
         return text(term) if isinstance(term, Var) and term in source.texts else "CAST(NULL AS STRING)"
 
     def where_all(holds: Callable[[VarOrTerm], bool]) -> frozenset[Var]:
@@ -34,7 +34,7 @@ def filled(evaluation: Evaluation, operator: op.Template, source: Solutions) -> 
 
     texts = frozenset(operator.columns) - where_all(lambda term: term not in source.texts)
     places = [place for place, v in enumerate(operator.columns) if v in texts]
-    rows = [[*map(number, row), *(written(row[place]) for place in places)] for row in operator.rows]
+    rows = [[*map(number, row), *(text_or_null(row[place]) for place in places)] for row in operator.rows]
     names = [*map(column, operator.columns), *(text(operator.columns[place]) for place in places)]
     return replace(
         source,
@@ -42,6 +42,6 @@ def filled(evaluation: Evaluation, operator: op.Template, source: Solutions) -> 
         variables=operator.columns,
         always=where_all(lambda term: not isinstance(term, Var) or term in source.always),
         plain=where_all(lambda term: term in source.plain),
-        told=where_all(lambda term: not isinstance(term, Var) or term in source.told),
+        own_text=where_all(lambda term: not isinstance(term, Var) or term in source.own_text),
         texts=texts,
     )

@@ -51,13 +51,13 @@ class Terms:
 
     def condition(self, condition: Expression, variables: tuple[Var, ...]) -> str:
         """The name of a function that tells whether solutions satisfy a condition."""
-        return self._named(pa.bool_(), condition, variables, condition_function)
+        return self._function_name(pa.bool_(), condition, variables, condition_function)
 
     def computation(self, expression: Expression, variables: tuple[Var, ...]) -> str:
         """The name of a function that gives the canonical text of an expression's value."""
-        return self._named(pa.string(), expression, variables, term_function)
+        return self._function_name(pa.string(), expression, variables, term_function)
 
-    def _named(
+    def _function_name(
         self,
         kind: pa.DataType,
         expression: Expression,
@@ -163,12 +163,12 @@ def _rows(columns: tuple[pa.Array, ...], constants: Mapping[int, str]) -> Iterat
     lists = [column.to_pylist() for column in columns]
     for cells in zip(*lists, strict=True):
         yield [
-            None if number == UNDEF else value_of_text(_known(number, constants.get(number, text)))
+            None if number == UNDEF else value_of_text(_text_of(number, constants.get(number, text)))
             for number, text in zip(cells[::2], cells[1::2], strict=True)
         ]
 
 
-def _known(number: int, text: str | None) -> str:
+def _text_of(number: int, text: str | None) -> str:
     if text is None:
         raise LookupError(f"The dictionary has no term with the id {number}.")
     return text

@@ -39,26 +39,26 @@ def _joined(
     evaluation: Evaluation, source: Solutions, frame: Frame, variable: Var, names: list[str]
 ) -> Frame:
     terms, columns = evaluation.terms, frame.columns
-    is_plain, is_told = variable in source.plain, variable in source.told
-    if not is_told:
+    is_plain, has_own_text = variable in source.plain, variable in source.own_text
+    if not has_own_text:
         frame = _with_found(evaluation, source, frame, variable, names if terms.has_types else [TEXT])
     if is_plain and terms.has_types:
         return frame.select(*columns, *(f"f_{name} AS {typed_column(variable, name)}" for name in names))
     if not is_plain:
-        frame = _with_told(evaluation, source, frame, variable)
-    found_text = "" if is_told else f"f_{TEXT}"
-    if is_told:
-        wanted = "told"
+        frame = _with_own_text(evaluation, source, frame, variable)
+    found_text = "" if has_own_text else f"f_{TEXT}"
+    if has_own_text:
+        wanted = "own_text"
     elif is_plain:
         wanted = found_text
     elif terms.has_types:
-        wanted = "CASE WHEN is_found THEN CAST(NULL AS STRING) ELSE told END"
+        wanted = "CASE WHEN is_found THEN CAST(NULL AS STRING) ELSE own_text END"
     else:
-        wanted = f"coalesce({found_text}, told)"
+        wanted = f"coalesce({found_text}, own_text)"
     frame = frame.select("*", f"{wanted} AS typed_text")
     frame = frame.select("*", f"{terms.typing()}(typed_text) AS types")
     cells = {name: "typed_text" if name == TEXT else f"types.{name}" for name in names}
-    if terms.has_types and not is_told:
+    if terms.has_types and not has_own_text:
         cells = {name: f"CASE WHEN is_found THEN f_{name} ELSE {cell} END" for name, cell in cells.items()}
     return frame.select(*columns, *(f"{cell} AS {typed_column(variable, n)}" for n, cell in cells.items()))
 
@@ -76,8 +76,8 @@ def _with_found(
     return frame.join(found.select("*", "true AS is_found").broadcast(source.small), [key], "LEFT")
 
 
-def _with_told(evaluation: Evaluation, source: Solutions, frame: Frame, variable: Var) -> Frame:
-    """With the text of a term that is a constant of the plan or stands in the text column, as `told`."""
+def _with_own_text(evaluation: Evaluation, source: Solutions, frame: Frame, variable: Var) -> Frame:
+    """With the text of a term that is a constant of the plan or stands in the text column, as `own_text`."""
     key, dialect = column(variable), evaluation.backend.dialect
     rows = ", ".join(
         f"({literal(number)}, {dialect.text(term)})" for number, term in evaluation.terms.constants.items()
@@ -85,4 +85,4 @@ def _with_told(evaluation: Evaluation, source: Solutions, frame: Frame, variable
     constants = Frame.table(f"(SELECT * FROM (VALUES {rows}) AS t({key}, constant))", (key, "constant"))
     frame = frame.join(constants.broadcast(), [key], "LEFT")
     own = f"coalesce({text(variable)}, constant)" if variable in source.texts else "constant"
-    return frame.select("*", f"{own} AS told")
+    return frame.select("*", f"{own} AS own_text")

@@ -29,7 +29,7 @@ def load(
     progress = Progress()
     with writing_session(store, default_graph, runs=runs) as session, progress.step("loading") as step:
         epoch = session.load(files, graph=graph)
-        step.result = f"epoch {epoch.number}, {epoch.inserted:,} new quads, {len(session):,} in all"
+        step.end_with(f"epoch {epoch.number}, {epoch.inserted:,} new quads, {len(session):,} in all")
 
 
 def apply(

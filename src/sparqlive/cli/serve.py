@@ -113,11 +113,10 @@ def serve(
         if is_new:
             say_created(store)
         describe_writer(store, f"the agent at {addresses[0]}")
+        print(f"{store} is served at {addresses[0]}", flush=True)
         return session
 
-    def announce(address: str) -> None:
-        addresses.append(address)
-        print(f"{store} is served at {address}", flush=True)
-
     start_logging()
-    serve_store(store, open_session, settings, Listening(host, port, tls_certificate, tls_key), announce)
+    serve_store(
+        store, open_session, settings, Listening(host, port, tls_certificate, tls_key), addresses.append
+    )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,7 +12,7 @@ import sparqlive
 from sparqlive.cli.arguments import Default, Output, QueryArgument, Store, Strategy, check_epoch, query_text
 from sparqlive.cli.output import print_delta, write_result
 from sparqlive.cli.sessions import apply_files, default_graph_value, reading_session, writing_session
-from sparqlive.engine.deferred import check_refresh
+from sparqlive.engine.deferred import Refresh, parse_refresh
 from sparqlive.engine.register import check_view_name
 from sparqlive.engine.view import Delta, View
 from sparqlive.opening import reading
@@ -50,10 +49,10 @@ def view(
         with writing_session(store, default_graph, creates=False) as session:
             session.drop(name)
     elif name is not None and query is not None:
-        text, lag = query_text(query), _lag(refresh)
+        text, lag = query_text(query), parse_refresh(refresh, "--refresh")
         check_view_name(name)
         with writing_session(store, default_graph) as session, Progress().step(f"computing {name}") as step:
-            step.result = f"{len(_register(session, name, text, replace, lag)):,} solutions"
+            step.end_with(f"{len(_register(session, name, text, replace, lag)):,} solutions")
     else:
         with reading_session(store, default_graph) as session:
             if name is None:
@@ -62,7 +61,7 @@ def view(
                 write_result(session.views[name], output)
 
 
-def _register(session: sparqlive.Session, name: str, text: str, replace: bool, refresh: Any) -> View:
+def _register(session: sparqlive.Session, name: str, text: str, replace: bool, refresh: Refresh) -> View:
     try:
         return session.view(name, text, replace=replace, refresh=refresh)
     except sparqlive.ViewExists as error:
@@ -142,15 +141,6 @@ def watch(
             changed: Delta = epoch.deltas[name]
             if changed:
                 print_delta(watched.variables, changed, json)
-
-
-def _lag(flag: str) -> Any:
-    """Parses the value of --refresh."""
-    refresh: str | float = flag
-    with suppress(ValueError):
-        refresh = float(flag)
-    check_refresh(refresh, "--refresh")
-    return refresh
 
 
 def _list_views(views: Mapping[str, View]) -> None:

@@ -48,9 +48,9 @@ class Assertions:
 
     def is_local(self, quad: Quad) -> bool:
         """Whether `local` asserts an existing quad."""
-        return not self.held(quad) or self._local.weight_before(quad) > 0
+        return not self.is_asserted(quad) or self._local.weight_before(quad) > 0
 
-    def held(self, quad: Quad) -> bool:
+    def is_asserted(self, quad: Quad) -> bool:
         """Whether a source other than `local` asserts a quad."""
         return self._counts.weight_before(quad) > 0
 

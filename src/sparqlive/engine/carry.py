@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pyarrow as pa
 
-from sparqlive.engine.costs import BULK, LIVE, Measured, Sizes, Way, seconds_of, ways_of
+from sparqlive.engine.costs import BULK, LIVE, Measurements, Sizes, Way, seconds_of, ways_of
 from sparqlive.engine.export import BulkData, SessionTables, term_table
-from sparqlive.errors import SparkFailed, Unsupported
+from sparqlive.errors import BulkFailed, SparkFailed, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Inputs, Maintained, Saved
@@ -50,7 +50,7 @@ class Choice:
     reason: str
 
 
-class Carried:
+class CarryResult:
     """The result of carrying an epoch: the deltas of contents, the contents that failed, and the choices.
 
     Only plans with several possible strategies have a choice.
@@ -110,7 +110,7 @@ class Strategies:
         if bulk != "duckdb" and find_spec("pyspark") is not None:
             self.carriers["spark"] = self._spark_carrier
         self._started: set[str] = set()
-        self.measured = Measured()
+        self.measurements = Measurements()
 
     # Backends
 
@@ -128,7 +128,7 @@ class Strategies:
         return name in self._started
 
     @property
-    def spark_was_given(self) -> bool:
+    def has_spark_setting(self) -> bool:
         """Whether the session was opened with a Spark session or master."""
         return self._spark is not None
 
@@ -171,7 +171,7 @@ class Strategies:
 
     def workers(self) -> tuple[Workers, str]:
         """The workers that load large files, and their name: Spark if configured, else local processes."""
-        if self.spark_was_given:
+        if self.has_spark_setting:
             from sparqlive.bulk.backends.spark.workers import SparkWorkers
 
             return SparkWorkers(self.spark_session()), "spark"
@@ -187,16 +187,16 @@ class Strategies:
     # Epochs
 
     def carry(
-        self, keeper: Keeper, changes: Sequence[Change], wanted: Strategy, undone: Sequence[Change] = ()
-    ) -> Carried:
+        self, keeper: Keeper, changes: Sequence[Change], requested: Strategy, undone: Sequence[Change] = ()
+    ) -> CarryResult:
         """Carries the staged changes to the plans of a keeper that they affect.
 
         Each plan uses the requested strategy or the cheapest one. A plan that fails is reported.
 
         `undone` are changes that lead from the last epoch back to the epoch of the keeper's contents.
         """
-        is_small = len(changes) <= ALWAYS_LIVE and wanted in ("auto", "live")
-        batch = None if is_small else _Batch(keeper, changes, undone, wanted)
+        is_small = len(changes) <= ALWAYS_LIVE and requested in ("auto", "live")
+        batch = None if is_small else _Batch(keeper, changes, undone, requested)
         failed: dict[PlanContent, Exception] = {}
         choices: dict[Maintained, Choice] = {}
         limit = keeper.limit
@@ -213,16 +213,16 @@ class Strategies:
                 finally:
                     if limit is not None:
                         limit.end(maintained)
-            except SparkFailed:  # the backend failed, not the plan: the whole epoch is abandoned
+            except BulkFailed:  # the backend failed, not the plan: the whole epoch is abandoned
                 keeper.ran(maintained, {})
                 raise
             except Exception as error:
                 keeper.failed(maintained, error, failed)
                 continue
             keeper.ran(maintained, delta)
-        return Carried(keeper.deltas(failed), failed, choices)
+        return CarryResult(keeper.deltas(failed), failed, choices)
 
-    def carry_live(self, keeper: Keeper) -> Carried:
+    def carry_live(self, keeper: Keeper) -> CarryResult:
         """Carries the staged changes live, without estimates."""
         return self.carry(keeper, (), "live")
 
@@ -235,27 +235,27 @@ class Strategies:
         costs = {way: seconds_of(way, sizes, rows) for way in ways_of(self.carriers)}
         cheapest = self._cheapest(maintained.key, costs)
         estimates = {way.strategy: seconds for way, seconds in cheapest.items()}
-        strategy = min(estimates, key=estimates.__getitem__) if batch.wanted == "auto" else batch.wanted
+        strategy = min(estimates, key=estimates.__getitem__) if batch.requested == "auto" else batch.requested
         way = next(way for way in cheapest if way.strategy == strategy)
-        reason = _reason(strategy, batch.wanted, estimates, rows)
+        reason = _reason(strategy, batch.requested, estimates, rows)
         is_measured = way.backend is None or way.backend in self._started
         start = time.perf_counter()
         try:
             delta = self._by(way, batch, maintained, inputs)
-        except SparkFailed as error:
-            if batch.wanted != "auto":
+        except BulkFailed as error:
+            if batch.requested != "auto":
                 raise
             way, is_measured, reason = LIVE, True, f"live, because {error}"
             delta = maintained.delta(inputs)
         seconds = time.perf_counter() - start
         if is_measured:
-            self.measured.learn(maintained.key, way, seconds / costs[way])
+            self.measurements.learn(maintained.key, way, seconds / costs[way])
         maintained.carried_by(way.strategy)
         return delta, Choice(way.strategy, estimates, seconds, reason)
 
     def _cheapest(self, plan: str, costs: Mapping[Way, float]) -> dict[Way, float]:
         """The cheapest way of each strategy, with its expected seconds."""
-        expected = self.measured.expected(plan, costs)
+        expected = self.measurements.correct(plan, costs)
         for way in expected:
             if way.backend is not None and way.backend not in self._started:
                 expected[way] += BULK[way.backend].start_seconds
@@ -277,11 +277,12 @@ class Strategies:
             carrier = self.carriers[name](batch.undone)
             carry = _rebuild_by if way.strategy == "rebuild" else _delta_by
             return carry(carrier, batch, maintained)
-        except SparkFailed:
+        except BulkFailed:
             raise
         except Exception as error:
             first_line = str(error).strip().split("\n")[0]
-            raise SparkFailed(f"{BULK[name].title} failed: {type(error).__name__}: {first_line}") from error
+            failure = SparkFailed if name == "spark" else BulkFailed
+            raise failure(f"{BULK[name].title} failed: {type(error).__name__}: {first_line}") from error
 
 
 def _in_process(quads: Quads, dictionary: Dictionary, terms: Callable[[], pa.Table]) -> Carrier:
@@ -298,7 +299,7 @@ class _Batch:
     keeper: Keeper
     changes: Sequence[Change]
     undone: Sequence[Change]
-    wanted: Strategy
+    requested: Strategy
 
     def change(self, maintained: Maintained, result: Mapping[Row, int] | Run) -> Mapping[Row, int]:
         """The delta of a result that was computed from scratch: the difference to the present rows."""
@@ -323,8 +324,8 @@ def _rebuild_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapp
     return batch.change(maintained, result)
 
 
-def _reason(strategy: str, wanted: Strategy, estimates: Mapping[str, float], rows: int) -> str:
-    if wanted != "auto":
+def _reason(strategy: str, requested: Strategy, estimates: Mapping[str, float], rows: int) -> str:
+    if requested != "auto":
         return f"{strategy} was requested."
     others = ", ".join(f"{name} {seconds:.2g} s" for name, seconds in estimates.items() if name != strategy)
     about = f"about {estimates[strategy]:.2g} s" + (f" (others: {others})" if others else "")

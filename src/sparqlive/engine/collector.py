@@ -26,7 +26,7 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-class Settled:
+class SettledObjects:
     """The objects that a session has excluded from garbage collection."""
 
     def __init__(self) -> None:

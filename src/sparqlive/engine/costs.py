@@ -106,14 +106,14 @@ class _Speeds:
         self.factors[way] = factor if old is None else old + _SMOOTHING * (factor - old)
 
 
-class Measured:
+class Measurements:
     """The measurements of this process. A new plan starts with the ratios over all plans."""
 
     def __init__(self) -> None:
         self._machine = _Speeds({})
         self._plans: dict[str, _Speeds] = {}
 
-    def expected(self, plan: str, costs: Mapping[Way, float]) -> dict[Way, float]:
+    def correct(self, plan: str, costs: Mapping[Way, float]) -> dict[Way, float]:
         """Corrects estimates by the recent measurements of a plan."""
         if plan not in self._plans:
             self._plans[plan] = _Speeds(self._machine.factors)

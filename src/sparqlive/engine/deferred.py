@@ -12,19 +12,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
-from sparqlive.engine.carry import Carried, Strategies
+from sparqlive.engine.carry import CarryResult, Strategies
 from sparqlive.errors import Error
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Saved
 from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
-from sparqlive.numbers import MOST_SECONDS, seconds, shown
+from sparqlive.numbers import MOST_SECONDS, parse_seconds, seconds, short_repr
 from sparqlive.plan.operators import Operator
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into
 
 Refresh: TypeAlias = Literal["immediate", "manual"] | float
+_WORDS: Mapping[str, Refresh] = {"immediate": "immediate", "manual": "manual"}
 
 
 def gathered_name(view: str) -> str:
@@ -34,15 +35,37 @@ def gathered_name(view: str) -> str:
 
 def check_refresh(refresh: object, name: str = "refresh") -> None:
     """Rejects an invalid refresh setting; `name` is the surface's name for it."""
-    if isinstance(refresh, str) and refresh in ("immediate", "manual"):
+    if isinstance(refresh, str) and refresh in _WORDS:
         return
     try:
         seconds(name, refresh)
     except Error:
-        raise Error(
-            f'{name} must be "immediate", "manual" or a number of seconds above 0 and up to '
-            f"{MOST_SECONDS:,}, not {shown(refresh)}."
-        ) from None
+        raise _invalid(name, refresh) from None
+
+
+def parse_refresh(text: str, name: str = "refresh") -> Refresh:
+    """Parses a refresh setting that a user wrote; `name` is the surface's name for it."""
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        return parse_seconds(name, text)
+    except Error:
+        raise _invalid(name, text) from None
+
+
+def stored_refresh(text: str) -> Refresh:
+    """Parses a refresh setting from a store; older stores may have one beyond today's limit."""
+    if text in _WORDS:
+        return _WORDS[text]
+    lag = float(text)
+    return min(lag, MOST_SECONDS) if lag > 0 else MOST_SECONDS
+
+
+def _invalid(name: str, refresh: object) -> Error:
+    return Error(
+        f'{name} must be "immediate", "manual" or a number of seconds above 0 and up to {MOST_SECONDS:,}, '
+        f"not {short_repr(refresh)}."
+    )
 
 
 class Deferred:
@@ -89,7 +112,7 @@ class Deferred:
             self.epoch = epoch
 
     @contextmanager
-    def carried(self, epoch: int, strategies: Strategies) -> Iterator[Carried]:
+    def carried(self, epoch: int, strategies: Strategies) -> Iterator[CarryResult]:
         """Computes the deltas that bring the content up to date; commits them when the block succeeds."""
         changes, undone = self.changes(), self.undone()
         self._quads.add(undone)

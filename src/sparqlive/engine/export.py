@@ -37,7 +37,7 @@ class BulkData:
         self.quads = quads
         self.dictionary = dictionary
         self._stored: Callable[[], Sources] | None = None
-        self._exported: _Exported | None = None
+        self._export: _Export | None = None
         self._terms: pa.Table | None = None
         """The dictionary's terms in memory, in its order; the dictionary only grows, or starts over."""
         self._term_files: dict[str, pa.Table] = {}
@@ -55,9 +55,9 @@ class BulkData:
         if self._stored is not None:
             sources = self._stored()
         else:
-            if self._exported is None:
-                self._exported = _Exported(self.quads, self.dictionary)
-            sources = self._exported.sources()
+            if self._export is None:
+                self._export = _Export(self.quads, self.dictionary)
+            sources = self._export.sources()
         if undone:
             sources = replace(sources, log=np.concatenate([sources.log, np.array(undone, dtype=np.int64)]))
         return sources
@@ -76,16 +76,16 @@ class BulkData:
         self._term_files = {file: self._term_files.get(file) or _read_terms(file) for file in files}
         return pa.concat_tables([known, *self._term_files.values()])
 
-    def committed(self, changes: Sequence[Change]) -> None:
+    def record(self, changes: Sequence[Change]) -> None:
         """Records the changes of a committed epoch."""
-        if self._exported is not None:
-            self._exported.add(changes)
+        if self._export is not None:
+            self._export.add(changes)
 
     def close(self) -> None:
         """Removes the files."""
-        if self._exported is not None:
-            self._exported.close()
-            self._exported = None
+        if self._export is not None:
+            self._export.close()
+            self._export = None
 
 
 class SessionTables:
@@ -108,7 +108,7 @@ class SessionTables:
         return self._quads.is_merged(scope_of(self._dictionary, graph))
 
 
-class _Exported:
+class _Export:
     """The quads and terms of a session in memory, written to files, and the changes after that."""
 
     def __init__(self, quads: Quads, dictionary: Dictionary) -> None:

@@ -14,11 +14,11 @@ from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
 from sparqlive.store.compaction import QUADS
 from sparqlive.store.quad_runs import segments_of
-from sparqlive.store.runs import RunFile, found_terms, read_terms
+from sparqlive.store.runs import RunFile, read_terms, terms_with_prefix
 from sparqlive.store.store import TERMS, Store, TermRuns
 
 if TYPE_CHECKING:
-    from sparqlive.bulk.ingest.job import Ingested, OnError
+    from sparqlive.bulk.ingest.job import IngestResult, OnError
     from sparqlive.bulk.ingest.workers import Workers
 
 
@@ -30,7 +30,7 @@ def ingest_runs(
     paths: Sequence[str],
     graph: str | None,
     on_error: OnError,
-) -> tuple[Ingested, list[RunFile]]:
+) -> tuple[IngestResult, list[RunFile]]:
     """Writes runs into the folder of an attempt; returns a summary, and the runs to commit."""
     from sparqlive.bulk.ingest.job import ingest
 
@@ -44,12 +44,12 @@ def ingest_runs(
         target = store.place.text(folder)
         exceptions |= taken
         ingested = ingest(workers, paths, graph, target, on_error=on_error, exceptions=exceptions)
-    runs = store.written(folder, ingested.quad_files, ingested.term_files)
+    runs = store.sync_files(folder, ingested.quad_files, ingested.term_files)
     _check_names(store, runs)
     return ingested, runs
 
 
-def _collisions(store: Store, dictionary: Dictionary, ingested: Ingested, folder: str) -> dict[str, int]:
+def _collisions(store: Store, dictionary: Dictionary, ingested: IngestResult, folder: str) -> dict[str, int]:
     """New ids for terms of the files whose id stands for another term in the dictionary."""
     unnamed = [RunFile(f"{folder}/{file.path}", TERMS, file.rows, 0, (), b"") for file in ingested.term_files]
     files = TermRuns(store.place, unnamed)
@@ -67,7 +67,7 @@ def _check_names(store: Store, runs: Iterable[RunFile]) -> None:
     for run in runs:
         if run.relation == TERMS:
             numbers, terms = read_terms(store.place, run)
-            texts.update(found_terms(numbers, terms, PREFIXES))
+            texts.update(terms_with_prefix(numbers, terms, PREFIXES))
     quads = segments_of(store.place, (run for run in runs if run.relation == QUADS)) if texts else ()
     for graph, predicate in (segment.key for segment in quads):
         for number, refusal in ((graph, graph_refusal), (predicate, predicate_refusal)):

@@ -16,7 +16,7 @@ from sparqlive.live.once import compute_once, snapshot_for
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, whole
 from sparqlive.plan.operators import kept_of
-from sparqlive.plan.spelling import spelt
+from sparqlive.plan.spelling import spelling_of
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
 
@@ -42,7 +42,7 @@ def query_once(
         lambda: registration.plan(text, base, volatile=True, dataset=dataset),
         began=began,
     )
-    spelling, kept = spelt(plan) if from_views else None, kept_of(plan)
+    spelling, kept = spelling_of(plan) if from_views else None, kept_of(plan)
     terms = Terms(epochs.terms.dictionary.extended())
     with ExitStack() as files:
         with epochs.lock:

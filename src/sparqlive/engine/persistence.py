@@ -34,7 +34,7 @@ from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
-    from sparqlive.bulk.ingest.job import Ingested, OnError
+    from sparqlive.bulk.ingest.job import IngestResult, OnError
     from sparqlive.bulk.ingest.workers import Workers
 
 
@@ -76,7 +76,7 @@ class Persistence:
         self.store.catalog.use_under(lock)
         try:
             self._data = StoredData(self.store, quads, dictionary)
-            self._compactor = Compactor(self.store, lock, self._data.moved, self._kept_from)
+            self._compactor = Compactor(self.store, lock, self._data.moved, self._history_end)
         except BaseException:
             self.store.close()
             raise
@@ -187,7 +187,7 @@ class Persistence:
             )
         )
         self._dictionary.start_journal()
-        self._compactor.committed(len(changes) + sum(len(rows) for _, rows in kept.values()))
+        self._compactor.count_epoch(len(changes) + sum(len(rows) for _, rows in kept.values()))
 
     def keep(
         self,
@@ -263,7 +263,7 @@ class Persistence:
 
     # Deferred views
 
-    def deferred(self, name: str, deferred: Deferred) -> None:
+    def load_deferred(self, name: str, deferred: Deferred) -> None:
         """Loads the changes that a deferred view has not seen yet."""
         gathered = self.rows(deferred.relation)
         deferred.load(gathered, self.store.refreshed(name) if gathered else self.epoch)
@@ -334,7 +334,7 @@ class Persistence:
         """Folds log and deltas into new runs, and deletes the history beyond the retention."""
         self._compactor.run(everything=True)
 
-    def _kept_from(self) -> int:
+    def _history_end(self) -> int:
         """The epoch up to which history is deleted."""
         epoch = self.epoch - self._retention.epochs
         if self._retention.seconds is not None:
@@ -352,7 +352,7 @@ class Persistence:
         epoch: int,
         strategy: str,
         batch: tuple[str, int] | None,
-    ) -> Ingested:
+    ) -> IngestResult:
         """Has workers write files directly as runs, as one epoch of a store that has no quads yet."""
         with self.store.attempt() as attempt:
             ingested, runs = ingest_runs(

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sparqlive.engine.carry import Strategy
-from sparqlive.engine.deferred import Deferred, Refresh, check_refresh
+from sparqlive.engine.deferred import Deferred, Refresh, check_refresh, stored_refresh
 from sparqlive.engine.limits import QUERY_CHARACTERS
 from sparqlive.engine.view import View
 from sparqlive.engine.views import readable
@@ -26,12 +26,12 @@ from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Saved
 from sparqlive.live.once import snapshot_for
-from sparqlive.live.prepared import Bulk, Prepared, prepared, prepared_apart
+from sparqlive.live.prepared import Bulk, Prepared, prepare, prepare_apart
 from sparqlive.live.quads import Quad, Quads
 from sparqlive.live.terms import Terms
-from sparqlive.numbers import MOST_SECONDS, shown
+from sparqlive.numbers import short_repr
 from sparqlive.plan.checks import check_functions
-from sparqlive.plan.explain import Explained, explained
+from sparqlive.plan.explain import Explained, explain_plan
 from sparqlive.plan.once import fixed
 from sparqlive.plan.operators import Operator, kept_of
 from sparqlive.plan.rewrites import rewrite
@@ -63,13 +63,13 @@ def check_view_name(name: object) -> None:
     """
     if not isinstance(name, str) or not name.isprintable() or not re.fullmatch(VIEW_NAME, name):
         raise Error(
-            f"Invalid view name {shown(name)}: a name has 1 to 128 printable characters without '/', does "
-            f"not start with '~', '.' or '-', and does not start or end with a space."
+            f"Invalid view name {short_repr(name)}: a name has 1 to 128 printable characters without '/', "
+            f"does not start with '~', '.' or '-', and does not start or end with a space."
         )
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedView:
     """A query to be registered as a view: its plan, and its content if that was computed without the lock."""
 
     query: Query
@@ -123,7 +123,7 @@ class Registration:
         """Returns the plan that a view of the query would have; see `Session.explained`."""
         self._epochs.ensure_open()
         _, plan = self.plan(text, base, volatile=False)
-        return explained(store_unreachable(rewrite(kept_of(plan))), {})
+        return explain_plan(store_unreachable(rewrite(kept_of(plan))), {})
 
     # Views
 
@@ -136,10 +136,10 @@ class Registration:
             check_view_name(name)
 
     @contextmanager
-    def computed(
+    def compute(
         self, name: str, text: str, base: str | None, refresh: Refresh, strategy: Strategy, temporary: bool,
         seconds: float | None,
-    ) -> Iterator[Planned]:  # fmt: skip
+    ) -> Iterator[PlannedView]:  # fmt: skip
         """Plans a view, and computes its content without the lock; the view is registered inside the context.
 
         The content belongs to the current epoch; later changes are gathered. Nothing is computed here if the
@@ -150,7 +150,7 @@ class Registration:
         epochs, began = self._epochs, time.monotonic()
         what = f"Computing view {name!r}" if not temporary else "Computing the subscription"
         parsed, plan = within(seconds, lambda: self.plan(text, base, volatile=False, name=name), what, began)
-        planned = Planned(parsed, plan, rewrite(kept_of(plan)), temporary)
+        planned = PlannedView(parsed, plan, rewrite(kept_of(plan)), temporary)
         with epochs.lock:
             epochs.ensure_open()
             known = self._views.by_name.get(name)
@@ -172,10 +172,10 @@ class Registration:
             try:
                 computed = within(
                     seconds,
-                    partial(prepared_apart, planned.kept, quads, terms, scope)
+                    partial(prepare_apart, planned.kept, quads, terms, scope)
                     if temporary
                     else partial(
-                        prepared,
+                        prepare,
                         planned.kept,
                         quads,
                         terms,
@@ -201,7 +201,7 @@ class Registration:
         strategy: Strategy,
         owner: str | None,
         notes: Mapping[str, str],
-        planned: Planned,
+        planned: PlannedView,
     ) -> View:
         """Returns the view of this name and query, registered if it does not exist; see `Session.view`.
 
@@ -253,7 +253,7 @@ class Registration:
                 epochs.settle()
             return view
 
-    def _content(self, keeper: Keeper, planned: Planned, strategy: Strategy) -> PlanContent:
+    def _content(self, keeper: Keeper, planned: PlannedView, strategy: Strategy) -> PlanContent:
         """The content of a view: computed without the lock and brought up to date, or else computed now."""
         computed, kept = planned.prepared, planned.kept
         terms = planned.terms if planned.temporary else None
@@ -264,10 +264,10 @@ class Registration:
             return keeper.keep(kept, self._first(strategy), terms)
         if not planned.temporary:
             assert planned.terms is not None
-            computed = self._entered(planned.terms.dictionary, computed)
+            computed = self._enter(planned.terms.dictionary, computed)
         return keeper.keep_prepared(kept, computed, changes, terms)
 
-    def _entered(self, dictionary: Dictionary, computed: Prepared) -> Prepared:
+    def _enter(self, dictionary: Dictionary, computed: Prepared) -> Prepared:
         """Enters the terms that a computation created, and translates its relations to the session's ids."""
         enter = self._epochs.terms.dictionary.enter
         others = {number: own for number, text in dictionary.entries() if (own := enter(text)) != number}
@@ -373,9 +373,9 @@ class Registration:
     ) -> None:
         read_only = self._epochs.read_only
         parsed, plan = self.plan(text, base, volatile=False)
-        deferred = self._deferred(name, _refresh_of(refresh), since)
+        deferred = self._deferred(name, stored_refresh(refresh), since)
         if deferred is not None:
-            store.deferred(name, deferred)
+            store.load_deferred(name, deferred)
         keep = self._views.keeper.keep if deferred is None else deferred.keep
         if deferred is not None and read_only:
             keep = deferred.keeper.keep
@@ -410,14 +410,6 @@ class Registration:
                 if entry[0] not in views.by_name:
                     self._load_view(store, *entry)
             for view, deferred in views.later.items():
-                store.deferred(view.name, deferred)
+                store.load_deferred(view.name, deferred)
             for view in views.by_name.values():
                 view.moved()
-
-
-def _refresh_of(text: str) -> Refresh:
-    """Parses a stored refresh setting; older stores may have one beyond today's limit."""
-    if text in ("immediate", "manual"):
-        return text  # type: ignore[return-value]
-    seconds = float(text)
-    return min(seconds, MOST_SECONDS) if seconds > 0 else MOST_SECONDS

@@ -44,7 +44,7 @@ class Columns:
         self._width = len(plan.variables)
         self._terms = terms
 
-    def shown(self, rows: Mapping[Row, int]) -> Mapping[Row, int]:
+    def visible(self, rows: Mapping[Row, int]) -> Mapping[Row, int]:
         if len(self._variables) == self._width:
             return rows
         total: dict[Row, int] = {}
@@ -176,11 +176,11 @@ class Answer(Readable):
         self._dictionary = terms.dictionary
 
     def weights(self) -> dict[TermRow, int]:
-        return decoded(self._dictionary, self._columns.shown(self._rows).items())
+        return decoded(self._dictionary, self._columns.visible(self._rows).items())
 
     def as_delta(self) -> Delta:
         """The whole answer as a delta, marked `reset`."""
-        return Delta(self.epoch, self._columns.shown(self._rows), partial(decoded, self._dictionary), True)
+        return Delta(self.epoch, self._columns.visible(self._rows), partial(decoded, self._dictionary), True)
 
     def solutions(self) -> list[Solution]:
         return self._columns.listed(self.variables, self._rows.items())

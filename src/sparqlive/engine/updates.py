@@ -98,22 +98,22 @@ def requested_changes(
     terms: Terms,
     plan_of: Callable[[al.Query], Operator],
     documents: Documents,
-    held: Callable[[Quad], bool],
+    is_asserted: Callable[[Quad], bool],
     timeout_seconds: float | None = None,
 ) -> tuple[dict[Quad, int], int]:
     """Returns the quads to insert (+1) and delete (-1), and how many quads the request named.
 
     `plan_of` plans the WHERE clauses, which may take `timeout_seconds` together. `documents` are the contents
-    for its LOADs. `held` tells whether a source asserts a quad, so that a request cannot delete it.
+    for its LOADs. `is_asserted` tells whether a source asserts a quad, so that a request cannot delete it.
     """
-    draft = _Draft(quads, held)
+    draft = _Draft(quads, is_asserted)
     request = _Request(draft, quads, terms, plan_of, documents, timeout_seconds)
     try:
         for operation in operations:
             request.carry_out(operation)
     finally:
         draft.undo()
-    return draft.wanted, draft.given
+    return draft.changes, draft.count
 
 
 class _Draft:
@@ -123,38 +123,38 @@ class _Draft:
     one operation does not touch the quads.
     """
 
-    def __init__(self, quads: Quads, held: Callable[[Quad], bool]) -> None:
+    def __init__(self, quads: Quads, is_asserted: Callable[[Quad], bool]) -> None:
         self._quads = quads
-        self._held = held
+        self._is_asserted = is_asserted
         self._unseen: dict[Quad, int] = {}
-        self._put_in: list[Change] = []
-        self.wanted: dict[Quad, int] = {}
-        self.given = 0
+        self._applied: list[Change] = []
+        self.changes: dict[Quad, int] = {}
+        self.count = 0
 
-    def want(self, quads: Iterable[Quad], weight: int) -> None:
+    def add(self, quads: Iterable[Quad], weight: int) -> None:
         for quad in quads:
-            self._unseen[quad] = self.wanted[quad] = weight  # the last change of a quad wins
-            self.given += 1
+            self._unseen[quad] = self.changes[quad] = weight  # the last change of a quad wins
+            self.count += 1
 
     def show(self) -> None:
         """Puts the changes so far into the quads."""
-        held = self._held
-        seen = {quad: weight for quad, weight in self._unseen.items() if weight > 0 or not held(quad)}
+        is_asserted = self._is_asserted
+        seen = {quad: weight for quad, weight in self._unseen.items() if weight > 0 or not is_asserted(quad)}
         changes = self._quads.effective(seen)
         self._unseen = {}
-        self._put(changes)
-        self._put_in += changes
+        self._commit(changes)
+        self._applied += changes
 
     def undo(self) -> None:
         """Restores the quads as they were before the request."""
         weights: dict[Quad, int] = {}
-        for *quad, weight in self._put_in:
+        for *quad, weight in self._applied:
             key = (quad[0], quad[1], quad[2], quad[3])
             weights[key] = weights.get(key, 0) + weight
-        self._put([(*quad, -weight) for quad, weight in weights.items() if weight])
-        self._put_in = []
+        self._commit([(*quad, -weight) for quad, weight in weights.items() if weight])
+        self._applied = []
 
-    def _put(self, changes: Sequence[Change]) -> None:
+    def _commit(self, changes: Sequence[Change]) -> None:
         if changes:
             self._quads.stage(changes)
             self._quads.commit()
@@ -183,21 +183,21 @@ class _Request:
     def carry_out(self, operation: al.UpdateOperation) -> None:
         match operation:
             case al.InsertData(quads):
-                self._draft.want(self._filled(quads, (), {(): 1}), 1)
+                self._draft.add(self._filled(quads, (), {(): 1}), 1)
             case al.DeleteData(quads):
-                self._draft.want(self._filled(quads, (), {(): 1}), -1)
+                self._draft.add(self._filled(quads, (), {(): 1}), -1)
             case al.Modify():
                 self._modify(operation)
             case al.Clear(target) | al.Drop(target):
                 self._clear(target)
             case al.Load(_, _, silent) | al.Create(_, silent) | al.Transfer(_, _, _, silent):
                 try:
-                    self._managed(operation)
+                    self._manage_graph(operation)
                 except Error:
                     if not silent:
                         raise
 
-    def _managed(self, operation: al.Load | al.Create | al.Transfer) -> None:
+    def _manage_graph(self, operation: al.Load | al.Create | al.Transfer) -> None:
         match operation:
             case al.Load(source, graph):
                 self._load(source, graph)
@@ -216,17 +216,17 @@ class _Request:
         id_of = self._terms.dictionary.id_of
         for quad in document:
             subject, predicate, object_, name = check_quad(quad, graph)
-            self._draft.want([(id_of(subject), id_of(predicate), id_of(object_), id_of(name))], 1)
+            self._draft.add([(id_of(subject), id_of(predicate), id_of(object_), id_of(name))], 1)
 
     # Whole graphs
 
     def _clear(self, target: NamedNode | str) -> None:
         if isinstance(target, NamedNode):
-            self._draft.want(self._content(target), -1)
+            self._draft.add(self._content(target), -1)
             return
         self._draft.show()
         unnamed, named = target in ("DEFAULT", "ALL"), target in ("NAMED", "ALL")
-        self._draft.want(
+        self._draft.add(
             [quad for quad in self._quads if (unnamed if quad[3] == DEFAULT_GRAPH else named)], -1
         )
 
@@ -238,11 +238,11 @@ class _Request:
         if source == target:
             return
         if name != "ADD":
-            self._draft.want(self._content(target), -1)
+            self._draft.add(self._content(target), -1)
         if name == "MOVE":
-            self._draft.want(content, -1)
+            self._draft.add(content, -1)
         graph = self._graph_id(target)
-        self._draft.want([(s, p, o, graph) for s, p, o, _ in content], 1)
+        self._draft.add([(s, p, o, graph) for s, p, o, _ in content], 1)
 
     def _content(self, graph: NamedNode | None) -> list[Quad]:
         self._draft.show()
@@ -258,8 +258,8 @@ class _Request:
         self._draft.show()
         variables = tuple(sorted(_variables((*operation.delete, *operation.insert))))
         solutions = self._solutions(operation, variables)
-        self._draft.want(self._filled(operation.delete, variables, solutions), -1)
-        self._draft.want(self._filled(operation.insert, variables, solutions), 1)
+        self._draft.add(self._filled(operation.delete, variables, solutions), -1)
+        self._draft.add(self._filled(operation.insert, variables, solutions), 1)
 
     def _solutions(self, operation: al.Modify, variables: tuple[Var, ...]) -> Mapping[Row, int]:
         """The solutions of a WHERE clause, projected to the variables of the templates."""

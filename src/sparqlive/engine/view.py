@@ -29,9 +29,9 @@ from sparqlive.errors import HistoryGone, TooLarge, Unsupported, ViewFailed
 from sparqlive.live.content import PlanContent
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import whole
-from sparqlive.plan.explain import Explained, explain, explained
+from sparqlive.plan.explain import Explained, explain, explain_plan
 from sparqlive.plan.operators import Operator, kept_of
-from sparqlive.plan.spelling import Spelt, spelt
+from sparqlive.plan.spelling import Spelling, spelling_of
 from sparqlive.sparql.algebra import Query
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into
@@ -151,9 +151,9 @@ class View(Readable):
         return self._epochs.epoch if self.deferred is None else self.deferred.epoch
 
     @cached_property
-    def spelt(self) -> Spelt:
+    def spelling(self) -> Spelling:
         """The normal form of the view's query, which equivalent spellings share."""
-        return spelt(self.plan)
+        return spelling_of(self.plan)
 
     @property
     def refresh_setting(self) -> Refresh:
@@ -232,7 +232,7 @@ class View(Readable):
         return rows
 
     def _rows(self) -> Mapping[Row, int]:
-        return self._columns.shown(dict(self.content.items()))
+        return self._columns.visible(dict(self.content.items()))
 
     def solutions(self) -> list[Solution]:
         with self._epochs.reading():
@@ -297,7 +297,7 @@ class View(Readable):
         older = (
             Delta(number, shown, self._decode)
             for number, rows in self._stored_history(epoch)
-            if (shown := self._columns.shown(rows))
+            if (shown := self._columns.visible(rows))
         )
         return [*older, *(delta for delta in self._history if delta.epoch > epoch)]
 
@@ -314,12 +314,14 @@ class View(Readable):
     def explain(self) -> str:
         """Describes the plan, its delta rules, and the stored state with its sizes."""
         with self._epochs.reading():
-            return explain(self.content.shown(), self.content.sizes(), self.text, self._choice_lines())
+            return explain(
+                self.content.plan_to_explain(), self.content.sizes(), self.text, self._choice_lines()
+            )
 
     def explained(self) -> Explained:
         """Returns the plan as a tree to draw: operators, delta rules, and the stored state with its sizes."""
         with self._epochs.reading():
-            return explained(self.content.shown(), self.content.sizes())
+            return explain_plan(self.content.plan_to_explain(), self.content.sizes())
 
     def costs(self) -> list[Cost] | None:
         """Returns where this process spent its time updating the view.
@@ -397,7 +399,7 @@ class View(Readable):
 
     def record(self, epoch: int, rows: Mapping[Row, int]) -> Delta:
         """Adds an epoch's delta to the history, and drops the oldest deltas beyond the bounds."""
-        delta = Delta(epoch, self._columns.shown(rows), self._decode)
+        delta = Delta(epoch, self._columns.visible(rows), self._decode)
         if not delta:
             return delta
         self._history.append(delta)

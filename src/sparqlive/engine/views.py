@@ -16,7 +16,7 @@ from sparqlive.errors import Error, UnknownView, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.plan.operators import Operator
-from sparqlive.plan.spelling import Spelt
+from sparqlive.plan.spelling import Spelling
 from sparqlive.plan.unfold import views_read
 from sparqlive.sparql.syntax import parse_query
 
@@ -98,10 +98,10 @@ class Views(Mapping[str, View]):
             return self.temporary
         return self.keeper if view.deferred is None else view.deferred.keeper
 
-    def standing(self, form: str, wanted: Spelt, epoch: int) -> View | None:
+    def standing(self, form: str, wanted: Spelling, epoch: int) -> View | None:
         """Returns a view whose content at an epoch is the result of a query of this form and spelling."""
         for view in self.by_name.values():
-            if view.form == form and view.failure is None and view.epoch == epoch and view.spelt == wanted:
+            if view.form == form and view.failure is None and view.epoch == epoch and view.spelling == wanted:
                 return view
         return None
 

@@ -20,8 +20,8 @@ import numpy as np
 from pyoxigraph import Quad, Triple
 
 from sparqlive.engine.assertions import Assertions
-from sparqlive.engine.carry import BulkChoice, Carried, Choice, Strategies, Strategy
-from sparqlive.engine.collector import Settled, collector_paused
+from sparqlive.engine.carry import BulkChoice, CarryResult, Choice, Strategies, Strategy
+from sparqlive.engine.collector import SettledObjects, collector_paused
 from sparqlive.engine.export import BulkData
 from sparqlive.engine.limits import Limits
 from sparqlive.engine.results import Delta
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 Batch = tuple[str, int]
 """A batch of a stream: its source and number."""
 _NO_NOTES: Mapping[str, str] = {}
-_NOT_CARRIED = Carried({}, {}, {})
+_NOT_CARRIED = CarryResult({}, {}, {})
 """An epoch of a session without views."""
 
 
@@ -78,7 +78,7 @@ class Epochs:
         self._begun = 0.0
         self._batches: set[Batch] = set()
         self._gate = Gate(terms.dictionary)
-        self._settled = Settled()
+        self._settled_objects = SettledObjects()
 
     def attach(self, persistence: Persistence) -> None:
         """Writes epochs into a store from now on."""
@@ -272,7 +272,7 @@ class Epochs:
             self._mark_failed(failed, number)
         return self._advance(number, changes, ignored, changed, carried)
 
-    def _carry_temporary(self, changes: Sequence[Change]) -> Carried:
+    def _carry_temporary(self, changes: Sequence[Change]) -> CarryResult:
         """Carries an epoch to the temporary views; ends the slowest if all together take too long."""
         keeper, limits = self._temporary, self.limits
         seconds = limits.temporary_seconds + len(changes) * limits.temporary_seconds_per_change
@@ -311,7 +311,7 @@ class Epochs:
         changes: Sequence[Change],
         batch: Batch | None,
         notes: Mapping[str, str],
-        carried: Carried,
+        carried: CarryResult,
     ) -> None:
         """Makes the current epoch durable before it becomes visible."""
         if self.persistence is not None:
@@ -332,12 +332,12 @@ class Epochs:
         changes: Sequence[Change],
         ignored: int,
         changed: Mapping[str, Delta],
-        carried: Carried,
+        carried: CarryResult,
     ) -> Epoch:
         """Moves the session to the new epoch, and notifies the observers."""
         self.moved_to(number)
         self.assertions.commit()
-        self._bulk_data.committed(changes)
+        self._bulk_data.record(changes)
         for view, deferred in self.views.later.items():
             deferred.gather(changes, number)
             self.start_clock(view)
@@ -357,7 +357,7 @@ class Epochs:
         for observer in self._observers:
             observer(epoch)
 
-    def _note_choices(self, number: int, carried: Carried) -> dict[str, Choice]:
+    def _note_choices(self, number: int, carried: CarryResult) -> dict[str, Choice]:
         """Records how each view was carried, if there was a choice."""
         choices: dict[str, Choice] = {}
         if carried.choices:
@@ -396,7 +396,7 @@ class Epochs:
 
     def settle(self) -> None:
         """Excludes present objects from garbage collection, after a load or a new view."""
-        self._settled.settle(self.quads.size)
+        self._settled_objects.settle(self.quads.size)
 
     # Deferred views
 
@@ -501,7 +501,7 @@ class Epochs:
         with self._advanced:
             for deferred in self.views.later.values():
                 deferred.stop()
-            self._settled.unsettle()
+            self._settled_objects.unsettle()
             self._unlimit()
             was_closed, self.closed = self.closed, True
             self._advanced.notify_all()

@@ -40,9 +40,9 @@ class ClosureState:
 
     def load(self, rows: dict[Row, int]) -> None:
         self.rows = rows
-        self._reached = self._made(rows)
+        self._reached = self._structures(rows)
 
-    def _made(self, rows: Iterable[Row]) -> dict[Row, Tree | Pairs]:
+    def _structures(self, rows: Iterable[Row]) -> dict[Row, Tree | Pairs]:
         steps: dict[Row, list[Edge]] = {}
         for row in rows:
             steps.setdefault(row[2:], []).append((row[0], row[1]))
@@ -104,7 +104,7 @@ class ClosureState:
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
         nothing = (None,) * self._width
-        for key, reached in self._made(row for row, _ in rows).items():
+        for key, reached in self._structures(row for row, _ in rows).items():
             for ends in reached.matches(nothing, old=False):
                 yield (*ends, *key), 1
 

@@ -265,7 +265,7 @@ class Pairs:
             component = heappop(losses.waiting)[2]
             suspected = losses.suspects.pop(component)
             certain = losses.certain.get(component, _NOTHING)
-            lost = self._lost(component, suspected - certain) | certain
+            lost = self._unreached(component, suspected - certain) | certain
             if not lost:
                 continue
             self._set(component, self._reach[component] - lost)
@@ -362,7 +362,7 @@ class Pairs:
                 return None
             sides[0] = (seen | following, following, forward)
 
-    def _lost(self, component: int, lost: BitMap) -> BitMap:
+    def _unreached(self, component: int, lost: BitMap) -> BitMap:
         """The nodes of `lost` that no edge of a component leads to."""
         lost = lost & self._reach[component]
         members = self._of(component)

@@ -21,7 +21,7 @@ class Tree:
     def __init__(self, edges: Iterable[Edge], fixed: int, turned: bool, wanted: int | None = None) -> None:
         self._fixed = fixed
         self._turned = turned
-        self._wanted = wanted
+        self._target = wanted
         self._after: dict[int, set[int]] = {}
         self._before: dict[int, set[int]] = {}
         self._parent: dict[int, int] = {}
@@ -107,11 +107,11 @@ class Tree:
         """The nodes that are newly reached (+1), and those no longer reached (-1)."""
         for node, was in self._was.items():
             now = node in self._parent
-            if was != now and self._wanted in (None, node):
+            if was != now and self._target in (None, node):
                 yield self._ends(node), 1 if now else -1
 
     def _ends(self, node: int) -> Ends:
-        return (node,) if self._wanted is None else ()
+        return (node,) if self._target is None else ()
 
     def _has(self, node: int, old: bool) -> bool:
         was = self._was.get(node) if old else None
@@ -119,7 +119,7 @@ class Tree:
 
     def matches(self, ends: tuple[int | None, ...], old: bool) -> Iterator[Ends]:
         """The ends that match the given ones, in the old or the present state."""
-        node = ends[0] if self._wanted is None else self._wanted
+        node = ends[0] if self._target is None else self._target
         if node is not None:
             if self._has(node, old):
                 yield self._ends(node)
@@ -129,7 +129,7 @@ class Tree:
             yield from ((node,) for node, was in self._was.items() if was and node not in self._parent)
 
     def count(self) -> int:
-        return len(self._parent) if self._wanted is None else int(self._wanted in self._parent)
+        return len(self._parent) if self._target is None else int(self._target in self._parent)
 
     @property
     def is_empty(self) -> bool:

@@ -1,6 +1,6 @@
 """Generates Python functions as lines of text, compiled once per shape.
 
-A `Function` gathers the solutions of nested loops in one of four ways (`Result`). Loops that would nest
+A `Function` gathers the solutions of nested loops in one of four ways (`Gathering`). Loops that would nest
 deeper than Python allows continue in a nested function. Invariant: the source text contains no constants of
 the query, only names, so that queries of one shape share one code object.
 """
@@ -26,7 +26,7 @@ _DEEPEST = 12
 _LONGEST = 40
 
 
-class Result(Enum):
+class Gathering(Enum):
     """What a function does with a solution."""
 
     SUM = "adds its weight in the dict `out`"
@@ -76,7 +76,7 @@ class Program:
         self.namespace: dict[str, Any] = {"stop": self.stop, "halt": self._halt}
         self.sources: list[str] = []
         self._names: dict[int, str] = {}
-        self._kept: list[Any] = []
+        self._objects: list[Any] = []
         self._numbers = count()
 
     def name(self, prefix: str, value: Any) -> str:
@@ -87,7 +87,7 @@ class Program:
         name = f"{prefix}{next(self._numbers)}"
         self.namespace[name] = value
         self._names[id(value)] = name
-        self._kept.append(value)
+        self._objects.append(value)
         return name
 
     def constant(self, value: int) -> str:
@@ -102,8 +102,8 @@ class Program:
             raise error
         give_way(self.stop)
 
-    def function(self, prefix: str, parameters: Sequence[str], result: Result) -> Function:
-        return Function(self, f"{prefix}{next(self._numbers)}", parameters, result)
+    def function(self, prefix: str, parameters: Sequence[str], gathering: Gathering) -> Function:
+        return Function(self, f"{prefix}{next(self._numbers)}", parameters, gathering)
 
     def define(self, source: str) -> None:
         self.sources.append(source)
@@ -128,19 +128,19 @@ def _is_deep(source: str) -> bool:
 class Function:
     """A Python function while it is being written."""
 
-    def __init__(self, program: Program, name: str, parameters: Sequence[str], result: Result) -> None:
+    def __init__(self, program: Program, name: str, parameters: Sequence[str], gathering: Gathering) -> None:
         self.program = program
         self.name = name
-        self.result = result
+        self.gathering = gathering
         self._lines = [f"def {name}({', '.join(parameters)}):"]
         self._depth = 1
         self._floor = 1  # the depth of the current body, of this function or of a nested one
         self._steps = 0
         self._later: list[_Later] = []
         self._locals = count()
-        if result is Result.SUM:
+        if gathering is Gathering.SUM:
             self.line("get = out.get")
-        elif result is Result.COUNT:
+        elif gathering is Gathering.COUNT:
             self.line("n = 0")
 
     def fresh(self, hint: str = "v") -> str:
@@ -177,15 +177,15 @@ class Function:
     def emit(self, env: Env, weight: str, columns: Sequence[Var]) -> None:
         """Writes the innermost lines, for a solution and its weight."""
         row = tuple_of([env[v].name if v in env else "0" for v in columns])
-        match self.result:
-            case Result.SUM:
+        match self.gathering:
+            case Gathering.SUM:
                 self.line(f"r = {row}")
                 self.line(f"out[r] = get(r, 0) + {weight}")
-            case Result.ROWS:
+            case Gathering.ROWS:
                 self.line(f"out.append(({row}, {weight}))")
-            case Result.COUNT:
+            case Gathering.COUNT:
                 self.line(f"n += {weight}")
-            case Result.EXISTS:
+            case Gathering.EXISTS:
                 self.line("return True")
 
     def unless_too_deep(self, env: Env, weight: str, then: Continue) -> None:
@@ -201,7 +201,7 @@ class Function:
             return
         name = self.fresh("go")
         self._later.append(_Later(name, env, weight, then))
-        if self.result is Result.EXISTS:
+        if self.gathering is Gathering.EXISTS:
             with self.block(f"if {name}()"):
                 self.line("return True")
         else:
@@ -210,28 +210,28 @@ class Function:
     def _with_what_follows(self, lines: list[str], depth: int) -> list[str]:
         """A function's lines, with its nested functions at the start of its body."""
         later, self._later = self._later, []
-        inside = [line for one in later for line in self._written(one, depth)]
+        inside = [line for one in later for line in self._nested_lines(one, depth)]
         return [lines[0], *inside, *lines[1:]]
 
-    def _written(self, later: _Later, depth: int) -> list[str]:
+    def _nested_lines(self, later: _Later, depth: int) -> list[str]:
         self._lines, self._depth, self._floor, self._steps = [], depth, depth + 1, 0
         with self.block(f"def {later.name}()"):
-            if self.result is Result.COUNT:
+            if self.gathering is Gathering.COUNT:
                 self.line("nonlocal n")
             later.then(self, later.env, later.weight)
-            if self.result is Result.EXISTS:
+            if self.gathering is Gathering.EXISTS:
                 self.line("return False")
         return self._with_what_follows(self._lines, depth + 1)
 
     def finish(self) -> str:
         """Compiles the function; returns its name."""
         self._depth = 1
-        match self.result:
-            case Result.ROWS:
+        match self.gathering:
+            case Gathering.ROWS:
                 self.line("return out")
-            case Result.COUNT:
+            case Gathering.COUNT:
                 self.line("return n")
-            case Result.EXISTS:
+            case Gathering.EXISTS:
                 self.line("return False")
         self.program.define("\n".join(self._with_what_follows(self._lines, 1)) + "\n")
         return self.name

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparqlive.live import extend, join, left_join, mark, scan, semi, template
-from sparqlive.live.code import Continue, Env, Function, Local, Point, Program, Result, times, tuple_of
+from sparqlive.live.code import Continue, Env, Function, Gathering, Local, Point, Program, times, tuple_of
 from sparqlive.live.operators import OPERATORS
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
@@ -181,7 +181,7 @@ class Compiler:
     def content(self, node: Node, bound: Sequence[Var] = (), state: State = State.OLD) -> Callable[..., None]:
         """Returns a function that adds the content of an operator, for given values of `bound`, to a dict."""
         parameters = [f"a{number}" for number in range(len(bound))]
-        function = self.program.function("content", [*parameters, "out"], Result.SUM)
+        function = self.program.function("content", [*parameters, "out"], Gathering.SUM)
         env = {v: Local(name, True) for v, name in zip(bound, parameters, strict=True)}
         columns = [v for v in node.operator.variables if v not in bound]
         each: Continue = lambda f, e, w: f.emit(e, w, columns)  # noqa: E731
@@ -205,7 +205,7 @@ class Compiler:
         return segments
 
     def _segment(self, source: Node) -> Segment:
-        function = self.program.function("delta", ["rows", "out"], Result.SUM)
+        function = self.program.function("delta", ["rows", "out"], Gathering.SUM)
         tests: list[str] = []
         if isinstance(source.operator, op.Scan):
             header, env, tests = scan.changed_rows(self, function, source.operator)
@@ -221,7 +221,7 @@ class Compiler:
         """The segment of a change on the right side of OPTIONAL, MINUS or EXISTS: A' ⋈ (ΔB + flips)."""
         parent = node.parent
         assert parent is not None
-        function = self.program.function("flips", ["rows", "out"], Result.SUM)
+        function = self.program.function("flips", ["rows", "out"], Gathering.SUM)
         term = delta_term(parent.operator, 1)
         assert isinstance(term, Times)
         left_state = term.factors[0].state  # type: ignore[union-attr]
@@ -242,17 +242,17 @@ class Compiler:
             self.down(f, node, state, Point(env, "1", frozenset(columns), each))
 
         all_bound = {v: Local("", True) for v in bound}
-        return self.function_of(key, "probe", bound, all_bound, Result.ROWS, body)
+        return self.function_of(key, "probe", bound, all_bound, Gathering.ROWS, body)
 
     def function_of(
-        self, key: tuple[Any, ...], prefix: str, variables: Sequence[Var], env: Env, result: Result,
+        self, key: tuple[Any, ...], prefix: str, variables: Sequence[Var], env: Env, gathering: Gathering,
         body: Callable[[Function, Env], None],
     ) -> str:  # fmt: skip
         """The name of a function of some variables of an environment, written once per key."""
         if key not in self._functions:
             parameters = [f"a{number}" for number in range(len(variables))]
-            function = self.program.function(prefix, parameters, result)
-            if result is Result.ROWS:
+            function = self.program.function(prefix, parameters, gathering)
+            if gathering is Gathering.ROWS:
                 function.line("out = []")
             self._functions[key] = function.name
             body(function, {v: Local(a, env[v].bound) for v, a in zip(variables, parameters, strict=True)})

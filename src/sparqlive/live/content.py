@@ -70,7 +70,7 @@ class PlanContent:
         """All stored relations of this content: name, width and rows."""
         if self.rows is not None:
             yield self.name, len(self.plan.variables), self.rows
-        if self.maintained is not None and self.shown() is self.maintained.plan:
+        if self.maintained is not None and self.plan_to_explain() is self.maintained.plan:
             yield from self.maintained.states()
 
     def carried_by(self) -> Iterator[Maintained]:
@@ -116,7 +116,7 @@ class PlanContent:
     def sizes(self) -> dict[int, tuple[int, int]]:
         """Rows and bytes of the stored state, by the number of the operator; the result under -1."""
         found = {}
-        if self.maintained is not None and self.shown() is self.maintained.plan:
+        if self.maintained is not None and self.plan_to_explain() is self.maintained.plan:
             found = self.maintained.sizes()
         if self.rows is not None:
             found[-1] = (len(self.rows), self.rows.nbytes)
@@ -124,7 +124,7 @@ class PlanContent:
 
     def costs(self) -> list[tuple[int, int | None, Spent]] | None:
         """The cost of carrying changes, by numbers of operators; None if it is not measured separately."""
-        if self.maintained is None or self.shown() is not self.maintained.plan:
+        if self.maintained is None or self.plan_to_explain() is not self.maintained.plan:
             return None
         return list(self.maintained.costs())
 
@@ -132,7 +132,7 @@ class PlanContent:
     def nbytes(self) -> int:
         return sum(size for _, size in self.sizes().values())
 
-    def shown(self) -> op.Operator:
+    def plan_to_explain(self) -> op.Operator:
         """The plan to explain: with its stored operators, unless the plan carries a family."""
         maintained = self.maintained
         alone = maintained is not None and maintained.plan.variables == self.plan.variables

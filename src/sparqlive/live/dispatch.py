@@ -123,11 +123,11 @@ class Dispatcher:
                 for plan, number in self._counted.get((kind, scope), ()):
                     counted = self._quads.counted_delta(kind, scope)
                     if counted:
-                        found.setdefault(plan, {})[number] = _shaped(plan, number, counted)
+                        found.setdefault(plan, {})[number] = _leaf_rows(plan, number, counted)
         return found
 
 
-def _shaped(plan: Maintained, number: int, rows: list[tuple[tuple[int, ...], int]]) -> Any:
+def _leaf_rows(plan: Maintained, number: int, rows: list[tuple[tuple[int, ...], int]]) -> Any:
     """Drops the graph's name if the graph is fixed, because the leaf then has no columns."""
     operator = plan.compiler.nodes[number].operator
     return rows if operator.variables else [((), weight) for _, weight in rows]

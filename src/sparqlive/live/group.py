@@ -19,7 +19,7 @@ from sparqlive.zset.relation import Relation, Row
 _BYTES_PER_GROUP = 500
 
 
-class _Known:
+class _GroupState:
     """A group and its row, or None."""
 
     __slots__ = ("group", "row")
@@ -45,25 +45,25 @@ class Groups:
         )
         self._id_of = terms.id_of
         self._rows = Relation(len(columns))
-        self._groups: dict[Row, _Known] = {}
+        self._groups: dict[Row, _GroupState] = {}
         self.pending: Mapping[Row, int] = {}
         self._carried = False
-        self._touched: dict[Row, _Known] = {}
+        self._touched: dict[Row, _GroupState] = {}
 
     def load(self, rows: dict[Row, int]) -> None:
         self._rows = Relation(self._rows.arity, rows)
         self._groups = {}
         if self._rows.run is None:
-            self._groups = self._grouped(rows.items())
+            self._groups = self._group_rows(rows.items())
 
-    def _grouped(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, _Known]:
-        groups: dict[Row, _Known] = {}
+    def _group_rows(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, _GroupState]:
+        groups: dict[Row, _GroupState] = {}
         width, add = self._width, self._grouping.add
         for row, weight in paced(rows):
             key = row[:width]
             known = groups.get(key)
             if known is None:
-                known = groups[key] = _Known(self._grouping.group())
+                known = groups[key] = _GroupState(self._grouping.group())
             add(known.group, row, weight)
         for key, known in groups.items():
             known.row = self._row(key, known.group)
@@ -75,11 +75,11 @@ class Groups:
         id_of = self._id_of
         return (*key, *[UNDEF if value is None else id_of(value) for value in group.results()])
 
-    def _known(self, key: Row) -> _Known:
+    def _state_of(self, key: Row) -> _GroupState:
         """A group, created from its stored rows if it is not in memory yet."""
         known = self._groups.get(key)
         if known is None:
-            known = self._groups[key] = self._grouped(self._in_run(key)).get(key) or _Known(
+            known = self._groups[key] = self._group_rows(self._in_run(key)).get(key) or _GroupState(
                 self._grouping.group()
             )
         return known
@@ -100,8 +100,8 @@ class Groups:
     def carry(self, delta: Mapping[Row, int]) -> Mapping[Row, int]:
         """Cost: one update of the accumulators per changed row of the source."""
         self.stage(delta)
-        width, known_group, add = self._width, self._known, self._grouping.add
-        touched: dict[Row, _Known] = {}
+        width, known_group, add = self._width, self._state_of, self._grouping.add
+        touched: dict[Row, _GroupState] = {}
         for row, weight in delta.items():
             key = row[:width]
             known = touched.get(key)
@@ -145,13 +145,13 @@ class Groups:
             yield from self.evaluate(self._rows.items())
             return
         for row, _ in self._rows.items():
-            self._known(row[: self._width])
+            self._state_of(row[: self._width])
         for known in self._groups.values():
             if known.row is not None:
                 yield known.row, 1
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
-        for known in self._grouped(rows).values():
+        for known in self._group_rows(rows).values():
             if known.row is not None:
                 yield known.row, 1
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparqlive.live import extend, scan
-from sparqlive.live.code import Env, Function, Point, Result, locals_of, times
+from sparqlive.live.code import Env, Function, Gathering, Point, locals_of, times
 from sparqlive.live.extend import Item
 from sparqlive.live.search import Part, Search
 from sparqlive.plan import operators as op
@@ -55,7 +55,7 @@ def _go_on(compiler: Compiler, search: Search, f: Function, point: Point) -> Non
     if search.is_done:
         f.unless_too_deep(env, weight, then)
         return
-    sums = f.result in (Result.SUM, Result.ROWS)
+    sums = f.gathering in (Gathering.SUM, Gathering.ROWS)
     unread = search.unread_group(lambda group: sums or _counts(*group, env))
     if unread is not None:
         _factor(compiler, f, *unread, point.within(env, following))
@@ -83,7 +83,7 @@ def _factor(compiler: Compiler, f: Function, group: list[Part], own: list[Item],
     if not test:
         name = f.fresh("n")
         f.line(f"{name} = {number}")
-        test, number = name, name if f.result is not Result.EXISTS else "1"
+        test, number = name, name if f.gathering is not Gathering.EXISTS else "1"
     with f.when([test]):
         f.unless_too_deep(env, times(point.weight, number), point.then)
 
@@ -95,8 +95,8 @@ def _count_function(compiler: Compiler, f: Function, group: list[Part], own: lis
         | {v for item in own for v in item.reads if v in env}
     )
     names = locals_of({v: env[v] for v in variables})
-    result = Result.EXISTS if f.result is Result.EXISTS else Result.COUNT
-    inner = compiler.program.function("count", names, result)
+    gathering = Gathering.EXISTS if f.gathering is Gathering.EXISTS else Gathering.COUNT
+    inner = compiler.program.function("count", names, gathering)
     # Locals of the caller are parameters here, so fresh names must differ from them.
     inner.skip_names_of(f)
     inner_env = {v: env[v] for v in variables}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
 
 
-class Kept(Protocol):
+class KeyedState(Protocol):
     """The state of such an operator. The state *before* an epoch does not change until `commit`."""
 
     pending: Mapping[Row, int]
@@ -57,7 +57,7 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
     assert not any(v in point.env for v in node.operator.variables), (
         "keys are not pushed into what is kept by key"
     )
-    kept: Kept = compiler.states[node.number]
+    kept: KeyedState = compiler.states[node.number]
     if state is State.OLD:
         rows = f"{compiler.program.name('s', kept.content)}()"
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparqlive.live import extend, semi
-from sparqlive.live.code import Env, Function, Local, Point, Result, times, tuple_of
+from sparqlive.live.code import Env, Function, Gathering, Local, Point, times, tuple_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
@@ -60,16 +60,16 @@ def _matcher(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[st
     key = ("match", node.number, state, tuple((v, env[v].bound) for v in arguments))
 
     def body(f: Function, inner: Env) -> None:
-        def found(f2: Function, e: Env, weight: str) -> None:
+        def emit_match(f2: Function, e: Env, weight: str) -> None:
             tests = (
                 [extend.condition(compiler, operator.condition, e)] if operator.condition is not None else []
             )
             with f2.when(tests):
                 f2.emit(e, weight, outputs)
 
-        compiler.part(f, right, state, Point(inner, "1", frozenset(outputs) | read, found))
+        compiler.part(f, right, state, Point(inner, "1", frozenset(outputs) | read, emit_match))
 
-    name = compiler.function_of(key, "match", arguments, env, Result.ROWS, body)
+    name = compiler.function_of(key, "match", arguments, env, Gathering.ROWS, body)
     call = f"{name}({', '.join(env[v].name for v in arguments)})"
     if maybe:  # without a match, the left solution keeps its own values
         alone = tuple_of([env[v].name if v in env else "0" for v in outputs])

@@ -28,10 +28,10 @@ def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Poi
 
 
 def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> None:
-    semi.flips_with(compiler, f, node, left_state, _flipped)
+    semi.flips_with(compiler, f, node, left_state, _flip)
 
 
-def _flipped(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) -> None:
+def _flip(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) -> None:
     """A flipped left solution leaves with its old mark and enters with the new one."""
     operator = node.operator
     assert isinstance(operator, op.Mark)

@@ -80,7 +80,7 @@ def compute_once(
     plan: op.Operator, quads: Quads, terms: Terms, most_rows: int | None = None
 ) -> dict[Row, int]:
     """Returns the rows of a plan; more than `most_rows` are an error."""
-    settled = _Volatile(quads, terms).settled(plan)
+    settled = _Volatile(quads, terms).settle(plan)
     rows = _compute(settled, quads, terms, {} if most_rows is None else _Bounded(most_rows))
     if most_rows is not None and sum(rows.values()) > most_rows:
         raise _too_large(most_rows)
@@ -107,11 +107,11 @@ class _Volatile:
         self._tables: dict[int, op.Table] = {}
         self._shared: dict[op.Shared, op.Operator] = {}
 
-    def settled(self, plan: op.Operator) -> op.Operator:
+    def settle(self, plan: op.Operator) -> op.Operator:
         """Replaces the parts of a plan that call volatile functions by tables."""
         if isinstance(plan, op.Shared):
             if plan not in self._shared:
-                self._shared[plan] = with_children(plan, [self.settled(plan.source)])
+                self._shared[plan] = with_children(plan, [self.settle(plan.source)])
             return self._shared[plan]
         chain, source = _chain(plan)
         if any(_volatile_in(step) for step in chain):
@@ -124,10 +124,10 @@ class _Volatile:
                 f"{name}() is used where it has no single value per solution. "
                 f"Bind it to a variable with BIND, and use the variable."
             )
-        return with_children(plan, [self.settled(child) for child in plan.children])
+        return with_children(plan, [self.settle(child) for child in plan.children])
 
     def _table(self, plan: op.Operator, chain: list[op.Filter | op.Extend], source: op.Operator) -> op.Table:
-        solutions = _compute(self.settled(source), self._quads, self._terms, {})
+        solutions = _compute(self.settle(source), self._quads, self._terms, {})
         nodes: dict[str, BlankNode] = {}  # per solution, within which BNODE("a") is always the same node
         steps = [_step(step, nodes) for step in chain]
         rows = []

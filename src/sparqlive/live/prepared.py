@@ -47,7 +47,7 @@ class Bulk:
     from_quads: int
 
 
-def prepared(plan: op.Operator, quads: Quads, terms: Terms, scope: str, bulk: Bulk | None = None) -> Prepared:
+def prepare(plan: op.Operator, quads: Quads, terms: Terms, scope: str, bulk: Bulk | None = None) -> Prepared:
     """Computes the relations of a plan; it shares no state, so that it can be stopped at any point."""
     relations: dict[str, Rows] = {}
     for part in independent_parts(plan):
@@ -80,8 +80,8 @@ def _computed(content: Callable[[dict[Row, int]], None]) -> dict[Row, int]:
     return rows
 
 
-def prepared_apart(plan: op.Operator, quads: Quads, terms: Terms, scope: str) -> Prepared:
-    """Like `prepared`, for a plan with its own terms: also returns its compiled and loaded parts."""
+def prepare_apart(plan: op.Operator, quads: Quads, terms: Terms, scope: str) -> Prepared:
+    """Like `prepare`, for a plan with its own terms: also returns its compiled and loaded parts."""
     relations: dict[str, Rows] = {}
     plans = {}
     for part in independent_parts(plan):

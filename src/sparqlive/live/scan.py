@@ -53,7 +53,7 @@ def _positions(operator: op.Scan) -> list[VarOrTerm]:
     return [*operator.positions, *graph]
 
 
-def _known(compiler: Compiler, operator: op.Scan, env: Env) -> dict[int, str]:
+def _known_positions(compiler: Compiler, operator: op.Scan, env: Env) -> dict[int, str]:
     """The positions whose value is known, with its name in the code."""
     known = {}
     for position, term in enumerate(_positions(operator)):
@@ -107,7 +107,7 @@ def _method(compiler: Compiler, method: object) -> str:
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
     operator = node.operator
     assert isinstance(operator, op.Scan)
-    known = _known(compiler, operator, point.env)
+    known = _known_positions(compiler, operator, point.env)
     access = _access(compiler, operator, known)
     when = _STATES[state]
     tests = _excluded(compiler, operator, known.get(PREDICATE)) if PREDICATE in known else []
@@ -160,7 +160,7 @@ def count(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[str, 
     """The number of a pattern's solutions as an expression; or "1" and a test if nothing is free."""
     operator = node.operator
     assert isinstance(operator, op.Scan)
-    known = _known(compiler, operator, env)
+    known = _known_positions(compiler, operator, env)
     when = _STATES[state]
     free = [term for p, term in enumerate(_positions(operator)) if p not in known]
     simple = len(set(free)) == len(free) and not operator.excluded

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sparqlive.live import extend
-from sparqlive.live.code import Continue, Env, Function, Local, Point, Result, times, tuple_of
+from sparqlive.live.code import Continue, Env, Function, Gathering, Local, Point, times, tuple_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
@@ -66,14 +66,14 @@ def tester(compiler: Compiler, node: Node, state: State, env: Env) -> str:
             _with_common_variable(compiler, f, operator, right, state, inner)
             return
 
-        def found(f2: Function, e: Env, weight: str) -> None:
+        def emit_match(f2: Function, e: Env, weight: str) -> None:
             tests = [extend.condition(compiler, condition, e)] if condition is not None else []
             with f2.when(tests):
                 f2.emit(e, weight, ())
 
-        compiler.part(f, right, state, Point(inner, "1", read, found))
+        compiler.part(f, right, state, Point(inner, "1", read, emit_match))
 
-    name = compiler.function_of(key, "test", arguments, env, Result.EXISTS, body)
+    name = compiler.function_of(key, "test", arguments, env, Gathering.EXISTS, body)
     return f"{name}({', '.join(env[v].name for v in arguments)})"
 
 
@@ -110,7 +110,7 @@ def _pairwise(
 # From the right side
 
 
-def kept(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) -> None:
+def add_flip(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) -> None:
     """Adds or removes a flipped left solution."""
     operator = node.operator
     assert isinstance(operator, op.Semi)
@@ -119,7 +119,7 @@ def kept(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) -> 
 
 
 def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> None:
-    flips_with(compiler, f, node, left_state, kept)
+    flips_with(compiler, f, node, left_state, add_flip)
 
 
 def flips_with(compiler: Compiler, f: Function, node: Node, left_state: State, on_flip: OnFlip) -> None:

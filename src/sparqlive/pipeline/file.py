@@ -23,7 +23,7 @@ from sparqlive.engine.carry import BulkChoice
 from sparqlive.engine.deferred import check_refresh
 from sparqlive.engine.register import check_view_name
 from sparqlive.errors import Error
-from sparqlive.numbers import seconds, shown
+from sparqlive.numbers import seconds, short_repr
 from sparqlive.pipeline.sinks import KINDS as SINKS
 from sparqlive.rdf.changes import ENDINGS, is_changes_name
 from sparqlive.sources.watcher import KINDS, watcher
@@ -165,7 +165,7 @@ class _Reader:
             if key not in known:
                 raise self.error(where, f"unknown key {key!r}. Available keys: {', '.join(known)}.")
             if isinstance(entry, bool) or not isinstance(entry, known[key]):
-                raise self.error(where, f"{key} must be {_wording(known[key])}, not {shown(entry)}.")
+                raise self.error(where, f"{key} must be {_wording(known[key])}, not {short_repr(entry)}.")
         for key in required:
             if key not in value:
                 raise self.error(where, f"the key {key!r} is missing.")

@@ -49,9 +49,8 @@ class Job:
         self.pipeline = pipeline
         self._progress = progress
         self._observer = observer
-        self._lock = (
-            threading.Lock()
-        )  # sources run in their own threads; one epoch at a time goes to the sinks
+        # Sources run in their own threads; one epoch at a time goes to the sinks.
+        self._lock = threading.Lock()
         self._sinks: list[tuple[Sink, View, str]] = []
         self._failed: set[str] = set()
         self._stopping = threading.Event()

@@ -1,8 +1,8 @@
 """Explains a view as text for a terminal: its plan, delta rules, stored relations and pattern forms.
 
-Also returns the same plan as a tree to draw (`explained`). The rules come from `delta` and use the notation
-of the counting paper. Nothing is derived here; only terms with the change of a constant are left out.
-Invariant: the text depends only on the arguments, and every short name in a rule appears in the plan.
+Also returns the same plan as a tree to draw (`explain_plan`). The rules come from `delta` and use the
+notation of the counting paper. Nothing is derived here; only terms with the change of a constant are left
+out. Invariant: the text depends only on the arguments, and every short name in a rule appears in the plan.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from sparqlive.plan.delta import (
 from sparqlive.plan.forms import Form, Part, centre_of, decompose, form_of
 from sparqlive.plan.keys import keys_of_flips
 from sparqlive.plan.parts import independent_parts
-from sparqlive.plan.wording import Node, Words, named, text_of_expression, text_of_term
+from sparqlive.plan.wording import Node, Words, name_operators, text_of_expression, text_of_term
 from sparqlive.sparql.algebra import Expression, Var
 
-__all__ = ["RESULT", "Explained", "Kept", "PlanStep", "explain", "explained", "text_of_expression"]
+__all__ = ["RESULT", "Explained", "PlanStep", "StoredState", "explain", "explain_plan", "text_of_expression"]
 
 RESULT: Final = -1
 _WIDTH = 100
@@ -71,7 +71,7 @@ def explain(
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredState:
     """Something that is stored: a description, and its size if the view exists."""
 
     what: str
@@ -93,7 +93,7 @@ class PlanStep:
     words: str
     variables: tuple[str, ...]
     rule: tuple[str, ...]
-    stored: tuple[Kept, ...]
+    stored: tuple[StoredState, ...]
     inputs: tuple[PlanStep, ...]
 
 
@@ -105,9 +105,9 @@ class Explained:
     legend: tuple[str, ...]
 
 
-def explained(plan: op.Operator, sizes: Mapping[int, tuple[int, int]]) -> Explained:
+def explain_plan(plan: op.Operator, sizes: Mapping[int, tuple[int, int]]) -> Explained:
     """Returns what `explain` says about a plan and its rules, as a tree. `sizes` may be empty."""
-    return _Explanation(plan, sizes).drawn()
+    return _Explanation(plan, sizes).draw()
 
 
 class _Explanation:
@@ -117,21 +117,21 @@ class _Explanation:
         self._is_stored_in_parts = len(parts) > 1 and all(
             -number in sizes for number in range(1, len(parts) + 1)
         )
-        self._root = named(op.Join(parts) if self._is_stored_in_parts else plan)
+        self._root = name_operators(op.Join(parts) if self._is_stored_in_parts else plan)
         self._all = list(self._root.top_down())
         self._results = self._root.children if self._is_stored_in_parts else (self._root,)
         self._words = Words()
 
-    def drawn(self) -> Explained:
+    def draw(self) -> Explained:
         words = {node: self._text(node) for node in self._all}
         rules = {node: tuple(_RuleWriter(node, self._words).lines()) for node in self._all}
 
         def step(node: Node) -> PlanStep:
             operator = node.operator
             kind = "product" if self._is_product(node) else type(operator).__name__.lower()
-            variables = tuple(map(self._words.marked(operator.maybe), operator.variables))
+            variables = tuple(map(self._words.marker(operator.maybe), operator.variables))
             inputs = tuple(map(step, node.children))
-            stored = tuple(self._kept(node))
+            stored = tuple(self._stored_states(node))
             return PlanStep(node.number, node.name, kind, words[node], variables, rules[node], stored, inputs)
 
         return Explained(step(self._root), (*_SIGNS, *self._legend()))
@@ -229,18 +229,18 @@ class _Explanation:
                 return "the solutions that several operators read"
         return None
 
-    def _kept(self, node: Node) -> Iterator[Kept]:
+    def _stored_states(self, node: Node) -> Iterator[StoredState]:
         what = self._description_of_state(node)
         if what is not None:
-            yield self._sized(what, None if self._is_stored_in_parts else node.number)
+            yield self._stored_state(what, None if self._is_stored_in_parts else node.number)
         if self._is_stored_in_parts and node in self._results:
-            yield self._sized("part of the result", -1 - self._results.index(node))
+            yield self._stored_state("part of the result", -1 - self._results.index(node))
         elif node in self._results and not isinstance(node.operator, op.Distinct | op.Closure):
-            yield self._sized("the result", RESULT)
+            yield self._stored_state("the result", RESULT)
 
-    def _sized(self, what: str, key: int | None) -> Kept:
+    def _stored_state(self, what: str, key: int | None) -> StoredState:
         rows, size = (None, None) if key is None else self._sizes.get(key, (None, None))
-        return Kept(what, rows, size)
+        return StoredState(what, rows, size)
 
     def _what_is_reached(self, closure: op.Closure) -> str:
         if not isinstance(closure.start, Var):
@@ -304,7 +304,7 @@ class _Explanation:
             case _ if len(part.scans) > 1 and centre is not None:
                 return f"connected, a star around {self._words.variable(centre)} with variable arms"
             case _:
-                return f"connected by {self._words.listed(part.variables)}"
+                return f"connected by {self._words.text_of_list(part.variables)}"
 
     def _cached(self, node: Node, part: Part, alone: bool) -> str:
         """Describes where the weights of a part are cached. `alone`: the operator has no other input."""
@@ -467,14 +467,14 @@ class _RuleWriter:
     def _flips(self, operator: op.LeftJoin | op.Semi | op.Mark) -> str:
         keys = keys_of_flips(operator)
         if keys:
-            return f"flips by {self._words.listed(keys)}"
+            return f"flips by {self._words.text_of_list(keys)}"
         if keys is not None:
             return "flips of the whole right side at once: there is no shared variable"
         if isinstance(operator, op.LeftJoin) and operator.condition is not None:
             return "flips by whole left solutions: the condition is tested on each pair (also in ⋈)"
         maybe = operator.left.maybe | operator.right.maybe
         unbound = [v for v in op.shared(operator.left, operator.right) if v in maybe]
-        return f"flips by whole left solutions: {self._words.listed(unbound)} may be unbound"
+        return f"flips by whole left solutions: {self._words.text_of_list(unbound)} may be unbound"
 
 
 def _state(node: Node, state: State) -> str:

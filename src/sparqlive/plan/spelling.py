@@ -14,13 +14,13 @@ from sparqlive.plan.operators import Listing, Operator, Order, kept_of
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.sparql.algebra import Var
 
-Spelt: TypeAlias = tuple[int, Operator, tuple[Var, ...], Order]
+Spelling: TypeAlias = tuple[int, Operator, tuple[Var, ...], Order]
 """Four parts: a hash of the others, for quick comparison; the stored plan, its hidden variables numbered; the
 visible columns; the order of listing.
 """
 
 
-def spelt(plan: Operator) -> Spelt:
+def spelling_of(plan: Operator) -> Spelling:
     mentioned: dict[Var, None] = {}
     _gather(plan, mentioned, set())
     hidden = [variable for variable in mentioned if variable not in plan.variables]

@@ -125,6 +125,28 @@ class Node:
             return False
         return all(child.constant for child in self.children)
 
+    def grow(self, shared: set[op.Operator]) -> Node:
+        """Adds the nodes below, except where `shared` says that they are shown elsewhere; returns itself."""
+        if isinstance(self.operator, op.Shared):
+            shared.add(self.operator)
+        if not self.again:
+            self.children = tuple(
+                Node(child, self, self.depth + 1, again=child in shared).grow(shared)
+                for child in self.operator.children
+            )
+        return self
+
+    def name_all(self) -> None:
+        """Names and numbers this node and all below it."""
+        totals = Counter(_letter(node.operator) for node in self.top_down())
+        used: Counter[str] = Counter()
+        for node in self.top_down():
+            letter = _letter(node.operator)
+            used[letter] += 1
+            node.name = letter if totals[letter] == 1 and letter != "T" else f"{letter}{used[letter]}"
+        for number, node in enumerate(self.bottom_up()):
+            node.number = number
+
     def top_down(self) -> Iterator[Node]:
         yield self
         for child in self.children:
@@ -134,15 +156,6 @@ class Node:
         for child in self.children:
             yield from child.bottom_up()
         yield self
-
-
-def _node(operator: op.Operator, parent: Node | None, shared: set[op.Operator]) -> Node:
-    node = Node(operator, parent, parent.depth + 1 if parent else 0, again=operator in shared)
-    if isinstance(operator, op.Shared):
-        shared.add(operator)
-    if not node.again:
-        node.children = tuple(_node(child, node, shared) for child in operator.children)
-    return node
 
 
 def _letter(operator: op.Operator) -> str:
@@ -176,20 +189,13 @@ def _letter(operator: op.Operator) -> str:
     raise AssertionError(type(operator).__name__)
 
 
-def named(plan: op.Operator) -> Node:
+def name_operators(plan: op.Operator) -> Node:
     """Names each operator of a plan: a letter for its kind, and a number if there are several.
 
     Patterns always have a number: T1, T2, …
     """
-    root = _node(plan, None, set())
-    totals = Counter(_letter(node.operator) for node in root.top_down())
-    used: Counter[str] = Counter()
-    for node in root.top_down():
-        letter = _letter(node.operator)
-        used[letter] += 1
-        node.name = letter if totals[letter] == 1 and letter != "T" else f"{letter}{used[letter]}"
-    for number, node in enumerate(root.bottom_up()):
-        node.number = number
+    root = Node(plan, None, 0).grow(set())
+    root.name_all()
     return root
 
 
@@ -210,15 +216,15 @@ class Words:
             self.hidden[variable] = f"_{stem}{self._stems[stem]}"
         return self.hidden[variable]
 
-    def marked(self, maybe: Iterable[Var]) -> Callable[[Var], str]:
+    def marker(self, maybe: Iterable[Var]) -> Callable[[Var], str]:
         unbound = frozenset(maybe)
         return lambda variable: self.variable(variable) + ("°" if variable in unbound else "")
 
-    def listed(self, variables: Iterable[Var], maybe: Iterable[Var] = ()) -> str:
-        return " ".join(map(self.marked(maybe), variables))
+    def text_of_list(self, variables: Iterable[Var], maybe: Iterable[Var] = ()) -> str:
+        return " ".join(map(self.marker(maybe), variables))
 
     def _with_marks(self, expression: Expression, always: frozenset[Var]) -> str:
-        return text_of_expression(expression, self.marked(mentioned(expression) - always))
+        return text_of_expression(expression, self.marker(mentioned(expression) - always))
 
     def operator(self, operator: op.Operator) -> str:
         match operator:
@@ -226,7 +232,9 @@ class Words:
                 return self._scan(operator)
             case op.Names(graph):
                 return (
-                    f"whether {graph.name} exists" if isinstance(graph, op.OneGraph) else self._named(graph)
+                    f"whether {graph.name} exists"
+                    if isinstance(graph, op.OneGraph)
+                    else self._named_graphs(graph)
                 )
             case op.Nodes(graph, variable):
                 return self._in_graph(f"each node as {self.variable(variable)}", graph)
@@ -239,12 +247,12 @@ class Words:
                 return f"filter {self._with_marks(condition, source.always)}"
             case op.Extend(source, variable, expression):
                 value = self._with_marks(expression, source.always)
-                return f"bind {value} as {self.listed([variable], operator.maybe)}"
+                return f"bind {value} as {self.text_of_list([variable], operator.maybe)}"
             case op.Project(_, columns):
-                return f"project {self.listed(columns, operator.maybe) or 'no variables'}"
+                return f"project {self.text_of_list(columns, operator.maybe) or 'no variables'}"
             case op.Template(_, columns, rows):
                 listed = " . ".join(" ".join(map(self._position, row)) for row in rows)
-                return f"template {{ {listed} }} as {self.listed(columns, operator.maybe)}"
+                return f"template {{ {listed} }} as {self.text_of_list(columns, operator.maybe)}"
             case op.Numbered(_, _, variable):
                 return f"number the occurrences of each solution as {self.variable(variable)}"
             case op.LeftJoin() | op.Semi() | op.Mark():
@@ -252,14 +260,14 @@ class Words:
             case op.Group():
                 return self._group(operator)
             case op.Closure(_, keys, start, end):
-                within = f" within each {self.listed(keys)}" if keys else ""
+                within = f" within each {self.text_of_list(keys)}" if keys else ""
                 return f"paths from {self._position(start)} to {self._position(end)}{within}"
             case op.Window():
                 return self._window(operator)
             case op.Shared():
                 return "shared, computed and stored once for all its readers"
             case op.Stored(_, keys):
-                listed = ", ".join(self.listed(key, operator.maybe) or "no variable" for key in keys)
+                listed = ", ".join(self.text_of_list(key, operator.maybe) or "no variable" for key in keys)
                 return f"stored, looked up by {listed}"
             case op.Union() | op.Distinct() | op.Parameters():
                 return type(operator).__name__.lower()
@@ -277,7 +285,7 @@ class Words:
                 if domain is None:
                     return f"{'exists' if keep else 'not exists'}{on}"
                 one = (
-                    f", with one of {self.listed(domain)} bound on both sides"
+                    f", with one of {self.text_of_list(domain)} bound on both sides"
                     if operator.tests_domain
                     else ""
                 )
@@ -286,9 +294,9 @@ class Words:
                 return f"mark {self.variable(variable)}: exists{on}"
 
     def _group(self, group: op.Group) -> str:
-        by = f"group by {self.listed(group.keys, group.maybe)}" if group.keys else "one group"
+        by = f"group by {self.text_of_list(group.keys, group.maybe)}" if group.keys else "one group"
         aggregates = [
-            f"{self._with_marks(aggregate, group.source.always)} as {self.listed([v], group.maybe)}"
+            f"{self._with_marks(aggregate, group.source.always)} as {self.text_of_list([v], group.maybe)}"
             for v, aggregate in group.aggregates
         ]
         if group.member is None:
@@ -298,14 +306,14 @@ class Words:
     def _window(self, window: op.Window) -> str:
         count = "all" if window.limit is None else f"the first {window.limit:,}"
         after = f" after the first {window.offset:,}" if window.offset else ""
-        marked = self.marked(window.maybe)
+        marked = self.marker(window.maybe)
         keys = [f"{marked(v)}{' descending' if descending else ''}" for v, descending in window.order]
         by = f", ordered by {', '.join(keys)}" if keys else ", in term order"
-        each = f", for each {self.listed(window.keys, window.maybe)}" if window.keys else ""
+        each = f", for each {self.text_of_list(window.keys, window.maybe)}" if window.keys else ""
         return f"{count}{after}{by}{each}"
 
     def _on(self, variables: Iterable[Var], maybe: Iterable[Var]) -> str:
-        listed = self.listed(variables, maybe)
+        listed = self.text_of_list(variables, maybe)
         return f" on {listed}" if listed else " without shared variables"
 
     def _scan(self, scan: op.Scan) -> str:
@@ -330,7 +338,7 @@ class Words:
             case op.MergedGraphs(names):
                 return f"{text} in {'the union of ' + ' '.join(map(str, names)) if names else 'no graph'}"
 
-    def _named(self, graph: op.NamedGraphs) -> str:
+    def _named_graphs(self, graph: op.NamedGraphs) -> str:
         among = "" if graph.names is None else f" among {' '.join(map(str, graph.names)) or 'none'}"
         return f"each named graph as {self.variable(graph.variable)}{among}"
 
@@ -343,4 +351,4 @@ class Words:
         ]
         left = len(table.rows) - len(rows)
         more = f" … {left} more" if left else ""
-        return f"values {self.listed(table.columns, table.maybe)} {{ {', '.join(rows)}{more} }}"
+        return f"values {self.text_of_list(table.columns, table.maybe)} {{ {', '.join(rows)}{more} }}"

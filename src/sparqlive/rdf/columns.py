@@ -108,13 +108,13 @@ class Encoder:
             block = block.replace(b"\r\n", b"\n")
         pieces = _cut(block, with_graph=syntax == RdfFormat.N_QUADS)
         by_columns = self._columns(pieces, scope)
-        if pieces.taken.all():
-            return replace(by_columns, lines=len(pieces.taken))
-        left = np.flatnonzero(~pieces.taken)
+        if pieces.canonical.all():
+            return replace(by_columns, lines=len(pieces.canonical))
+        left = np.flatnonzero(~pieces.canonical)
         lines = [block[start:end] for start, end in zip(pieces.starts[left], pieces.ends[left], strict=True)]
         quads, faults = _parsed(lines, left, syntax)
         parsed = self.quads(quads, labels(scope))
-        return replace(together([by_columns, parsed]), faults=faults, lines=len(pieces.taken))
+        return replace(together([by_columns, parsed]), faults=faults, lines=len(pieces.canonical))
 
     def quads(self, quads: Iterable[Quad], label: Callable[[str], str]) -> Encoded:
         """Encodes parsed quads; `label` renames blank nodes."""
@@ -136,13 +136,13 @@ class Encoder:
         return _encoded(np.array(rows, dtype=np.int64).reshape(-1, 4), ids, texts)
 
     def _columns(self, pieces: _Pieces, scope: str | None) -> Encoded:
-        """Encodes the lines whose pieces are canonical terms in valid positions; marks them in `taken`."""
+        """Encodes the lines whose pieces are canonical terms in valid positions, and marks them."""
         kinds = _kinds(pieces.texts)
         subject, predicate, object_, graph = pieces.codes
         node = (kinds == _NODE_IRI) | (kinds == _NODE_BLANK)
-        pieces.taken &= node[subject] & (kinds == _NODE_IRI)[predicate]
-        pieces.taken &= (kinds > _NOT_CANONICAL)[object_] & (node | (kinds == _NO_TERM))[graph]
-        codes = np.stack([column[pieces.taken] for column in pieces.codes], axis=1)
+        pieces.canonical &= node[subject] & (kinds == _NODE_IRI)[predicate]
+        pieces.canonical &= (kinds > _NOT_CANONICAL)[object_] & (node | (kinds == _NO_TERM))[graph]
+        codes = np.stack([column[pieces.canonical] for column in pieces.codes], axis=1)
         used = np.zeros(len(kinds), dtype=bool)
         used[codes] = True
         places = np.flatnonzero(used)
@@ -232,7 +232,7 @@ class _Pieces:
 
     texts: pa.StringArray
     codes: tuple[Ids, Ids, Ids, Ids]
-    taken: npt.NDArray[np.bool_]
+    canonical: npt.NDArray[np.bool_]
     """Marks lines that may be canonical."""
     starts: Ids
     ends: Ids
@@ -255,19 +255,19 @@ def _cut(block: bytes, with_graph: bool) -> _Pieces:
     data[marks] = _SPACE
     before, ends = marks[line_marks[:-1]], marks[line_marks[1:]]
     spaces = np.diff(line_marks) - 1
-    taken = (spaces >= 3) & (data[ends - 1] == _DOT) & (marks[line_marks[1:] - 1] == ends - 2)
+    canonical = (spaces >= 3) & (data[ends - 1] == _DOT) & (marks[line_marks[1:] - 1] == ends - 2)
     first = line_marks[:-1]
     last = len(marks) - 1
     cuts = [
         before,
-        np.where(taken, marks[np.minimum(first + 1, last)], before),
-        np.where(taken, marks[np.minimum(first + 2, last)], before),
-        np.where(taken, ends - 2, before),
+        np.where(canonical, marks[np.minimum(first + 1, last)], before),
+        np.where(canonical, marks[np.minimum(first + 2, last)], before),
+        np.where(canonical, ends - 2, before),
     ]
     if with_graph:
         place = marks[np.maximum(line_marks[1:] - 2, 0)]
         follows = data[np.minimum(place + 1, len(data) - 1)]
-        is_node = taken & (spaces >= 4) & ((follows == _LESS) | (follows == _UNDERSCORE))
+        is_node = canonical & (spaces >= 4) & ((follows == _LESS) | (follows == _UNDERSCORE))
         cuts.insert(3, np.where(is_node, place, cuts[3]))
     offsets = np.append(np.stack(cuts, axis=1).ravel(), ends[-1]).astype(np.int32)
     encoded = _binary_array(offsets, data).dictionary_encode()
@@ -275,7 +275,7 @@ def _cut(block: bytes, with_graph: bool) -> _Pieces:
     texts = _readable(_without_first_byte(encoded.dictionary))
     graph = codes[:, 3] if with_graph else np.full(len(codes), len(texts))
     texts = pa.concat_arrays([texts, pa.array([""], pa.string())])
-    return _Pieces(texts, (codes[:, 0], codes[:, 1], codes[:, 2], graph), taken, before, ends - 1)
+    return _Pieces(texts, (codes[:, 0], codes[:, 1], codes[:, 2], graph), canonical, before, ends - 1)
 
 
 def _binary_array(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> pa.BinaryArray:

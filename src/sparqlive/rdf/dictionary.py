@@ -107,9 +107,9 @@ class Dictionary:
 
     def extended(self) -> Dictionary:
         """Returns a dictionary on top of this one; new terms are entered only there."""
-        return Dictionary(self._hash, self._known, self._exception)
+        return Dictionary(self._hash, self._text_of, self._exception)
 
-    def _known(self, number: int) -> str | None:
+    def _text_of(self, number: int) -> str | None:
         known = self._texts.get(number)
         return self._older(number) if known is None and self._older is not None else known
 
@@ -124,7 +124,7 @@ class Dictionary:
         text = str(term)
         exception = self._exception(text)
         number = self._hash(text) if exception is None else exception
-        return number if self._known(number) == text else None
+        return number if self._text_of(number) == text else None
 
     def enter(self, text: str) -> int:
         """Enters a term by its canonical N-Triples form; returns its id."""
@@ -148,7 +148,7 @@ class Dictionary:
 
     def _claim(self, number: int, text: str) -> bool:
         """Claims a free id for a text; returns whether the id stands for this text."""
-        known = self._known(number)
+        known = self._text_of(number)
         if known is None:
             known = self._texts[number] = text
             if self._journal is not None:
@@ -169,7 +169,7 @@ class Dictionary:
 
     def text(self, number: int) -> str:
         """The canonical N-Triples form of an id's term."""
-        known = self._known(number)
+        known = self._text_of(number)
         if known is None:
             raise KeyError(number)
         return known

@@ -7,7 +7,6 @@ document get new labels, because they are local to it; those of objects and of N
 from __future__ import annotations
 
 import bz2
-import glob
 import gzip
 import os
 import zlib
@@ -19,6 +18,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFor
 
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
+from sparqlive.rdf.files import matching_files, nothing_at, syntax_of
 from sparqlive.rdf.guard import has_too_many_triple_terms, parse_guarded
 
 
@@ -28,14 +28,24 @@ def _open_zstd(file: Path, _mode: str) -> Any:
     return pa.CompressedInputStream(pa.OSFile(str(file)), "zstd")
 
 
-_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".zst": _open_zstd}
+_OPENERS: dict[str | None, Callable[..., Any]] = {
+    None: open,
+    "gzip": gzip.open,
+    "bz2": bz2.open,
+    "zstd": _open_zstd,
+}
 
 
 def read_paths(paths: Iterable[str | os.PathLike[str]], graph: NamedNode | None) -> Iterator[Quad]:
     """Yields the quads of files and globs, in order; quads of the unnamed graph go into `graph`."""
     for path in paths:
-        for file in _files(os.fspath(path)):
-            yield from _read_file(file, graph)
+        yield from read_files(_files(os.fspath(path)), graph)
+
+
+def read_files(files: Iterable[Path], graph: NamedNode | None) -> Iterator[Quad]:
+    """Yields the quads of files, in order; their names are no patterns."""
+    for file in files:
+        yield from _read_file(file, graph)
 
 
 def size_of(paths: Iterable[str]) -> int:
@@ -44,32 +54,17 @@ def size_of(paths: Iterable[str]) -> int:
 
 
 def _files(path: str) -> list[Path]:
-    if Path(path).is_dir():
-        found = sorted(file for file in Path(path).iterdir() if file.is_file() and _format(file) is not None)
-    elif Path(path).exists():
-        found = [Path(path)]
-    else:
-        found = sorted(Path(name) for name in glob.glob(path, recursive=True) if Path(name).is_file())
+    found = matching_files(path)
     if not found:
-        raise Error(f"There is nothing to load at {path}: no such file, and no file matches it as a pattern.")
+        raise nothing_at(path)
     return found
 
 
-def _format(file: Path) -> RdfFormat | None:
-    name = file.with_suffix("") if file.suffix in _COMPRESSED else file
-    return RdfFormat.from_extension(name.suffix.lstrip("."))
-
-
 def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
-    syntax = _format(file)
-    if syntax is None:
-        raise Error(
-            f"{file}: the file name does not show the RDF syntax. Use one of the endings "
-            f".nt .nq .ttl .trig .rdf .jsonld, optionally followed by .gz, .bz2 or .zst."
-        )
-    opener = _COMPRESSED.get(file.suffix, open)
+    extension, compression = syntax_of(str(file))
+    syntax = cast("RdfFormat", RdfFormat.from_extension(extension))
     try:
-        with cast("IO[bytes]", opener(file, "rb")) as stream:
+        with cast("IO[bytes]", _OPENERS[compression](file, "rb")) as stream:
             base = file.resolve().as_uri()
             for quad in parse_guarded(stream, syntax, base, rename_blank_nodes=True):
                 yield check_quad(quad, graph)

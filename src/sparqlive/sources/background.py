@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 
-class Woken:
+class BackgroundThread:
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         self._name = name
         self._work = work

@@ -19,7 +19,7 @@ from pyoxigraph import NamedNode
 from sparqlive.engine.view import View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error
-from sparqlive.sources.background import Woken
+from sparqlive.sources.background import BackgroundThread
 from sparqlive.sources.watcher import address_of, check_options, watcher
 from sparqlive.sources.watching import Feeds, Source
 
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 _NOTE = "sources_from/"
 
 
-class Linked:
+class SourcesFromView:
     """The sources that a variable of a view gives."""
 
-    def __init__(self, links: Links, view: str, variable: str, kind: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, links: AllSourcesFromViews, view: str, variable: str, kind: str, options: Mapping[str, Any]
+    ) -> None:
         self.view = view
         self.variable = variable
         self.kind = kind
@@ -44,7 +46,7 @@ class Linked:
         self._followed: View | None = None
         self._at = -1
         self._counts: Counter[str] = Counter()
-        self._given: set[str] = set()
+        self._present: set[str] = set()
 
     @property
     def key(self) -> str:
@@ -87,8 +89,8 @@ class Linked:
             values = self.values()
             given = [one for one in feeds.by_name.values() if self.key in one.given_by]
             leaving = [source for source in given if source.address not in values]
-            coming = sorted(values - self._given)
-            self._given &= values
+            coming = sorted(values - self._present)
+            self._present &= values
             for address in self.refused.keys() - values:
                 del self.refused[address]
         for source in leaving:
@@ -99,7 +101,7 @@ class Linked:
             with lock:
                 if not self._links.is_there(self):
                     return
-                self._given.add(address)
+                self._present.add(address)
                 try:
                     source = Source(feeds, address, self.kind, address, self.options, given_by=(self.key,))
                     feeds.add(source, watcher(self.kind, address, self.options))
@@ -112,28 +114,28 @@ class Linked:
         self.error = f"{type(error).__name__}: {error}"
 
     def __repr__(self) -> str:
-        return f"Linked({self.view!r}, {self.variable!r}, kind={self.kind!r})"
+        return f"SourcesFromView({self.view!r}, {self.variable!r}, kind={self.kind!r})"
 
 
-class Links:
+class AllSourcesFromViews:
     """All sources from views of one session."""
 
     def __init__(self, epochs: Epochs, feeds: Feeds) -> None:
         self.epochs = epochs
         self._feeds = feeds
-        self._linked: dict[str, Linked] = {}
-        self._woken = Woken("sparqlive-sources-from", self._give)
+        self._linked: dict[str, SourcesFromView] = {}
+        self._thread = BackgroundThread("sparqlive-sources-from", self._give)
 
     # From any thread
 
-    def add(self, view: str, variable: str, kind: str, options: Mapping[str, Any]) -> Linked:
+    def add(self, view: str, variable: str, kind: str, options: Mapping[str, Any]) -> SourcesFromView:
         """Adds sources from a variable of a view; returns the existing entry if it has the same options."""
         with self.epochs.lock:
             self.epochs.ensure_open()
             if variable not in self.epochs.views[view].variables:
                 raise Error(f"View {view!r} has no variable {variable!r}.")
             check_options(kind, options)
-            linked = Linked(self, view, variable, kind, options)
+            linked = SourcesFromView(self, view, variable, kind, options)
             known = self._linked.get(linked.key)
             if known is not None and known.options == linked.options:
                 return known
@@ -149,9 +151,9 @@ class Links:
     def load(self, store: Persistence) -> None:
         """Continues the entries of a store."""
         for note in store.notes(_NOTE):
-            self._begin(Linked(self, **json.loads(note)))
+            self._begin(SourcesFromView(self, **json.loads(note)))
 
-    def remove(self, linked: Linked) -> None:
+    def remove(self, linked: SourcesFromView) -> None:
         with self.epochs.lock:
             if self._linked.pop(linked.key, None) is not linked:
                 raise Error(f"The sources from view {linked.view!r} have already been removed.")
@@ -159,26 +161,26 @@ class Links:
                 self._feeds.release(source, linked.key)
             self.epochs.record(None, {linked.key: ""})
 
-    def is_there(self, linked: Linked) -> bool:
+    def is_there(self, linked: SourcesFromView) -> bool:
         """The caller holds the lock."""
         return not self.epochs.closed and self._linked.get(linked.key) is linked
 
-    def heard(self, _: object = None) -> None:
+    def wake(self, _: object = None) -> None:
         """Wakes the thread, because an epoch or the drop of a view may have changed the values."""
-        self._woken.wake()
+        self._thread.wake()
 
     def stop(self) -> None:
-        self._woken.stop()
+        self._thread.stop()
 
     # In the background thread
 
-    def _begin(self, linked: Linked) -> None:
+    def _begin(self, linked: SourcesFromView) -> None:
         self._linked[linked.key] = linked
         if not self._feeds.watching:
             return
-        if self._woken.start():
-            self.epochs.observe(self.heard)
-        self.heard()
+        if self._thread.start():
+            self.epochs.observe(self.wake)
+        self.wake()
 
     def _give(self) -> None:
         for linked in list(self._linked.values()):

@@ -39,13 +39,19 @@ class Listing:
         return found.hexdigest()
 
 
-def listing_of(address: str) -> Listing:
+def is_glob(address: str) -> bool:
+    """Whether an address is a pattern: it has signs of one, and no file has it as a name."""
+    return glob.has_magic(address) and not os.path.lexists(address)
+
+
+def listing_of(address: str, as_glob: bool) -> Listing:
     """Lists the files of a path or a glob.
 
     Raises FileNotFoundError if the file, or the base folder of the glob, does not exist.
     """
     folders: list[str] = []
-    found = {file: status for file in _named(address, folders) if (status := _regular(file)) is not None}
+    paths = _matches(address, folders) if as_glob else _file(address)
+    found = {file: status for file in paths if (status := _regular(file)) is not None}
     states = [
         [
             file,
@@ -62,15 +68,17 @@ def listing_of(address: str) -> Listing:
     return Listing(tuple(sorted(found)), tuple(folders), digest)
 
 
-def _named(address: str, folders: list[str]) -> list[str]:
-    """Returns the paths that an address names, not all of them files; records the listed folders."""
-    if not glob.has_magic(address) or os.path.lexists(address):
-        mode = os.stat(address).st_mode
-        if stat.S_ISDIR(mode):
-            raise Error(f"{address} is a folder. Use a glob for its files: {os.path.join(address, '*.ttl')}")
-        if not stat.S_ISREG(mode):
-            raise Error(f"{address} is a pipe, a socket or a device. Only regular files can be watched.")
-        return [address]
+def _file(address: str) -> list[str]:
+    mode = os.stat(address).st_mode
+    if stat.S_ISDIR(mode):
+        raise Error(f"{address} is a folder. Use a glob for its files: {os.path.join(address, '*.ttl')}")
+    if not stat.S_ISREG(mode):
+        raise Error(f"{address} is a pipe, a socket or a device. Only regular files can be watched.")
+    return [address]
+
+
+def _matches(address: str, folders: list[str]) -> list[str]:
+    """Returns the paths that match a glob, not all of them files; records the listed folders."""
     parts = address.split(os.sep)
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     root = os.sep.join(parts[:fixed]) or (os.sep if fixed else "")

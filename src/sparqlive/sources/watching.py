@@ -93,11 +93,11 @@ class Source:
         self.removed = False
         self.ended = False
         """Whether its stream has ended."""
-        self.remembered: float | None = None
-        self.asked = 0
+        self.stored_at: float | None = None
+        self.requested_looks = 0
         """The number of requested looks."""
         self._feeds = feeds
-        self._answered = 0
+        self._finished_looks = 0
 
     @classmethod
     def from_note(cls, feeds: Feeds, note: str) -> Source:
@@ -122,11 +122,11 @@ class Source:
         }
         return json.dumps({**settings, **{state: getattr(self, state) for state in _STATE}, **later})
 
-    def seen(self, state: Mapping[str, Any]) -> None:
+    def restore_state(self, state: Mapping[str, Any]) -> None:
         """Sets the state that was stored with an epoch."""
         for name in _STATE:
             setattr(self, name, state[name])
-        self.remembered = state["last_seen"]
+        self.stored_at = state["last_seen"]
 
     # For the thread of the sources, and for writers
 
@@ -143,22 +143,22 @@ class Source:
         """Marks its stream as ended."""
         self.ended = True
 
-    def notified_by(self, state: str) -> None:
+    def set_notifications(self, state: str) -> None:
         """Sets how it is notified of changes."""
         self.notifications = state
 
     def ask(self) -> int:
         """Counts a requested look; returns its number."""
-        self.asked += 1
-        return self.asked
+        self.requested_looks += 1
+        return self.requested_looks
 
     def answer(self, asked: int) -> None:
         """Marks the requested looks up to this number as done."""
-        self._answered = max(self._answered, asked)
+        self._finished_looks = max(self._finished_looks, asked)
 
     def is_silent(self, asked: int) -> bool:
         """Whether a requested look is not done yet."""
-        return self._answered < asked and not (self.ended or self.removed)
+        return self._finished_looks < asked and not (self.ended or self.removed)
 
     def failed(self, reason: str, now: float) -> bool:
         """Records a failed look; returns whether the error is new."""
@@ -171,14 +171,14 @@ class Source:
     def unchanged(self, version: Version | None, now: float) -> bool:
         """Records a look without changes; returns whether it should be stored now."""
         known = self.error is None and version in (None, self.version)
-        known = known and now - (self.remembered or 0) < _REMEMBER_SECONDS
+        known = known and now - (self.stored_at or 0) < _REMEMBER_SECONDS
         self.version = self.version if version is None else version
         self.last_seen, self.stale_since, self.error = now, None, None
         return not known
 
     def remember(self, now: float) -> None:
         """Records that its state is stored now."""
-        self.remembered = now
+        self.stored_at = now
 
     @property
     def key(self) -> str:
@@ -234,7 +234,7 @@ class Feeds:
         self._epochs = epochs
         self.watching = watching
         self._observer: Callable[[Source, Epoch, float], None] | None = None
-        self._heard: Callable[[], None] | None = None
+        self._on_answer: Callable[[], None] | None = None
         self.by_name: dict[str, Source] = {}
         self._tasks: dict[Source, asyncio.Task[None]] = {}
         self._wakes: dict[Source, asyncio.Event] = {}
@@ -251,9 +251,9 @@ class Feeds:
         """Sets an observer, which is called with each epoch of a source and its seconds."""
         self._observer = observer
 
-    def tell_of_answers(self, heard: Callable[[], None]) -> None:
+    def tell_of_answers(self, on_answer: Callable[[], None]) -> None:
         """Sets a function to call after each look at a source, even without changes."""
-        self._heard = heard
+        self._on_answer = on_answer
 
     def add(self, source: Source, watcher: Watcher) -> Source:
         """Adds a source and starts watching it; returns the existing source if it has the same settings."""
@@ -403,7 +403,7 @@ class Feeds:
             }
             notes = {source.key: source.note(**state)}
             epoch = epochs.commit(wanted, given, "auto", source=source.name, notes=notes)
-            source.seen(state)
+            source.restore_state(state)
             return epoch if epoch.inserted or epoch.deleted else None
 
     def _remember(self, source: Source) -> None:
@@ -459,7 +459,7 @@ class Feeds:
             try:
                 await watcher.watch(source.version, report, self._wakes[source])
                 source.mark_ended()
-                return self._answer(source, source.asked)
+                return self._answer(source, source.requested_looks)
             except _Refused:
                 pass
             except Error as error:
@@ -470,11 +470,11 @@ class Feeds:
 
     def _note(self, source: Source, outcome: Notifications) -> None:
         if source.notifications != outcome.state:
-            source.notified_by(outcome.state)
+            source.set_notifications(outcome.state)
             self._remember(source)
 
     async def _report(self, source: Source, outcome: _Seen) -> bool:
-        asked = 0 if self._wakes[source].is_set() else source.asked
+        asked = 0 if self._wakes[source].is_set() else source.requested_looks
         assert self._turn is not None
         async with self._turn:
             committed = await asyncio.to_thread(self._take, source, outcome)
@@ -486,8 +486,8 @@ class Feeds:
         with self._answers:
             source.answer(asked)
             self._answers.notify_all()
-        if self._heard is not None:
-            self._heard()
+        if self._on_answer is not None:
+            self._on_answer()
 
     def _take(self, source: Source, outcome: _Seen) -> bool:
         """Commits a report, and records its outcome; returns False if it failed."""

@@ -72,7 +72,7 @@ class Grouping:
         return Group([make() for make in self._makers])
 
     def add(self, group: Group, row: tuple[int, ...], weight: int) -> None:
-        group.weight += weight
+        group.weight += weight  # not a method of Group: its call would cost 40 ns per changed row
         if self._member is not None and not row[self._member]:
             return
         for accumulator, column in zip(group.accumulators, self._columns, strict=True):

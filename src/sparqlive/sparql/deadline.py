@@ -54,19 +54,26 @@ class TimeIsUp(BaseException):
 class Work:
     """Running work that can be stopped and then reports an error."""
 
-    def __init__(self, what: str, seconds: float | None, began: float | None = None) -> None:
+    def __init__(
+        self, what: str, seconds: float | None, began: float | None = None, most_rows: int | None = None
+    ) -> None:
         self.what = what
         self.seconds = seconds
         self.began = time.monotonic() if began is None else began
         self.end = None if seconds is None else self.began + seconds
-        self.base: int | None = None
-        """The memory of the process when the work was first checked."""
-        self.most_rows: int | None = None
+        self.most_rows = most_rows
         self.gathered: list[Sized] = []
         """Collections that grow while the work runs."""
         self.flags: list[Flag] = []
         """Raised to make the work give way."""
         self.stopped: Error | None = None
+        self._resident_at_start: int | None = None
+
+    def growth(self, resident: int) -> int:
+        """Returns how much the memory of the process has grown since the first call."""
+        if self._resident_at_start is None:
+            self._resident_at_start = resident
+        return resident - self._resident_at_start
 
     def rows(self) -> int:
         return sum(map(len, self.gathered))
@@ -85,8 +92,8 @@ class Work:
 class _Interrupted(Work):
     """Work of one thread, stopped by an exception raised in it."""
 
-    def __init__(self, what: str, seconds: float | None, began: float | None) -> None:
-        super().__init__(what, seconds, began)
+    def __init__(self, what: str, seconds: float | None, began: float | None, most_rows: int | None) -> None:
+        super().__init__(what, seconds, began, most_rows)
         self._thread = ctypes.c_ulong(threading.get_ident())
         self._guard = threading.Lock()
         self._ended = False
@@ -218,11 +225,9 @@ class _Watchdog:
     def _look(self, works: set[Work], now: float) -> None:
         if not works:
             return
-        resident, room, grown = memory.taken()[1], memory.room(MEMORY_SHARE), 0
+        resident, room, grown = memory.usage()[1], memory.room(MEMORY_SHARE), 0
         for work in works:
-            if work.base is None:
-                work.base = resident
-            grown = max(grown, resident - work.base)
+            grown = max(grown, work.growth(resident))
             if work.stopped is not None:
                 work.stop(work.stopped)
             elif work.end is not None and now >= work.end:
@@ -338,8 +343,7 @@ def within(
     than `most_rows`. The seconds count from `began` (by `time.monotonic`), or from now.
     """
     before = getattr(_current, "work", None)
-    under_way = _Interrupted(what, seconds, began)
-    under_way.most_rows = most_rows
+    under_way = _Interrupted(what, seconds, began, most_rows)
     failure: Error
     try:
         try:

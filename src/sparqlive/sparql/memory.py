@@ -16,7 +16,7 @@ _MEMORY = Path("/proc/meminfo")
 _GROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
-def taken() -> tuple[int, int]:
+def usage() -> tuple[int, int]:
     """Returns the bytes of address space and of resident memory; zeros if unknown."""
     try:
         with open(_STATM, "rb") as status:
@@ -47,7 +47,7 @@ def room(share: float) -> int | None:
     """
     whole = _whole()
     rooms = [] if whole is None else [int(whole * share)]
-    size, resident = taken()
+    size, resident = usage()
     for limit, used in ((resource.RLIMIT_AS, size), (resource.RLIMIT_DATA, resident)):
         most, _ = resource.getrlimit(limit)
         if most != resource.RLIM_INFINITY:

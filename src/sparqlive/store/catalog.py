@@ -264,9 +264,9 @@ class Catalog:
             except BaseException:
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
-                self._sealed.rolled_back()
+                self._sealed.roll_back()
                 raise
-            self._sealed.committed()
+            self._sealed.commit()
             self._last = Head(self._last.store, number, root)
             if self._syncer is not None:
                 self._syncer.owe(self._last)

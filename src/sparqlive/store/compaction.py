@@ -232,7 +232,7 @@ def _rows_before(changes: Column, first: Sequence[int]) -> int:
     return low
 
 
-def written_quads(
+def write_sorted_quads(
     place: Place, folder: str, parts: Iterator[tuple[Column, Column, Column, Column]]
 ) -> list[RunFile]:
     """Writes quads, given as columns s, p, o, g in the order of p, g, s, o, to files."""

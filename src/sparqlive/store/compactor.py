@@ -55,7 +55,7 @@ class Compactor:
         """Sets the files that the session has opened."""
         self._quads, self._terms = quads, terms
 
-    def committed(self, rows: int) -> None:
+    def count_epoch(self, rows: int) -> None:
         """Counts an epoch, and starts a compaction if one is due; called under the lock."""
         self._rows += rows
         self._epochs += 1

@@ -198,7 +198,7 @@ def read_terms(place: Place, run: RunFile) -> tuple[Column, Any]:
     return table.column("id").to_numpy(), _one(table.column("term"))
 
 
-def found_terms(ids: Column, texts: Any, prefixes: Sequence[str]) -> dict[int, str]:
+def terms_with_prefix(ids: Column, texts: Any, prefixes: Sequence[str]) -> dict[int, str]:
     """The terms of a terms file that start with one of the prefixes."""
     begins = [pc.starts_with(texts, prefix).to_numpy(zero_copy_only=False) for prefix in prefixes]
     return {int(ids[place]): texts[place].as_py() for place in np.flatnonzero(np.logical_or.reduce(begins))}

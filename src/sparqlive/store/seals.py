@@ -243,12 +243,12 @@ class Sealed:
             self._database.execute("DELETE FROM totals WHERE rows = 0")
         return self._changed[_ROOT]
 
-    def committed(self) -> None:
+    def commit(self) -> None:
         self._totals.update(self._changed)
         self._parts.update(self._changed_parts)
-        self.rolled_back()
+        self.roll_back()
 
-    def rolled_back(self) -> None:
+    def roll_back(self) -> None:
         self._changed, self._changed_parts = {}, {}
 
     # Reading

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from sparqlive.errors import StoreFailed
 from sparqlive.store.catalog import Catalog, Durability, Rows, check_terms
-from sparqlive.store.compaction import QUADS, SMALL, Folded, Writer, fold, names_of, written_quads
+from sparqlive.store.compaction import QUADS, SMALL, Folded, Writer, fold, names_of, write_sorted_quads
 from sparqlive.store.locks import Lease, leased_epochs
 from sparqlive.store.place import LocalPlace, Place, address_of, new_folder, place_at
 from sparqlive.store.quad_runs import QuadRuns
@@ -145,7 +145,7 @@ class Store:
             first_meta=first_meta,
         )
         self._attempts: set[str] = set()
-        self._given_out: set[str] = set()
+        self._verified_paths: set[str] = set()
         self._attempt_count = 0
         self._lease: Lease | None = None
         try:
@@ -296,9 +296,9 @@ class Store:
         """
         if isinstance(self.place, LocalPlace):
             for run in (*self.catalog.runs(QUADS), *self.catalog.runs(TERMS)):
-                if run.path not in self._given_out:
+                if run.path not in self._verified_paths:
                     check_file(self.place, run)
-                    self._given_out.add(run.path)
+                    self._verified_paths.add(run.path)
         log = [rows for _, rows in self.catalog.changes(self.quads_epoch())]
         return Sources(
             [self.place.uri(path) for path in self._paths(QUADS)],
@@ -386,10 +386,10 @@ class Store:
         with self.catalog.transaction():
             self._name(commit)
             self.catalog.add_view(name, text, base, commit.epoch, refresh)
-            self._refreshed(name, commit.epoch)
-            self._owned(name, owner)
+            self._set_refreshed(name, commit.epoch)
+            self._set_owner(name, owner)
 
-    def _owned(self, name: str, owner: str | None) -> None:
+    def _set_owner(self, name: str, owner: str | None) -> None:
         if owner != self.owner(name):
             self.catalog.set_meta(f"owner/{name}", owner or "")
 
@@ -407,9 +407,9 @@ class Store:
         """Brings a view to an existing epoch."""
         with self.catalog.transaction():
             self._name(commit)
-            self._refreshed(name, commit.epoch)
+            self._set_refreshed(name, commit.epoch)
 
-    def _refreshed(self, name: str, epoch: int) -> None:
+    def _set_refreshed(self, name: str, epoch: int) -> None:
         self.catalog.set_meta(f"refreshed/{name}", str(epoch))
 
     def refreshed(self, name: str) -> int:
@@ -437,7 +437,7 @@ class Store:
         """Drops a view and the relations that no other view uses."""
         with self.catalog.transaction():
             self.catalog.forget_view(name)
-            self._owned(name, None)
+            self._set_owner(name, None)
             for relation in relations:
                 self.catalog.forget_relation(relation, epoch)
 
@@ -471,7 +471,7 @@ class Store:
                 bases[name] = (width, None)
             yield runs, bases
 
-    def written(self, folder: str, quad_files: Iterable[Any], term_files: Iterable[Any]) -> list[RunFile]:
+    def sync_files(self, folder: str, quad_files: Iterable[Any], term_files: Iterable[Any]) -> list[RunFile]:
         """Syncs files that workers wrote below the folder of an attempt; returns the runs to register."""
         runs = []
         self.place.take_over(folder)
@@ -490,7 +490,7 @@ class Store:
     def write_quads(self, parts: Iterator[tuple[Column, Column, Column, Column]], epoch: int) -> None:
         """Writes quads, in the order of p, g, s, o, as the first runs of a store."""
         with self.attempt() as folder:
-            runs = written_quads(self.place, folder, parts)
+            runs = write_sorted_quads(self.place, folder, parts)
             with self.catalog.transaction():
                 self.catalog.set_base(QUADS, epoch, 4, None)
                 for run in runs:

@@ -87,6 +87,17 @@ class Room:
         """Returns the budget for a number of bytes; prefixes may expand."""
         return cls(MOST_QUADS, _MOST_EXPANSION * max_bytes)
 
+    def take(self, quad: Quad, url: str) -> None:
+        """Counts a quad of the document at an address."""
+        subject, predicate, object_, _ = quad
+        self.quads -= 1
+        self.characters -= len(subject.value) + len(predicate.value) + len(object_.value)
+        if self.quads < 0 or self.characters < 0:
+            raise Error(
+                f"{url} has more than {MOST_QUADS:,} quads, or its expanded terms are too large for "
+                f"max_bytes."
+            )
+
 
 async def read_document(response: Response, network: Network) -> list[Quad]:
     """Returns the quads of a response. Resolves relative IRIs against its URL, and renames blank nodes."""
@@ -105,7 +116,7 @@ async def _read(response: Response, network: Network | None, room: Room) -> list
         await asyncio.to_thread(_check_json, body, response.url)
         if b"@context" in body:
             body = await _with_contexts(body, response.url, network)
-    return await asyncio.to_thread(_parsed, body, syntax, response.url, room)
+    return await asyncio.to_thread(_parse, body, syntax, response.url, room)
 
 
 def _syntax(response: Response) -> tuple[RdfFormat, str | None]:
@@ -150,21 +161,14 @@ def _utf8(response: Response, syntax: RdfFormat, encoding: str | None) -> bytes:
     return body[declaration.end() :] if declaration else body
 
 
-def _parsed(body: bytes, syntax: RdfFormat, url: str, room: Room) -> list[Quad]:
+def _parse(body: bytes, syntax: RdfFormat, url: str, room: Room) -> list[Quad]:
     quads: list[Quad] = []
     try:
         for quad in parse_guarded(
             BytesIO(body), syntax, url, deepest=_DEEPEST, doctype=False, rename_blank_nodes=True
         ):
             quads.append(check_quad(quad, None))
-            subject, predicate, object_, _ = quad
-            room.quads -= 1
-            room.characters -= len(subject.value) + len(predicate.value) + len(object_.value)
-            if room.quads < 0 or room.characters < 0:
-                raise Error(
-                    f"{url} has more than {MOST_QUADS:,} quads, or its expanded terms are too large for "
-                    f"max_bytes."
-                )
+            room.take(quad, url)
     except InvalidChange as error:
         raise InvalidChange(f"{url}: {error}") from error
     except SyntaxError as error:  # its message says line and column

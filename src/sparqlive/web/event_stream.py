@@ -159,14 +159,14 @@ class EventStreamReader:
         with httpx.Client(timeout=SILENT_SECONDS, trust_env=False) as client:
             while True:
                 try:
-                    with client.stream("GET", self._asked(), headers=self._headers) as found:
+                    with client.stream("GET", self._request_url(), headers=self._headers) as found:
                         if found.status_code != 200:
                             found.read()
                         self._check(found)
                         parser = Parser()
                         for piece in found.iter_bytes():
                             for event in parser.feed(piece):
-                                yield from self._taken(event)
+                                yield from self._handle(event)
                 except (httpx.TransportError, _Again):
                     pass
                 time.sleep(self._pause_seconds())
@@ -175,20 +175,20 @@ class EventStreamReader:
         async with httpx.AsyncClient(timeout=SILENT_SECONDS, trust_env=False) as client:
             while True:
                 try:
-                    async with client.stream("GET", self._asked(), headers=self._headers) as found:
+                    async with client.stream("GET", self._request_url(), headers=self._headers) as found:
                         if found.status_code != 200:
                             await found.aread()
                         self._check(found)
                         parser = Parser()
                         async for piece in found.aiter_bytes():
                             for event in parser.feed(piece):
-                                for followed in self._taken(event):
+                                for followed in self._handle(event):
                                     yield followed
                 except (httpx.TransportError, _Again):
                     pass
                 await asyncio.sleep(self._pause_seconds())
 
-    def _asked(self) -> httpx.URL:
+    def _request_url(self) -> httpx.URL:
         asked = {} if self._snapshot else {"snapshot": "false"}
         if self.epoch is not None:
             asked["since"] = str(self.epoch)
@@ -208,10 +208,10 @@ class EventStreamReader:
             raise Error(f"{self.url} is not a stream of changes. Use the address of a view of an agent.")
         self.lineage = found.headers.get(LINEAGE, self.lineage)
 
-    def _taken(self, event: Event) -> Iterator[Followed]:
+    def _handle(self, event: Event) -> Iterator[Followed]:
         self._failures = 0
         if event.kind == "end":
-            self._ended(event)
+            self._handle_end(event)
         if event.kind in ("snapshot", "delta"):
             followed = Followed(event.data, event.kind == "snapshot")
             self.epoch = followed.epoch
@@ -219,7 +219,7 @@ class EventStreamReader:
         elif event.id:
             self.epoch = int(event.id)
 
-    def _ended(self, event: Event) -> None:
+    def _handle_end(self, event: Event) -> None:
         told = json.loads(event.data)
         kind = _ENDED_FOR_GOOD.get(told["reason"])
         if kind is not None:

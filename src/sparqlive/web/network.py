@@ -101,8 +101,8 @@ class Reach:
     """Whether to fetch JSON-LD contexts from the Web, within the same budget."""
 
     def __post_init__(self) -> None:
-        for name in ("max_bytes", "max_redirects"):
-            whole(name, getattr(self, name))
+        whole("max_bytes", self.max_bytes, least=1)
+        whole("max_redirects", self.max_redirects)
         seconds("timeout_seconds", self.timeout_seconds)
         headers = self.headers.items() if isinstance(self.headers, Mapping) else [(None, None)]
         if not all(isinstance(name, str) and isinstance(value, str) for name, value in headers):
@@ -143,7 +143,7 @@ class Network:
         self.reach = reach
         self._login = login
         self._origin = origin(checked_url(home))
-        self._budget = _Budget(reach.max_bytes, reach.max_bytes, reach.max_redirects)
+        self._budget = _Budget(reach)
         self._deadline = asyncio.get_running_loop().time() + reach.timeout_seconds
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls_context(),
@@ -161,7 +161,7 @@ class Network:
 
     def renew(self) -> None:
         """Resets the byte budget, for streams whose reader bounds what it keeps."""
-        self._budget.wire_bytes = self._budget.decoded_bytes = self.reach.max_bytes
+        self._budget.renew_bytes()
 
     async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Response:
         return await self.request("GET", url, headers)
@@ -227,9 +227,7 @@ class Network:
         return found
 
     def _redirected(self, target: httpx.URL, location: str) -> httpx.URL:
-        self._budget.redirects -= 1
-        if self._budget.redirects < 0:
-            raise Error(f"{target}: more than {self.reach.max_redirects} redirects.")
+        self._budget.take_redirect(str(target))
         try:
             url = checked_url(str(target.join(location)))
         except httpx.InvalidURL as error:
@@ -242,7 +240,7 @@ class Network:
         inflater = None if encoding in ("", "identity") else Inflater(encoding, url)
         async for piece in answer.aiter_stream():
             for decoded in [piece] if inflater is None else inflater.pieces(piece):
-                self._budget.take("decoded_bytes", len(decoded), url)
+                self._budget.take_decoded(len(decoded), url)
                 yield decoded
                 await asyncio.sleep(0)  # one compressed byte can expand to a million: let other tasks run
         if inflater is not None:
@@ -282,22 +280,32 @@ class Inflater:
             raise Error(f"{self._url} is truncated {self._encoding} data.")
 
 
-@dataclass
 class _Budget:
     """The remaining budget of a look."""
 
-    wire_bytes: int
-    decoded_bytes: int
-    redirects: int
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._redirects = reach.max_redirects
+        self.renew_bytes()
 
-    def take(self, what: str, number: int, where: str) -> None:
-        left = getattr(self, what) - number
-        setattr(self, what, left)
-        if left < 0:
-            size = (
-                "is larger than max_bytes" if what == "wire_bytes" else "decompresses to more than max_bytes"
-            )
-            raise Error(f"{where} {size}.")
+    def renew_bytes(self) -> None:
+        self._received = self._decoded = self._reach.max_bytes
+
+    def take_received(self, number: int, where: str) -> None:
+        """Counts bytes as they arrive, compressed or not."""
+        self._received -= number
+        if self._received < 0:
+            raise Error(f"{where} is larger than max_bytes.")
+
+    def take_decoded(self, number: int, where: str) -> None:
+        self._decoded -= number
+        if self._decoded < 0:
+            raise Error(f"{where} decompresses to more than max_bytes.")
+
+    def take_redirect(self, where: str) -> None:
+        self._redirects -= 1
+        if self._redirects < 0:
+            raise Error(f"{where}: more than {self._reach.max_redirects} redirects.")
 
 
 # Addresses
@@ -430,7 +438,7 @@ class _CountedStream(httpcore.AsyncNetworkStream):
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         data = await self._stream.read(max_bytes, timeout)
-        self._budget.take("wire_bytes", len(data), f"The response of {self._host}")
+        self._budget.take_received(len(data), f"The response of {self._host}")
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:

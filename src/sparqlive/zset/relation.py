@@ -359,10 +359,7 @@ class Elsewhere:
         self.fetch = fetch
 
     def rows(self) -> dict[Row, int]:
-        run, overlay = self.fetch()
-        found = Relation(0)
-        found.run, found.overlay = run, overlay
-        return dict(found.items())
+        return dict(Relation.of_parts(0, *self.fetch()).items())
 
 
 class Relation:
@@ -383,6 +380,13 @@ class Relation:
         if weights is not None:
             self.load(weights)
 
+    @classmethod
+    def of_parts(cls, arity: int, run: Run | None, overlay: dict[Row, int]) -> Relation:
+        """A relation that shares a run and an overlay."""
+        relation = cls(arity)
+        relation.run, relation.overlay = run, overlay
+        return relation
+
     def load(self, weights: Mapping[Row, int] | Run | Elsewhere) -> None:
         """Fills an empty relation."""
         if isinstance(weights, Elsewhere):
@@ -399,9 +403,7 @@ class Relation:
         """A copy of the rows before the current epoch; the run is immutable and shared."""
         if self._elsewhere is not None:
             self._fetch()
-        copy = Relation(self.arity)
-        copy.run, copy.overlay = self.run, dict(self.overlay)
-        return copy
+        return Relation.of_parts(self.arity, self.run, dict(self.overlay))
 
     def _fetch(self) -> None:
         assert self._elsewhere is not None

@@ -31,7 +31,7 @@ import sparqlive
 from sparqlive.bulk.backends.spark.workers import SparkWorkers
 from sparqlive.bulk.ingest import documents, parts
 from sparqlive.bulk.ingest.documents import Document, find_documents, tasks_of
-from sparqlive.bulk.ingest.job import Ingested, _other_ids, ingest
+from sparqlive.bulk.ingest.job import IngestResult, _other_ids, ingest
 from sparqlive.bulk.ingest.workers import Here, Processes
 from sparqlive.rdf.columns import Encoded, Encoder, labels
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id, term_of
@@ -75,18 +75,18 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def _table(ingested: Ingested, files: Iterable[str]) -> pa.Table:
+def _table(ingested: IngestResult, files: Iterable[str]) -> pa.Table:
     return pa.concat_tables([pq.read_table(f"{ingested.target}/{file}") for file in files])
 
 
-def _terms(ingested: Ingested) -> dict[int, str]:
+def _terms(ingested: IngestResult) -> dict[int, str]:
     table = _table(ingested, (file.path for file in ingested.term_files))
     rows = list(zip(table["id"].to_pylist(), table["term"].to_pylist(), strict=True))
     assert len(dict(rows)) == len(rows) == ingested.terms
     return dict(rows)
 
 
-def _quads(ingested: Ingested) -> set[Quad]:
+def _quads(ingested: IngestResult) -> set[Quad]:
     texts = _terms(ingested)
     table = _table(ingested, (file.path for file in ingested.quad_files))
     rows = list(zip(*(table[name].to_pylist() for name in "spog"), strict=True))
@@ -320,7 +320,7 @@ def test_files_folders_and_globs(tmp_path: Path) -> None:
     assert loaded(4, (tmp_path / "sub").as_uri()) == [2, 3]
     with pytest.raises(sparqlive.Error, match="There is nothing to load at"):
         loaded(5, tmp_path / "*.nothing")
-    with pytest.raises(sparqlive.Error, match="does not tell the RDF syntax"):
+    with pytest.raises(sparqlive.Error, match="does not show the RDF syntax"):
         loaded(6, tmp_path / "notes.md")
     with pytest.raises(sparqlive.Error, match="is not an empty folder"):
         ingest(HERE, tmp_path / "a.nt", None, tmp_path / "sub")

@@ -61,6 +61,26 @@ def test_what_fails_deletes_nothing(tmp_path: Path) -> None:
         assert (len(session), source.status()["error"]) == (1, None)
 
 
+@pytest.mark.parametrize("name", ["[b].ttl", "b*.ttl", "b?.ttl"])
+def test_a_file_that_could_be_a_glob_is_a_file_also_when_it_is_gone(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_text("<a:s> <a:p> 1 .")
+    (tmp_path / "b.ttl").write_text("<a:s> <a:p> 2 .")
+    (tmp_path / "bb.ttl").write_text("<a:s> <a:p> 3 .")
+    with sparqlive.open(tmp_path / "store") as session:
+        session.source("file", str(file), name="data").refresh()
+        before = set(session.quads())
+        assert len(before) == 1
+        file.unlink()
+        with pytest.raises(sparqlive.Error, match="There is no file"):
+            session.sources["data"].refresh()
+        assert set(session.quads()) == before
+    with sparqlive.open(tmp_path / "store") as session:
+        with pytest.raises(sparqlive.Error, match="There is no file"):
+            session.sources["data"].refresh()
+        assert set(session.quads()) == before
+
+
 def test_a_quad_stays_while_anybody_asserts_it(tmp_path: Path) -> None:
     first, second = tmp_path / "first.nq", tmp_path / "second.nq"
     for file in (first, second):

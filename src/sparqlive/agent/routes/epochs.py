@@ -11,13 +11,13 @@ from starlette.responses import JSONResponse, Response
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
-from sparqlive.numbers import shown
+from sparqlive.numbers import short_repr
 
 
 async def list_epochs(agent: Agent, request: Request) -> Response:
     since = request.query_params.get("since", "0")
     if not is_number(since):
-        raise Refused(400, f"The parameter since must be the number of an epoch, not {shown(since)}.")
+        raise Refused(400, f"The parameter since must be the number of an epoch, not {short_repr(since)}.")
 
     def read() -> dict[str, Any]:
         with agent.session.reading():

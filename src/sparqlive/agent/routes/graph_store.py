@@ -16,12 +16,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sparqlive.agent.agent import Agent
-from sparqlive.agent.bodies import body_of, shown_type, type_of
+from sparqlive.agent.bodies import body_of, short_type, type_of
 from sparqlive.agent.multipart import FORM, files_of
-from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, chosen
+from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, choose_type
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
-from sparqlive.agent.routes.protocol import changed, iri_of
+from sparqlive.agent.routes.protocol import epoch_response, iri_of
 from sparqlive.engine.view import Epoch
 from sparqlive.sparql.deadline import within
 from sparqlive.sparql.results import write_graph
@@ -35,8 +35,8 @@ _TYPES = {syntax: name for syntax, name in GRAPH_TYPES.items() if syntax not in 
 
 
 async def get(agent: Agent, request: Request) -> Response:
-    graph = _asked_for(request)
-    syntax, media_type = chosen(request, _TYPES)
+    graph = _graph_of(request)
+    syntax, media_type = choose_type(request, _TYPES)
 
     seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
 
@@ -45,7 +45,7 @@ async def get(agent: Agent, request: Request) -> Response:
             epoch, quads = agent.session.epoch, agent.session.quads(graph)
             first = list(islice(quads, 1))  # pins the iterator to this epoch
         _ensure_exists(graph, bool(first))
-        triples = (_placed(quad, DefaultGraph()) for quad in chain(first, quads))
+        triples = (_in_graph(quad, DefaultGraph()) for quad in chain(first, quads))
         headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
         return within(seconds, lambda: write_graph(syntax, triples)), headers, media_type
 
@@ -54,41 +54,43 @@ async def get(agent: Agent, request: Request) -> Response:
 
 async def put(agent: Agent, request: Request) -> Response:
     """Replaces a graph by the document."""
-    graph = _asked_for(request)
+    graph = _graph_of(request)
     quads = await _document(agent, request, graph)
 
     def replace() -> tuple[bool, Epoch]:
         existed = _exists(agent, graph)
         return existed, agent.session.replace(graph, quads)
 
-    return _done(request, graph, bool(quads), *await agent.run_writing(replace))
+    return _change_response(request, graph, bool(quads), *await agent.run_writing(replace))
 
 
 async def post(agent: Agent, request: Request) -> Response:
     """Adds the document to a graph; without the name of a graph, to a new one."""
     new = request.url.path == "/graphs" and not request.url.query
-    graph = iri_of("address", f"{request.base_url}graphs/{uuid4()}") if new else _asked_for(request)
+    graph = iri_of("address", f"{request.base_url}graphs/{uuid4()}") if new else _graph_of(request)
     quads = await _document(agent, request, graph)
 
     def add() -> tuple[bool, Epoch]:
         with agent.session.reading():
-            return _exists(agent, graph), agent.session.apply(insert=[_placed(quad, graph) for quad in quads])
+            return _exists(agent, graph), agent.session.apply(
+                insert=[_in_graph(quad, graph) for quad in quads]
+            )
 
-    return _done(request, graph, bool(quads), *await agent.run_writing(add))
+    return _change_response(request, graph, bool(quads), *await agent.run_writing(add))
 
 
 async def delete(agent: Agent, request: Request) -> Response:
-    graph = _asked_for(request)
+    graph = _graph_of(request)
 
     def remove() -> Epoch:
         with agent.session.reading():
             _ensure_exists(graph, _exists(agent, graph))
             return agent.session.replace(graph, ())
 
-    return changed(await agent.run_writing(remove))
+    return epoch_response(await agent.run_writing(remove))
 
 
-def _asked_for(request: Request) -> Graph:
+def _graph_of(request: Request) -> Graph:
     """The graph that a request addresses (§4)."""
     named, default = request.query_params.getlist("graph"), request.query_params.getlist("default")
     if request.url.path != "/graphs":
@@ -135,19 +137,19 @@ def _rdf_type(header: str) -> str:
     media_type = header.partition(";")[0].strip().lower()
     if media_type not in SYNTAXES:
         supported = ", ".join(SYNTAXES)
-        raise Refused(415, f"The body must be one of {supported}, not {shown_type(media_type)}.")
+        raise Refused(415, f"The body must be one of {supported}, not {short_type(media_type)}.")
     return header
 
 
-def _placed(quad: Quad, graph: Graph) -> Quad:
+def _in_graph(quad: Quad, graph: Graph) -> Quad:
     return Quad(quad.subject, quad.predicate, quad.object, graph)
 
 
-def _done(request: Request, graph: Graph, exists: bool, existed: bool, epoch: Epoch) -> Response:
+def _change_response(request: Request, graph: Graph, exists: bool, existed: bool, epoch: Epoch) -> Response:
     """The response to a change: 201 if it created a graph (§5.3, §5.5)."""
     if existed or not exists or isinstance(graph, DefaultGraph):
-        return changed(epoch)
-    answer = changed(epoch, 201)
+        return epoch_response(epoch)
+    answer = epoch_response(epoch, 201)
     is_address = graph.value.startswith(f"{request.base_url}graphs/")
     answer.headers["Location"] = graph.value if is_address else str(request.url)
     return answer

@@ -18,13 +18,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sparqlive.agent.agent import Agent
-from sparqlive.agent.bodies import body_of, decoded, shown_type, type_of
+from sparqlive.agent.bodies import body_of, decode, short_type, type_of
 from sparqlive.agent.description import describe
 from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, PARAMETERS, RESULT_TYPES, result_format
-from sparqlive.agent.operations import Operation, Parameter, seconds_of
+from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.url_encoded import pairs_of
 from sparqlive.engine.view import Epoch
+from sparqlive.numbers import parse_seconds
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
 from sparqlive.web.headers import type_and_parameters
@@ -41,7 +42,7 @@ _GRAPHS = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class SparqlRequest:
     """The query or update of a request, with its parameters."""
 
     kind: Literal["query", "update"]
@@ -89,7 +90,7 @@ async def get(agent: Agent, request: Request) -> Response:
         raise Refused(400, "GET cannot change data. Send the update by POST.")
     if "query" not in names:
         return await describe(agent, request, base_of(request))
-    return await answered(agent, request, Asked("query", _only("query", parameters), parameters))
+    return await answer_query(agent, request, SparqlRequest("query", _only("query", parameters), parameters))
 
 
 async def post(agent: Agent, request: Request) -> Response:
@@ -100,7 +101,7 @@ async def post(agent: Agent, request: Request) -> Response:
         kind: Literal["query", "update"] = "query" if media_type == _QUERY else "update"
         if any(name in ("query", "update") for name, _ in url_parameters):
             raise Refused(400, f"The body is {_a(kind)}, and the URL has another query or update. Send one.")
-        asked = Asked(kind, decoded(await body_of(agent, request)), url_parameters)
+        asked = SparqlRequest(kind, decode(await body_of(agent, request)), url_parameters)
     elif media_type == _FORM:
         body = await body_of(agent, request)
         parameters = [*url_parameters, *await agent.run(pairs_of, body, len(url_parameters))]
@@ -108,25 +109,25 @@ async def post(agent: Agent, request: Request) -> Response:
         if len(kinds) > 1:
             raise Refused(400, "The request has both a query and an update. Send one.")
         kind = "update" if "update" in kinds else "query"
-        asked = Asked(kind, _only(kind, parameters), parameters)
+        asked = SparqlRequest(kind, _only(kind, parameters), parameters)
     else:
-        shown = shown_type(media_type)
+        shown = short_type(media_type)
         raise Refused(415, f"The body must be {_QUERY}, {_UPDATE} or {_FORM}, not {shown}.")
     if asked.kind == "query":
         agent.require(request, "read")
-        return await answered(agent, request, asked)
+        return await answer_query(agent, request, asked)
     agent.require(request, "write")
-    return await carried_out(agent, request, asked)
+    return await run_update(agent, request, asked)
 
 
-def _seconds(agent: Agent, request: Request, asked: Asked) -> float:
+def _seconds(agent: Agent, request: Request, asked: SparqlRequest) -> float:
     """The time limit of a request. The parameter `timeout` can only lower the limit of the caller."""
     allowed = agent.access.query_seconds(request, agent.settings.query_seconds)
     timeout = asked.one("timeout")
-    return allowed if timeout is None else min(allowed, seconds_of("timeout", timeout))
+    return allowed if timeout is None else min(allowed, parse_seconds("timeout", timeout))
 
 
-async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
+async def answer_query(agent: Agent, request: Request, asked: SparqlRequest) -> Response:
     """Returns the result of a query: from a view with the same query, or evaluated once."""
     seconds = _seconds(agent, request, asked)
     dataset = asked.dataset()
@@ -151,7 +152,7 @@ async def answered(agent: Agent, request: Request, asked: Asked) -> Response:
     return await agent.answer(request, evaluate)
 
 
-async def carried_out(agent: Agent, request: Request, asked: Asked) -> Response:
+async def run_update(agent: Agent, request: Request, asked: SparqlRequest) -> Response:
     """Runs an update as one epoch."""
     epoch = await agent.run_writing(
         agent.session.update,
@@ -161,10 +162,10 @@ async def carried_out(agent: Agent, request: Request, asked: Asked) -> Response:
         allow_private=agent.settings.allow_private,
         timeout_seconds=_seconds(agent, request, asked),
     )
-    return changed(epoch)
+    return epoch_response(epoch)
 
 
-def changed(epoch: Epoch, status: int = 200) -> Response:
+def epoch_response(epoch: Epoch, status: int = 200) -> Response:
     """The response that reports an epoch."""
     body = {
         "epoch": epoch.number,

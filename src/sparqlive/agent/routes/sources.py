@@ -20,7 +20,7 @@ from sparqlive.agent.bodies import text_of
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.errors import Error
-from sparqlive.numbers import MOST, shown
+from sparqlive.numbers import MOST, short_repr
 from sparqlive.sources.watching import Source
 
 _JSON = "application/json"
@@ -35,7 +35,7 @@ _PUBLIC_OPTIONS = frozenset(
 _HIDDEN = "(not shown)"
 
 
-def described(source: Source) -> dict[str, Any]:
+def source_json(source: Source) -> dict[str, Any]:
     """A source as JSON."""
     options = {name: _public_value(name, value) for name, value in source.options.items()}
     return {**source.status(), "graph": source.graph.value, "options": options}
@@ -47,12 +47,12 @@ def _public_value(name: str, value: Any) -> Any:
 
 
 async def list_sources(agent: Agent, request: Request) -> Response:
-    found = await agent.run(lambda: [described(source) for source in agent.session.sources.values()])
+    found = await agent.run(lambda: [source_json(source) for source in agent.session.sources.values()])
     return JSONResponse({"sources": found})
 
 
 async def add(agent: Agent, request: Request) -> Response:
-    asked = _asked(await text_of(agent, request, _JSON, _MOST_BYTES))
+    asked = _parse_body(await text_of(agent, request, _JSON, _MOST_BYTES))
     kind, address, options = asked["kind"], asked["address"], asked.get("options", {})
     _check_allowed(agent.settings.allow_private, address, options)
     name = asked.get("name") or address
@@ -61,10 +61,10 @@ async def add(agent: Agent, request: Request) -> Response:
         raise Refused(409, f"Source {name!r} already exists with different settings. Delete it first.")
     source = await agent.run(agent.session.source, kind, address, name=asked.get("name"), **options)
     where = {"Location": f"/sources/{quote(source.name, safe='')}"}
-    return JSONResponse(described(source), 200 if known is not None else 201, where)
+    return JSONResponse(source_json(source), 200 if known is not None else 201, where)
 
 
-def _asked(text: str) -> dict[str, Any]:
+def _parse_body(text: str) -> dict[str, Any]:
     try:
         body = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_number)
     except (ValueError, RecursionError) as error:
@@ -84,7 +84,7 @@ def _number(text: str) -> float:
     """Parses a JSON number; rejects those larger than any option can be."""
     number = float(text)
     if not abs(number) <= MOST:
-        raise Refused(400, f"The body has a number that is too large or not finite: {shown(text)}.")
+        raise Refused(400, f"The body has a number that is too large or not finite: {short_repr(text)}.")
     return int(text) if text.lstrip("-").isdecimal() else number
 
 
@@ -106,7 +106,7 @@ def _check_allowed(allow_private: bool, address: str, options: Mapping[str, Any]
         )
 
 
-def _named(agent: Agent, request: Request) -> Source:
+def _source_of(agent: Agent, request: Request) -> Source:
     name = request.path_params["name"]
     source = agent.session.sources.get(name)
     if source is None:
@@ -115,22 +115,22 @@ def _named(agent: Agent, request: Request) -> Source:
 
 
 async def show(agent: Agent, request: Request) -> Response:
-    return JSONResponse(await agent.run(described, _named(agent, request)))
+    return JSONResponse(await agent.run(source_json, _source_of(agent, request)))
 
 
 async def remove(agent: Agent, request: Request) -> Response:
-    await agent.run(_named(agent, request).remove)
+    await agent.run(_source_of(agent, request).remove)
     return Response(status_code=204)
 
 
 async def refresh(agent: Agent, request: Request) -> Response:
     """Checks a source now, and waits until its changes are committed."""
-    source = _named(agent, request)
+    source = _source_of(agent, request)
     try:
         await agent.run_long(partial(source.refresh, agent.settings.query_seconds))
     except Error as error:
         raise Refused(502, str(error)) from error
-    return JSONResponse(await agent.run(described, source))
+    return JSONResponse(await agent.run(source_json, source))
 
 
 _NAMED = (Parameter("name", "Name of the source.", place="path", required=True),)

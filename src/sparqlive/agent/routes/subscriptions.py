@@ -22,7 +22,7 @@ from sparqlive.agent import events
 from sparqlive.agent.access import Caller, caller_of
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import text_of
-from sparqlive.agent.channel import Channel, Outdated, Sent
+from sparqlive.agent.channel import Channel, Chunk, Outdated
 from sparqlive.agent.events import Ending, Format
 from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
@@ -30,7 +30,7 @@ from sparqlive.agent.settings import Settings
 from sparqlive.engine.results import GRAPH_FORMS
 from sparqlive.engine.view import View
 from sparqlive.errors import Closed, UnknownView, ViewFailed
-from sparqlive.numbers import shown
+from sparqlive.numbers import short_repr
 
 LINEAGE = "Sparqlive-Lineage"
 _EVENTS = "text/event-stream"
@@ -45,7 +45,7 @@ _ENDINGS: Mapping[type[Exception], Ending] = {
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Parameters:
     """The parameters of a subscription."""
 
     format: Format
@@ -60,14 +60,14 @@ async def changes(agent: Agent, request: Request) -> Response:
     if agent.hub.stopped:
         raise _stopping()
     view = agent.session.views[request.path_params["name"]]
-    asked = _asked(request, view.form, agent.session.lineage)
+    asked = _parse_parameters(request, view.form, agent.session.lineage)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", LINEAGE: agent.session.lineage}
     if request.method == "HEAD":
         return Response(headers=headers, media_type=_EVENTS)
     with ExitStack() as held:
         held.enter_context(agent.access.subscription(request))
-        channel, first = await _begun(agent, view.name, asked)
-        held.callback(agent.hub.left, channel)
+        channel, first = await _begin(agent, view.name, asked)
+        held.callback(agent.hub.leave, channel)
         still = agent.access.still(request, "read:view")
         return Stream(agent.settings, channel, asked.format, first, headers, still, held.pop_all())
 
@@ -76,39 +76,41 @@ def _stopping() -> Refused:
     return Refused(503, "The agent is stopping.", {"Retry-After": "1", "Connection": "close"})
 
 
-def _asked(request: Request, form: str, lineage: str) -> _Asked:
+def _parse_parameters(request: Request, form: str, lineage: str) -> _Parameters:
     options = request.query_params
     format_ = options.get("format", "json")
     if format_ not in ("json", "patch"):
-        raise Refused(400, f"The parameter format must be json or patch, not {shown(format_)}.")
+        raise Refused(400, f"The parameter format must be json or patch, not {short_repr(format_)}.")
     if format_ == "patch" and form not in GRAPH_FORMS:
         raise Refused(400, f"A {form} view has no graph for an RDF Patch. Use format=json.")
     snapshot = options.get("snapshot", "true")
     if snapshot not in ("true", "false"):
-        raise Refused(400, f"The parameter snapshot must be true or false, not {shown(snapshot)}.")
+        raise Refused(400, f"The parameter snapshot must be true or false, not {short_repr(snapshot)}.")
     since = options.get("since")
     if since is not None and not is_number(since):
-        raise Refused(400, f"The parameter since must be the number of an epoch, not {shown(since)}.")
+        raise Refused(400, f"The parameter since must be the number of an epoch, not {short_repr(since)}.")
     # If a request has both, the header is newer: browsers add it when they reconnect.
     last = request.headers.get("last-event-id", "")
     since = last if is_number(last) else since
     known = options.get("lineage", lineage) == lineage
-    return _Asked(cast("Format", format_), snapshot == "true", None if since is None else int(since), known)
+    return _Parameters(
+        cast("Format", format_), snapshot == "true", None if since is None else int(since), known
+    )
 
 
-async def _begun(agent: Agent, name: str, asked: _Asked) -> tuple[Channel, Sent]:
+async def _begin(agent: Agent, name: str, asked: _Parameters) -> tuple[Channel, Chunk]:
     """Joins the channel of a view. Returns it, and the first data of the reader."""
     while True:
         channel = agent.hub.channel(agent.session.views[name])
         channel.join()
         try:
             if asked.since is not None:
-                return channel, await channel.missed(asked.since, asked.format, asked.known)
+                return channel, await channel.changes_since(asked.since, asked.format, asked.known)
             return channel, await (channel.snapshot(asked.format) if asked.snapshot else channel.present())
         except Outdated:
-            agent.hub.left(channel)
+            agent.hub.leave(channel)
         except BaseException:
-            agent.hub.left(channel)
+            agent.hub.leave(channel)
             raise
 
 
@@ -120,7 +122,7 @@ class Stream(Response):
         settings: Settings,
         channel: Channel,
         format_: Format,
-        first: Sent,
+        first: Chunk,
         headers: Mapping[str, str],
         still: Callable[[], bool],
         held: ExitStack,
@@ -133,14 +135,14 @@ class Stream(Response):
         del self.headers["content-length"]
         self._settings = settings
         self._still = still
-        self._held = held
+        self._resources = held
         self._channel = channel
         self._format = format_
         self._position = first.epoch
         self._first = first.data
-        self._sent = 0.0
+        self._sent_at = 0.0
         self._sending: float | None = None
-        self._given_up = False
+        self._stalled = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
@@ -153,14 +155,14 @@ class Stream(Response):
             watching.cancel()
             await self._last(ending)
         except asyncio.CancelledError:
-            if not self._given_up:
+            if not self._stalled:
                 raise
             assert self._task is not None
             self._task.uncancel()
         finally:
             watching.cancel()
             self._looking.cancel()
-            self._held.close()
+            self._resources.close()
 
     async def _watch(self, receive: Receive) -> None:
         """Waits for a disconnect, which a stream without news would not notice otherwise."""
@@ -176,7 +178,7 @@ class Stream(Response):
         self._looking = asyncio.get_running_loop().call_later(seconds / 2, self._look_for_stall)
 
     def _give_up(self) -> None:
-        self._given_up = True
+        self._stalled = True
         assert self._task is not None
         self._task.cancel()
 
@@ -204,7 +206,7 @@ class Stream(Response):
                     return channel.ending
                 if not self._still():
                     return "revoked"
-                if time.monotonic() - self._sent >= interval:
+                if time.monotonic() - self._sent_at >= interval:
                     self._position = max(self._position, channel.quiet_until)
                     data = events.progress(self._position)
                     break
@@ -216,7 +218,7 @@ class Stream(Response):
             self._sending = time.monotonic()
             piece = data if len(data) <= _PIECE_BYTES else data[start : start + _PIECE_BYTES]
             await self._send({"type": "http.response.body", "body": piece, "more_body": more})
-        self._sent, self._sending = time.monotonic(), None
+        self._sent_at, self._sending = time.monotonic(), None
 
     async def _last(self, ending: Ending) -> None:
         view = self._channel.view
@@ -241,7 +243,7 @@ async def subscribe(agent: Agent, request: Request) -> Response:
         caller = caller_of(request)
         _check_room(agent, caller)
         view = await agent.hub.temporary(query, request.query_params.get("base"), seconds, caller.name)
-    return JSONResponse(_described(view), 201, {"Location": f"/views/{view.name}/changes"})
+    return JSONResponse(_view_json(view), 201, {"Location": f"/views/{view.name}/changes"})
 
 
 def _check_room(agent: Agent, caller: Caller) -> None:
@@ -258,7 +260,7 @@ def _check_room(agent: Agent, caller: Caller) -> None:
         )
 
 
-def _described(view: View) -> dict[str, object]:
+def _view_json(view: View) -> dict[str, object]:
     return {
         "name": view.name,
         "form": view.form,

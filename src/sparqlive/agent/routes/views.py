@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -12,14 +12,14 @@ from sparqlive.agent.access import caller_of
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.bodies import text_of
 from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, RESULT_TYPES, result_format
-from sparqlive.agent.operations import Operation, Parameter, is_number, seconds_of
+from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
-from sparqlive.engine.deferred import Refresh
+from sparqlive.engine.deferred import parse_refresh
 from sparqlive.engine.register import VIEW_NAME, check_view_name
 from sparqlive.engine.results import TermRow
 from sparqlive.engine.view import View
 from sparqlive.errors import Error, ViewExists
-from sparqlive.numbers import shown
+from sparqlive.numbers import short_repr
 from sparqlive.sparql.deadline import within
 from sparqlive.sparql.results import json_term
 
@@ -27,7 +27,7 @@ _MOST_ROWS = 10_000
 _MOST_SORTED = 5_000  # larger views are not sorted to find their first rows, since writers wait meanwhile
 
 
-def described(view: View) -> dict[str, Any]:
+def view_json(view: View) -> dict[str, Any]:
     """A view as JSON."""
     return {
         "name": view.name,
@@ -40,7 +40,7 @@ def described(view: View) -> dict[str, Any]:
 
 
 async def list_views(agent: Agent, request: Request) -> Response:
-    views = await agent.run(lambda: [described(view) for view in agent.session.views.values()])
+    views = await agent.run(lambda: [view_json(view) for view in agent.session.views.values()])
     return JSONResponse({"epoch": agent.session.epoch, "views": views})
 
 
@@ -50,7 +50,7 @@ async def register(agent: Agent, request: Request) -> Response:
     query = await text_of(agent, request, "application/sparql-query")
     options = request.query_params
     known = name in agent.session.views
-    refresh = _refresh(options.get("refresh", "immediate"))
+    refresh = parse_refresh(options.get("refresh", "immediate"))
     owner = caller_of(request).name
 
     def compute() -> dict[str, Any]:
@@ -66,7 +66,7 @@ async def register(agent: Agent, request: Request) -> Response:
                 f"?replace=true to replace it, or choose another name.",
             ) from error
         try:
-            return described(view)
+            return view_json(view)
         except Error:  # the view is registered, even if it was dropped or has failed since
             return {"name": name}
 
@@ -75,23 +75,13 @@ async def register(agent: Agent, request: Request) -> Response:
     return JSONResponse(body, 200 if known else 201, {"Location": f"/views/{quote(name)}"})
 
 
-def _refresh(text: str) -> Refresh:
-    if text in ("immediate", "manual"):
-        return cast("Refresh", text)
-    if not text[:1].isdecimal():
-        raise Refused(
-            400, f"The parameter refresh must be immediate, manual or a number of seconds, not {shown(text)}."
-        )
-    return seconds_of("refresh", text)
-
-
 async def snapshot(agent: Agent, request: Request) -> Response:
     """Returns the content of a view, with its epoch as the ETag."""
     view = agent.session.views[request.path_params["name"]]
     syntax, media_type = result_format(request, view.form)
     at = request.query_params.get("at")
     if at is not None and not is_number(at):
-        raise Refused(400, f"The parameter at must be the number of an epoch, not {shown(at)}.")
+        raise Refused(400, f"The parameter at must be the number of an epoch, not {short_repr(at)}.")
 
     def headers_of(epoch: int) -> dict[str, str]:
         return {"ETag": _etag(epoch, syntax), "Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
@@ -104,7 +94,7 @@ async def snapshot(agent: Agent, request: Request) -> Response:
         return content, headers_of(answer.epoch), media_type
 
     epoch = view.epoch if at is None else int(at)
-    if view.failure is None and _known_to(request, epoch, syntax):
+    if view.failure is None and _is_cached_by(request, epoch, syntax):
         return Response(status_code=304, headers=headers_of(epoch))
     return await agent.answer(request, read)
 
@@ -113,7 +103,7 @@ def _etag(epoch: int, syntax: str) -> str:
     return f'"{epoch}-{syntax}"'
 
 
-def _known_to(request: Request, epoch: int, syntax: str) -> bool:
+def _is_cached_by(request: Request, epoch: int, syntax: str) -> bool:
     tags = ",".join(request.headers.getlist("if-none-match"))
     return any(tag.strip().removeprefix("W/") in (_etag(epoch, syntax), "*") for tag in tags.split(","))
 
@@ -124,7 +114,8 @@ async def rows(agent: Agent, request: Request) -> Response:
     limit = request.query_params.get("limit", "500")
     if not is_number(limit) or int(limit) > _MOST_ROWS:
         raise Refused(
-            400, f"The parameter limit must be a number of rows up to {_MOST_ROWS:,}, not {shown(limit)}."
+            400,
+            f"The parameter limit must be a number of rows up to {_MOST_ROWS:,}, not {short_repr(limit)}.",
         )
 
     def read() -> dict[str, Any]:
@@ -165,7 +156,7 @@ async def explain(agent: Agent, request: Request) -> Response:
 
 
 async def statistics(agent: Agent, request: Request) -> Response:
-    return JSONResponse(await agent.run(described, agent.session.views[request.path_params["name"]]))
+    return JSONResponse(await agent.run(view_json, agent.session.views[request.path_params["name"]]))
 
 
 _NAMED = (Parameter("name", "Name of the view.", place="path", required=True, pattern=VIEW_NAME),)

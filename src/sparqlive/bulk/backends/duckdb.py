@@ -78,14 +78,14 @@ class DuckDb:
         names: Sequence[str] = data.column_names if isinstance(data, pa.Table) else data.columns
         return names
 
-    def shared(self, frame: Frame) -> Frame:
+    def share(self, frame: Frame) -> Frame:
         """The same frame: DuckDB computes a common table expression once."""
         return frame
 
     def repeats(self, frame: Frame) -> bool:
         return True
 
-    def held(self, frame: Frame) -> Frame:
+    def materialize(self, frame: Frame) -> Frame:
         return self.frame(self.query(frame), frame.columns)
 
     def function(self, function: Function, kind: pa.DataType) -> str:

@@ -12,14 +12,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from glob import glob
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from pyarrow import fs
 from pyoxigraph import RdfFormat
 
-from sparqlive.errors import Error
+from sparqlive.rdf.files import has_syntax, matching_files, nothing_at, syntax_of
 from sparqlive.store.place import file_system
 
 PIECE_BYTES = 64 << 20
@@ -32,7 +31,6 @@ _PIECES_A_CORE = 4
 _EXPANSION = 6
 """A compressed byte stands for about so many, and a byte of other syntaxes costs about so much more."""
 
-_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _LINE_FORMATS = frozenset({RdfFormat.N_TRIPLES, RdfFormat.N_QUADS})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -169,24 +167,18 @@ def _documents(path: str) -> list[Document]:
     if path.startswith("file://"):
         path = file_system(path)[1]
     is_uri = _SCHEME.match(path) is not None
-    infos = _found_at_uri(path) if is_uri else _found_locally(path)
+    infos = _files_at_uri(path) if is_uri else _local_files(path)
     if not infos:
-        raise Error(f"There is nothing to load at {path}: no such file, and no file matches it as a pattern.")
+        raise nothing_at(path)
     return [_document(name, info) for name, info in infos]
 
 
-def _found_locally(path: str) -> list[tuple[str, fs.FileInfo]]:
-    if Path(path).is_dir():
-        names = sorted(str(file) for file in Path(path).iterdir() if file.is_file() and _kind(file.name))
-    elif Path(path).exists():
-        names = [path]
-    else:
-        names = sorted(name for name in glob(path, recursive=True) if Path(name).is_file())
-    names = [str(Path(name).resolve()) for name in names]
+def _local_files(path: str) -> list[tuple[str, fs.FileInfo]]:
+    names = [str(file.resolve()) for file in matching_files(path)]
     return list(zip(names, fs.LocalFileSystem().get_file_info(names), strict=True)) if names else []
 
 
-def _found_at_uri(uri: str) -> list[tuple[str, fs.FileInfo]]:
+def _files_at_uri(uri: str) -> list[tuple[str, fs.FileInfo]]:
     folder, _, pattern = uri.rpartition("/")
     if not any(sign in uri for sign in "*?["):
         files, path = file_system(uri)
@@ -200,27 +192,13 @@ def _found_at_uri(uri: str) -> list[tuple[str, fs.FileInfo]]:
     infos = [
         info
         for info in files.get_file_info(fs.FileSelector(path, allow_not_found=True))
-        if info.is_file and _kind(info.base_name) and fnmatchcase(info.base_name, pattern)
+        if info.is_file and has_syntax(info.base_name) and fnmatchcase(info.base_name, pattern)
     ]
     return [(f"{folder}/{info.base_name}", info) for info in sorted(infos, key=lambda info: info.path)]
 
 
 def _document(name: str, info: fs.FileInfo) -> Document:
-    kind = _kind(name)
-    if kind is None:
-        raise Error(
-            f"{name}: the name does not tell the RDF syntax. "
-            f"Known endings are .nt .nq .ttl .trig .rdf .jsonld, also with .gz, .bz2 or .zst."
-        )
-    return Document(name, info.size or 0, *kind, version=f"{info.size} {info.mtime_ns}")
-
-
-def _kind(name: str) -> tuple[str, str | None] | None:
-    """Syntax and compression, as the end of a name says them."""
-    stem, suffix = os.path.splitext(name)
-    compression = _COMPRESSED.get(suffix)
-    syntax = (os.path.splitext(stem)[1] if compression else suffix).lstrip(".")
-    return None if RdfFormat.from_extension(syntax) is None else (syntax, compression)
+    return Document(name, info.size or 0, *syntax_of(name), version=f"{info.size} {info.mtime_ns}")
 
 
 # Cutting them

@@ -73,7 +73,7 @@ _PARTS = "parts"
 
 
 @dataclass(frozen=True)
-class Ingested:
+class IngestResult:
     """What an ingest made. Paths of files are below `target`."""
 
     target: str
@@ -104,7 +104,7 @@ def ingest(
     on_error: OnError = "fail",
     exceptions: Mapping[str, int] | None = None,
     hash_function: Callable[[str], int] = hash_of,
-) -> Ingested:
+) -> IngestResult:
     """Reads files, folders and globs into `target`, a folder that is empty or not there.
 
     Quads of the unnamed graph go into `graph` (an IRI) if it is given. `exceptions` are terms that already
@@ -133,7 +133,7 @@ def ingest(
         _drop_unlisted(folder, made)
     seconds["total"] = time.perf_counter() - started
     new = {text: number for text, number in known.items() if text not in (exceptions or {})}
-    return _ingested(folder, made, new, seconds)
+    return _result(folder, made, new, seconds)
 
 
 def _graph_text(graph: str) -> str:
@@ -181,7 +181,7 @@ def _drop(path: str) -> None:
         files.delete_dir(place)
 
 
-def _drop_unlisted(target: str, made: _Made) -> None:
+def _drop_unlisted(target: str, made: _MergeResult) -> None:
     """Files of tasks that were run again."""
     listed = {file.path for file in made.quads} | {file.path for file, _ in made.terms}
     files, place = file_system(target)
@@ -225,7 +225,7 @@ class _InMemory:
 
 
 @dataclass(frozen=True)
-class _Parsed:
+class _ParseResult:
     """What a parse task says: its parts, and by piece the number of lines and the first faults."""
 
     parts: list[Part] = field(default_factory=list)
@@ -236,7 +236,7 @@ class _Parsed:
 
 
 @dataclass(frozen=True)
-class _Made:
+class _MergeResult:
     quads: list[QuadFile]
     terms: list[tuple[TermFile, dict[int, list[str]]]]
     rejected: int
@@ -250,7 +250,7 @@ class _Job:
     on_error: OnError
     seconds: dict[str, float]
 
-    def run(self, documents: Sequence[Document]) -> _Made:
+    def run(self, documents: Sequence[Document]) -> _MergeResult:
         started = time.perf_counter()
         task = _ParseTask(PartWriter, f"{self.target}/{_PARTS}", self.encoder, self.on_error)
         parsed = self.workers.each(tasks_of(list(documents), self.workers.cores), task, "parse")
@@ -266,7 +266,7 @@ class _Job:
         self.seconds["parse"] += parsed_at - started
         self.seconds["merge"] += time.perf_counter() - parsed_at
         quads = [file for file in files if isinstance(file, QuadFile)]
-        return _Made(quads, [file for file in files if not isinstance(file, QuadFile)], rejected)
+        return _MergeResult(quads, [file for file in files if not isinstance(file, QuadFile)], rejected)
 
 
 @dataclass(frozen=True)
@@ -293,9 +293,9 @@ class _ParseTask:
     encoder: Encoder
     on_error: OnError
 
-    def __call__(self, pieces: list[Piece]) -> _Parsed:
+    def __call__(self, pieces: list[Piece]) -> _ParseResult:
         writer = self.writer(self.folder)
-        result = _Parsed(writer.parts)
+        result = _ParseResult(writer.parts)
         for piece in pieces:
             parse_piece = self._lines if piece.document.has_lines else self._document
             try:
@@ -307,7 +307,7 @@ class _ParseTask:
             if faults and self.on_error == "fail":
                 return result
             if any(fault.kind == "unreadable" for fault in faults):  # no fault of a line, so never skipped
-                return _Parsed(lines=result.lines, faults=[(piece.number, piece.start, faults[-1])])
+                return _ParseResult(lines=result.lines, faults=[(piece.number, piece.start, faults[-1])])
         writer.flush()
         return self._with_rejects(result) if result.faults else result
 
@@ -341,7 +341,7 @@ class _ParseTask:
         writer.take_over(own)
         return [], 0
 
-    def _with_rejects(self, result: _Parsed) -> _Parsed:
+    def _with_rejects(self, result: _ParseResult) -> _ParseResult:
         """Rejects may be many: they are put down too."""
         path = f"{self.folder}/{os.urandom(16).hex()}.rejects"
         files, place = file_system(path)
@@ -349,7 +349,7 @@ class _ParseTask:
             for number, start, fault in result.faults:
                 record = [number, start, fault.line, fault.text, fault.reason]
                 stream.write(json.dumps(record).encode() + b"\n")
-        return _Parsed(result.parts, result.lines, [], path)
+        return _ParseResult(result.parts, result.lines, [], path)
 
 
 def _plain(quad: Quad) -> Quad:
@@ -361,7 +361,7 @@ def _plain(quad: Quad) -> Quad:
 # Faults
 
 
-def _lines_before(parsed: Sequence[_Parsed]) -> dict[tuple[int, int], int]:
+def _lines_before(parsed: Sequence[_ParseResult]) -> dict[tuple[int, int], int]:
     """By document and first byte of a piece: the lines before it."""
     before: dict[tuple[int, int], int] = {}
     document, lines = -1, 0
@@ -373,7 +373,7 @@ def _lines_before(parsed: Sequence[_Parsed]) -> dict[tuple[int, int], int]:
 
 
 def _raise_first(
-    documents: Sequence[Document], parsed: Sequence[_Parsed], before: Mapping[tuple[int, int], int]
+    documents: Sequence[Document], parsed: Sequence[_ParseResult], before: Mapping[tuple[int, int], int]
 ) -> None:
     faults = [found for result in parsed for found in result.faults]
     if not faults:
@@ -395,7 +395,7 @@ def _raise(name: str, line: int, fault: Fault) -> NoReturn:
 def _write_rejects(
     path: str,
     documents: Sequence[Document],
-    parsed: Sequence[_Parsed],
+    parsed: Sequence[_ParseResult],
     before: Mapping[tuple[int, int], int],
 ) -> int:
     """One file of what the tasks rejected, with line numbers of the whole documents; how many."""
@@ -424,7 +424,7 @@ def _write_rejects(
 # Collisions
 
 
-def _clashes(made: _Made) -> dict[int, list[str]]:
+def _clashes(made: _MergeResult) -> dict[int, list[str]]:
     return {number: texts for _, clashes in made.terms for number, texts in clashes.items()}
 
 
@@ -459,11 +459,11 @@ def _other_ids(
     return given
 
 
-def _ingested(
-    target: str, made: _Made, exceptions: Mapping[str, int], seconds: Mapping[str, float]
-) -> Ingested:
+def _result(
+    target: str, made: _MergeResult, exceptions: Mapping[str, int], seconds: Mapping[str, float]
+) -> IngestResult:
     terms = [file for file, _ in made.terms]
-    return Ingested(
+    return IngestResult(
         target,
         tuple(made.quads),
         tuple(terms),

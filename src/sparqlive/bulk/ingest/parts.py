@@ -115,13 +115,13 @@ class PartWriter:
     def flush(self) -> None:
         if any(len(encoded.quads[0]) for encoded in self._pending):
             encoded = together(self._pending)
-            self.parts.append(_put_down(encoded, f"{self._folder}/{uuid4().hex}"))
+            self.parts.append(_write_part(encoded, f"{self._folder}/{uuid4().hex}"))
         self._pending, self._bytes = [], 0
 
 
-def _put_down(encoded: Encoded, path: str) -> Part:
+def _write_part(encoded: Encoded, path: str) -> Part:
     quads_path, terms_path = f"{path}.quads", f"{path}.terms"
-    cells = _put_down_quads(encoded.quads, quads_path)
+    cells = _write_quads(encoded.quads, quads_path)
     order = np.argsort(buckets_of(encoded.ids), kind="stable")
     ids = encoded.ids[order]
     texts = encoded.texts.cast(pa.large_string()).take(pa.array(order))
@@ -136,7 +136,7 @@ def _put_down(encoded: Encoded, path: str) -> Part:
     return Part(quads_path, len(encoded.quads[0]), cells, terms_path, len(ids), starts, ends[starts])
 
 
-def _put_down_quads(quads: tuple[Ids, Ids, Ids, Ids], path: str) -> tuple[Ids, Ids, Ids, Ids, Ids]:
+def _write_quads(quads: tuple[Ids, Ids, Ids, Ids], path: str) -> tuple[Ids, Ids, Ids, Ids, Ids]:
     subject, predicate, _, graph = quads
     groups, predicates, graphs = _groups(predicate, graph)
     key = groups * _CELLS + buckets_of(subject)

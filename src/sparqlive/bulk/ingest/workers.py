@@ -106,11 +106,11 @@ def serve() -> None:
     """Runs tasks from standard input until it ends; whatever they print goes to standard error."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    while _answered(requests, answers):
+    while _answer_next(requests, answers):
         pass
 
 
-def _answered(requests: BinaryIO, answers: BinaryIO) -> bool:
+def _answer_next(requests: BinaryIO, answers: BinaryIO) -> bool:
     try:
         work, task = pickle.load(requests)
     except EOFError:

@@ -1,8 +1,9 @@
 """A file or a glob on this machine, in any RDF syntax, watched for changes.
 
-The files of a glob are one source: its content is their union. A missing file, or a missing base folder of a
-glob, is a failure and not a deletion, unless `when_missing="clear"`. So is a file or folder that cannot be
-read. The quads of files that a glob no longer matches are removed.
+An address that was once the name of a file is that file, even if it could be a glob. The files of a glob are
+one source: its content is their union. A missing file, or a missing base folder of a glob, is a failure and
+not a deletion, unless `when_missing="clear"`. So is a file or folder that cannot be read. The quads of files
+that a glob no longer matches are removed.
 
 Changes are found by listing the files (`listing.py`) at an interval; notifications of the file system only
 make the next listing earlier. A listing is trusted once it has been the same for a while, because a file can
@@ -16,14 +17,15 @@ import asyncio
 import glob
 import os
 import time
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from sparqlive.errors import Error
-from sparqlive.rdf.read import read_paths
+from sparqlive.rdf.read import read_files
 from sparqlive.sources.hints import Hints
-from sparqlive.sources.listing import Listing, listing_of
+from sparqlive.sources.listing import Listing, is_glob, listing_of
 from sparqlive.sources.polling import checked_interval, first_of, wait
 from sparqlive.sources.watcher import Content, Failed, Outcome, Report, Unchanged, Version
 from sparqlive.web.retry import retry_seconds
@@ -53,6 +55,7 @@ class File:
             raise Error(f'when_missing must be "keep" or "clear", not {when_missing!r}.')
         local = urlsplit(address)
         self._address = url2pathname(local.path) if local.scheme == "file" else address
+        self._is_glob = is_glob(self._address)
         self._clears = when_missing == "clear"
         self._interval_seconds = checked_interval(poll_interval_seconds)
         self._listing = Listing()
@@ -62,6 +65,8 @@ class File:
         self._failures, self._retry_at = 0, 0.0
 
     async def watch(self, version: Version | None, report: Report, wake: asyncio.Event) -> None:
+        if version is not None and version.get("is_file"):
+            self._is_glob = False
         hints = Hints()
         last: Outcome | None = None
         last_at = 0.0
@@ -115,7 +120,8 @@ class File:
     def _list(self) -> Listing | Failed:
         began = _now()
         try:
-            found = listing_of(self._address)
+            self._is_glob = self._is_glob and is_glob(self._address)
+            found = listing_of(self._address, self._is_glob)
         except (Error, OSError) as error:
             is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             if not (is_missing and self._clears):
@@ -136,11 +142,13 @@ class File:
         is_trusted = _now() - self._since >= _TICK_SECONDS
         try:
             content = listing.content_digest()
-            found = {"files": listing.digest if is_trusted else None, "content": content}
+            found: dict[str, Any] = {"files": listing.digest if is_trusted else None, "content": content}
+            if not self._is_glob and glob.has_magic(self._address):
+                found["is_file"] = True
             if version is not None and version.get("content") == content:
                 outcome: Outcome = Unchanged(found)
             else:
-                outcome = Content(list(read_paths(listing.files, None)), found)
+                outcome = Content(list(read_files(map(Path, listing.files), None)), found)
         except OSError as error:
             return Failed(self._reason(error))
         except Error as error:
@@ -152,7 +160,7 @@ class File:
         return outcome
 
     def _missing(self) -> str:
-        what = "folder for" if glob.has_magic(self._address) else "file at"
+        what = "folder for" if self._is_glob else "file at"
         return f"There is no {what} {self._address}. The quads read from it before are kept."
 
     def _reason(self, error: Exception) -> str:

@@ -99,7 +99,7 @@ class Solid:
             return seen
         self._members = {
             name: self._members.get(name) or _Document(Web(name, **self._options), keeps=True, is_member=True)
-            for name in self._contained()
+            for name in self._member_addresses()
         }
         documents = {self._address: self._document, **self._members}
         self._channels.keep({name: one.change for name, one in list(documents.items())[:MOST_CHANNELS]})
@@ -120,7 +120,7 @@ class Solid:
         self._reported = found
         return Look(content, seen.rest_seconds)
 
-    def _contained(self) -> list[str]:
+    def _member_addresses(self) -> list[str]:
         """The members that may be documents: those below the container that are not containers."""
         listed = {quad.object for quad in self._document.quads if quad.predicate == _CONTAINS}
         names = {address_of("solid", member.value) for member in listed if isinstance(member, NamedNode)}

@@ -255,7 +255,7 @@ class _Channel:
     async def _stream(self, address: str, begun: _Begun, seconds: float) -> None:
         headers = {"Accept": "text/turtle, application/ld+json, */*;q=0.1", "Accept-Encoding": "identity"}
         async with (
-            self._limited(address) as limit,
+            self._time_limit(address) as limit,
             self._network(address) as network,
             network.open("GET", address, headers) as (status, _, where, body),
         ):
@@ -271,7 +271,7 @@ class _Channel:
         if address.startswith("ws:") and checked_url(self._topic).scheme == "https":
             raise Error(f"{address} is not encrypted, but the resource is, so the channel is not opened.")
         async with (
-            self._limited(address) as limit,
+            self._time_limit(address) as limit,
             web_socket(address, self._reach, _MOST_MESSAGE_BYTES) as messages,
         ):
             limit.reschedule(asyncio.get_running_loop().time() + seconds)
@@ -280,7 +280,7 @@ class _Channel:
                 self._notify()
 
     @asynccontextmanager
-    async def _limited(self, address: str) -> AsyncIterator[asyncio.Timeout]:
+    async def _time_limit(self, address: str) -> AsyncIterator[asyncio.Timeout]:
         """Limits the time until a channel is open; the caller then reschedules the limit."""
         try:
             async with asyncio.timeout(self._reach.timeout_seconds) as limit:

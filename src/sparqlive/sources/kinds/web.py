@@ -56,9 +56,9 @@ class Web:
                 asking["If-Modified-Since"] = known["last_modified"]
         async with Network(self._reach, self._address, login) as network:
             response = await network.get(self._address, asking)
-            return await self._seen(response, network, known, conditional=len(asking) > 1)
+            return await self._outcome_of(response, network, known, conditional=len(asking) > 1)
 
-    async def _seen(
+    async def _outcome_of(
         self, response: Response, network: Network, known: dict[str, Any], *, conditional: bool
     ) -> Look:
         rest = fresh_seconds(response.headers)

@@ -54,8 +54,10 @@ class Follow:
                 texts = (item.value if isinstance(item, NamedNode) else str(item) for item in items)
                 kept = tuple(text.lower() if name == "hosts" else _iri(text) for text in texts)
                 object.__setattr__(self, name, kept)
-        for name in ("depth", "documents", "bytes", "document_bytes"):
+        for name in ("depth", "documents"):
             whole(name, getattr(self, name))
+        for name in ("bytes", "document_bytes"):
+            whole(name, getattr(self, name), least=1)
         seconds("seconds", self.seconds, least=0)
         watcher("web", "http://example.org/", self.options())  # applies the checks of sources
 
@@ -71,9 +73,10 @@ class Follow:
         return given
 
     @classmethod
-    def noted(cls, note: Mapping[str, Any]) -> Follow:
-        """Returns settings from a store; older stores may have more seconds than today's maximum."""
-        return cls(**{**note, "seconds": min(note["seconds"], MOST_SECONDS)})
+    def from_note(cls, note: Mapping[str, Any]) -> Follow:
+        """Returns settings from a store; those of older stores may be outside of today's bounds."""
+        sizes = {name: max(1, note[name]) for name in ("bytes", "document_bytes")}
+        return cls(**{**note, **sizes, "seconds": min(note["seconds"], MOST_SECONDS)})
 
     def options(self) -> dict[str, Any]:
         """The options of the documents' sources."""

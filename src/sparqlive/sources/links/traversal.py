@@ -30,7 +30,7 @@ from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.numbers import seconds
 from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
 from sparqlive.rdf.reserved import DESCRIBED_BY, LINKS
-from sparqlive.sources.background import Woken
+from sparqlive.sources.background import BackgroundThread
 from sparqlive.sources.links.follow import ADDRESSES, Follow, Matcher
 from sparqlive.sources.watcher import address_of, watcher
 from sparqlive.sources.watching import Feeds, Source
@@ -51,7 +51,7 @@ Mentions: TypeAlias = dict[str, Counter[str]]
 
 
 @dataclass
-class _Reached:
+class _ReachedDocuments:
     """What a view reaches: the depth of each existing document, the documents to fetch, and bounds."""
 
     depths: dict[str, int]
@@ -74,7 +74,7 @@ class LinkFollower:
         for iri in starts_of(view.query):
             if iri.startswith(ADDRESSES):
                 self._mention(self._starts, self._outside.setdefault(None, Counter()), iri, 1)
-        self.reached = _Reached({}, [], {})
+        self.reached = _ReachedDocuments({}, [], {})
         self.resting = False
         self._begun: float | None = None
         self._spent = False
@@ -145,14 +145,14 @@ class LinkFollower:
             cost = self._bytes(sources[address])
             if room > 0 and cost <= size:
                 kept[address], room, size = depth, room - 1, size - cost
-        new = self._admitted(kept, others, sources, room, size, bounds)
+        new = self._admit(kept, others, sources, room, size, bounds)
         last = [self._mentioned.get(address, {}) for address, at in kept.items() if at == settings.depth]
         last += others if settings.depth == 0 else []
         if any(address not in sources for way in last for address in way):
             bounds["depth"] = f"Links beyond a depth of {settings.depth} are not followed."
-        self.reached = _Reached(kept, new, bounds)
+        self.reached = _ReachedDocuments(kept, new, bounds)
 
-    def _admitted(
+    def _admit(
         self,
         kept: Mapping[str, int],
         others: Iterable[Mentions],
@@ -253,7 +253,7 @@ class LinkFollower:
             sources = self._traversal.sources
             held = [sources[address] for address in self.reached.depths if address in sources]
         self._traversal.feeds.refresh(held, timeout_seconds)
-        self._traversal.heard()
+        self._traversal.wake()
         self._traversal.wait(self, max(0.0, ends - time.monotonic()))
 
     def __repr__(self) -> str:
@@ -273,7 +273,7 @@ class Traversal:
         self.dictionary = epochs.terms.dictionary
         self.error: str | None = None
         self._followings: dict[str, LinkFollower] = {}
-        self._woken = Woken("sparqlive-links", self._look)
+        self._thread = BackgroundThread("sparqlive-links", self._look)
 
     @property
     def sources(self) -> Mapping[str, Source]:
@@ -327,7 +327,7 @@ class Traversal:
             following.begin(self.epochs)
             following.reach(self.sources)
             self._start()
-            self.heard()
+            self.wake()
 
     def end(self, name: str) -> None:
         """Stops following for a dropped view, and removes documents that no other view reaches."""
@@ -350,26 +350,26 @@ class Traversal:
             for note in noted:
                 name = note.pop("view")
                 if name in self.epochs.views.by_name:
-                    self._follow(self.epochs.views[name], Follow.noted(note))
+                    self._follow(self.epochs.views[name], Follow.from_note(note))
                 else:  # the process ended while the view was being dropped
                     self.epochs.record(None, self.note(name, None))
             if not self._followings and (rows or any(source.found for source in self.sources.values())):
                 self._step()
 
     def stop(self) -> None:
-        self._woken.stop()
+        self._thread.stop()
 
     # On changes
 
-    def heard(self) -> None:
+    def wake(self) -> None:
         """Wakes the thread, because quads changed or a document was fetched."""
-        self._woken.wake()
+        self._thread.wake()
 
     def _witness(self, origin: str | None, changes: Mapping[Row, int]) -> None:
         if origin != LINKS.value and changes:
             for following in self._followings.values():
                 following.hear(origin, changes.items())
-            self.heard()
+            self.wake()
 
     def wait(self, following: LinkFollower, timeout_seconds: float) -> None:
         if not self.feeds.watching:
@@ -377,7 +377,7 @@ class Traversal:
                 f"View {following.view.name!r} does not follow links in this session. Open the session with "
                 f"watch=True."
             )
-        if not self._woken.wait(lambda: following.resting, timeout_seconds):
+        if not self._thread.wait(lambda: following.resting, timeout_seconds):
             raise Error(
                 f"View {following.view.name!r} still waits for documents after {timeout_seconds:g} s."
             )
@@ -385,9 +385,9 @@ class Traversal:
     # In the background thread
 
     def _start(self) -> None:
-        if self._woken.start():
+        if self._thread.start():
             self.epochs.witness(self._witness)
-            self.feeds.tell_of_answers(self.heard)
+            self.feeds.tell_of_answers(self.wake)
 
     def _look(self) -> None:
         try:
@@ -410,7 +410,7 @@ class Traversal:
         self._describe()
         for following in self._followings.values():
             following.rest()
-        self._woken.wake(any(one.reached.new for one in self._followings.values()))
+        self._thread.wake(any(one.reached.new for one in self._followings.values()))
 
     def _reach(self) -> None:
         for following in self._followings.values():

@@ -72,6 +72,11 @@ class _Modifiers:
     early_items: int
     """The number of items that HAVING needs."""
 
+    def replace(self, samples: dict[Var, Expression]) -> None:
+        """Replaces variables in HAVING and ORDER BY."""
+        self.having = [_replaced(condition, samples) for condition in self.having]
+        self.order = [(_replaced(key, samples), descending) for key, descending in self.order]
+
 
 class QueryReader:
     """Reads one query. Sub-queries share its prefixes and blank node labels."""
@@ -188,8 +193,7 @@ class QueryReader:
                     sample, self.patterns.fresh.variable("aggregate")
                 )
         if samples:
-            read.having = [_replaced(condition, samples) for condition in read.having]
-            read.order = [(_replaced(key, samples), descending) for key, descending in read.order]
+            read.replace(samples)
 
     def _expression(self, part: Any, place: Place) -> Expression:
         return self.patterns.expressions.read(part, place)

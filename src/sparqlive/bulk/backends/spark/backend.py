@@ -47,7 +47,7 @@ class SparkBackend:
     def columns(self, data: DataFrame) -> Sequence[str]:
         return data.columns
 
-    def shared(self, frame: Frame) -> Frame:
+    def share(self, frame: Frame) -> Frame:
         """The same rows, for several uses in one query. A long frame runs now, and its rows are held.
 
         Only for what is broadcast, which the driver holds anyway. Repeated uses of uses would make a
@@ -63,7 +63,7 @@ class SparkBackend:
         """Spark computes a common table expression for each of its readers."""
         return frame.reads() <= _MOST_READS
 
-    def held(self, frame: Frame) -> Frame:
+    def materialize(self, frame: Frame) -> Frame:
         """The same frame: its rows may be too many for the driver."""
         return frame
 

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparqlive.bulk.backends.spark.backend import SparkBackend
 from sparqlive.bulk.delta import delta
-from sparqlive.bulk.evaluate import Result, evaluate
+from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Term
 from sparqlive.store.store import Sources
@@ -49,7 +49,7 @@ class Carrier:
         enter: Callable[[str], int],
     ) -> None:
         self._spark = spark
-        self._written: Path | None = None
+        self._directory: Path | None = None
         self._id_of = id_of
         self._exceptions = exceptions
         self._enter = enter
@@ -69,10 +69,10 @@ class Carrier:
         if len(rows) <= _MANY or not str(self._spark.sparkContext.master).startswith("local"):
             return self._spark.createDataFrame(table)
         # Spark reads a file much faster than it takes rows in; workers elsewhere would not find it.
-        if self._written is None:
-            self._written = Path(tempfile.mkdtemp(prefix="sparqlive-"))
-            weakref.finalize(self, shutil.rmtree, self._written, ignore_errors=True)
-        path = self._written / f"{uuid4()}.parquet"
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="sparqlive-"))
+            weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+        path = self._directory / f"{uuid4()}.parquet"
         pq.write_table(table, path)
         return self._spark.read.parquet(path.as_uri())
 
@@ -134,15 +134,15 @@ class Carrier:
             for plan in plans
         ]
 
-    def _content(self, result: Result) -> Rows | Run:
+    def _content(self, result: ResultTables) -> Rows | Run:
         *columns, weights = self._columns(result)
         return Run.sort(columns, weights) if columns else _rows(columns, weights)
 
-    def _collected(self, result: Result) -> Rows:
+    def _collected(self, result: ResultTables) -> Rows:
         *columns, weights = self._columns(result)
         return _rows(columns, weights)
 
-    def _columns(self, result: Result) -> list[Column]:
+    def _columns(self, result: ResultTables) -> list[Column]:
         """Rows in this process; computed terms are entered, and have the ids that the rows say."""
         if result.new_terms is not None:
             for row in result.new_terms.collect():

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from sparqlive.bulk.backends.spark.java import use_java
 
 QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-"""The option of a driver's Java that leaves out of its log what nobody acts on."""
+"""The option of a driver's Java that keeps noise out of its log."""
 _SETTINGS = {
-    # Every aggregate of a task takes a page at once: with Spark's own pages of up to 64 MB, a plan with some
+    # Every aggregate of a task takes a page at once. With Spark's pages of up to 64 MB, a plan with about
     # thirty aggregates would not run in the default memory.
     "spark.buffer.pageSize": "2m",
     # Weights are summed in many groups, for which the small map in front of the large one only costs time.
