@@ -137,7 +137,7 @@ class _Exported:
 def term_table(entries: Iterable[tuple[int, str]]) -> pa.Table:
     """Terms with their ids and typed columns."""
     rows = list(entries)
-    texts = pa.array([text for _, text in rows], pa.string())
+    texts = pa.array([text for _, text in rows], pa.large_string())  # as in the files of a store
     return _typed_table(pa.array([number for number, _ in rows], pa.int64()), texts)
 
 
