@@ -14,8 +14,8 @@ persistence in files.
 A Python connector feeds pathway, with one commit per batch (`bench/throughput_pathway.py`). In memory it runs
 twice: batches are sent without waiting, or each batch waits for the result of the one before, as with
 `session.apply`. The faster run is the peer. Durable means here that an epoch is on disk before `apply`
-returns (`durability="epoch"`), or within 100 ms ("relaxed"). pathway's persistence writes in the background, and the
-clock does not wait for its files. pathway keeps no rows of the join for reading; both views can be read here.
+returns (`durability="epoch"`), or within 100 ms ("relaxed"). pathway's persistence writes in the background,
+and the clock does not wait for its files. Both views can be read here; pathway keeps no rows of the join.
 """
 
 from __future__ import annotations
