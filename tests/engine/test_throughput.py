@@ -9,6 +9,7 @@ from bench import throughput
 SIZES = {"orders": 60, "customers": 20, "cities": 5, "batches": 20, "changes": 400, "largest": 100}
 
 
+@pytest.mark.slow
 def test_all_modes_process_all_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throughput, "pathway_interpreter", lambda: None)
     monkeypatch.setattr(throughput, "_QUADS_AT_MOST", 1)  # so that batches of 100 are text
