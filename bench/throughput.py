@@ -131,22 +131,24 @@ def _sums(cities: Array, values: Array) -> Sums:
 # Ours
 
 
-def changes_per_second(case: Case, path: Path | None, durability: Any) -> float:
+def changes_per_second(case: Case, path: Path | None, durability: Any) -> tuple[float, set[str]]:
+    """Also returns the strategies that carried the batches."""
     options = {} if durability is None else {"durability": durability}
     with sparqlive.open(path, **options) as session:
         session.apply(insert=_text(case.orders) + _city_text(case.cities))
         for name, query in VIEWS.items():
             session.view(name, query)
         _warm_up(session, case)
-        elapsed = 0.0
+        elapsed, strategies = 0.0, set()
         given = _quads if case.batch <= _QUADS_AT_MOST else _text
         for deletes, inserts in case.parts():
             apply = partial(session.apply, delete=given(deletes), insert=given(inserts))
             epoch, seconds = timed(apply)
             elapsed += seconds
+            strategies.add(epoch.strategy)
             same("throughput", epoch.inserted + epoch.deleted, 2 * case.batch)
         _check(session, case)
-    return len(case.changes) / elapsed
+    return len(case.changes) / elapsed, strategies
 
 
 def _warm_up(session: sparqlive.Session, case: Case) -> None:
@@ -244,32 +246,39 @@ def _peer_rates(case: Case, folder: Path, report: Report) -> dict[str, float]:
 
 def run(sizes: Sizes) -> Report:
     report = Report()
-    head = ["changes per batch", "batches", *MODES]
+    head = ["changes per batch", "batches", *MODES, "carried"]
     report.details.append([*head, "pathway, sent", "pathway, awaited", "pathway, persisted"])
     for batch in (batch for batch in BATCHES if batch <= sizes["largest"]):
         case = case_of(sizes, batch)
         with tempfile.TemporaryDirectory(prefix="sparqlive-throughput-") as name:
             folder = Path(name)
             peers = _peer_rates(case, folder, report)
-            ours = {
-                mode: changes_per_second(case, None if durability is None else folder / mode, durability)
-                for mode, durability in MODES.items()
-            }
-        _add(report, case, ours, peers)
+            ours, strategies = {}, set()
+            for mode, durability in MODES.items():
+                path = None if durability is None else folder / mode
+                ours[mode], used = changes_per_second(case, path, durability)
+                strategies |= used
+        _add(report, case, ours, sorted(strategies), peers)
     if pathway_interpreter() is None:
         report.remarks.append("throughput: pathway was not measured; --pathway names an interpreter with it.")
     return report
 
 
-def _add(report: Report, case: Case, ours: dict[str, float], peers: dict[str, float]) -> None:
+def _add(
+    report: Report, case: Case, ours: dict[str, float], strategies: list[str], peers: dict[str, float]
+) -> None:
     in_memory = max((peers[name] for name in ("sent", "awaited") if name in peers), default=None)
     for mode, rate in ours.items():
         peer = in_memory if MODES[mode] is None else peers.get("persisted")
         report.rate_at_least(f"throughput, batches of {case.batch:,}, {mode}, peer pathway", rate, peer, 1)
-    rates = [*ours.values(), *(peers.get(name) for name in ("sent", "awaited", "persisted"))]
-    cells = ["" if rate is None else f"{number(rate)}/s" for rate in rates]
+    peer_rates = (peers.get(name) for name in ("sent", "awaited", "persisted"))
+    cells = [*map(_rate, ours.values()), ", ".join(strategies), *map(_rate, peer_rates)]
     report.details.append([f"{case.batch:,}", f"{case.batches:,}", *cells])
     print(report.details[-1], flush=True)
+
+
+def _rate(rate: float | None) -> str:
+    return "" if rate is None else f"{number(rate)}/s"
 
 
 def main() -> None:
