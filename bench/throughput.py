@@ -153,7 +153,8 @@ def changes_per_second(case: Case, path: Path | None, durability: Any) -> tuple[
 
 def _warm_up(session: sparqlive.Session, case: Case) -> None:
     """One order comes and goes before the clock starts; pathway processes its first orders before."""
-    extra = _quads(case.changes[:1, 1:] + [[len(case.orders) + len(case.changes), 0, 0]])
+    unused = len(case.orders) + len(case.changes)
+    extra = _quads(np.array([[unused, 0, 0]]))
     session.apply(insert=extra)
     session.apply(delete=extra)
 
