@@ -5,10 +5,12 @@ BIN := .venv/bin
 STAMP := .venv/.sparqlive-installed
 JAVA := .venv/.java-found
 PEERS := .venv/.peers-looked-for
+PATHWAY := .venv-pathway/.pathway-installed
+PATHWAY_VERSION := 0.33.0
 CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop patients watch-party aggregator peers quick test coverage test-spark lint format conformance bench bench-spark lock clean
+.PHONY: help run shop patients watch-party aggregator peers quick test coverage test-spark lint format conformance bench bench-spark bench-throughput lock clean
 
 help:
 	@echo "make run          a pipeline with a local Spark: a generated catalogue, five views, a stream of changes, a check"
@@ -27,6 +29,7 @@ help:
 	@echo "make conformance  all fixtures and W3C query evaluation tests, live and on Spark"
 	@echo "make bench        the benchmarks in one process, some minutes"
 	@echo "make bench-spark  the benchmarks on Spark: half an hour, 12 GiB of memory"
+	@echo "make bench-throughput  changes per second beside pathway, which is installed in .venv-pathway; a quarter of an hour"
 	@echo "make lock         write requirements.lock again from pyproject.toml"
 	@echo "make clean        remove .venv and caches"
 
@@ -96,6 +99,15 @@ bench: $(STAMP)
 bench-spark: $(STAMP)
 	$(BIN)/python -m bench --spark
 
+# pathway brings a hundred packages, so it has its own environment, and only this benchmark needs it.
+$(PATHWAY): $(STAMP)
+	@test -x .venv-pathway/bin/python || $(BIN)/python -m venv .venv-pathway
+	.venv-pathway/bin/python -m pip install --quiet --disable-pip-version-check pathway==$(PATHWAY_VERSION)
+	@touch $@
+
+bench-throughput: $(PATHWAY)
+	$(BIN)/python -m bench throughput --pathway .venv-pathway/bin/python --output bench/results/throughput.md
+
 # Without addresses of package indexes, so that the file works on every machine.
 lock:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
@@ -104,4 +116,4 @@ lock:
 	sed -i.bak -e '/^#/d' -e '/^$$/d' requirements.lock && rm requirements.lock.bak
 
 clean:
-	rm -rf .venv .peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-pathway .peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

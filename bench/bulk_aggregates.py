@@ -1,228 +1,198 @@
-"""The bulk executor on DuckDB against hand-written SQL over the same tables: joins, filters, sums of orders.
+"""A catalogue of orders in bulk, beside its limit: a join, SUM and COUNT by city, and orders not shipped.
 
-A catalogue of orders (customer, value, shipped) and customers (name, city), as columns of ids and a
-dictionary with typed columns, in DuckDB's own tables. Views are computed, and changed by new orders.
+A store with orders (customer, value, shipped) and customers (name, city). Measured are the first computation
+of each view on DuckDB in process, and batches of orders that come and go, from encoded changes to the view's
+delta. Both are compared with hand-written SQL over the columns that the session has in memory: the complete
+query, and the delta rules for any insertion or deletion. For the sums, the SQL has a table with the totals
+before the batch.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import RdfFormat, parse
 
-from sparqlive.bulk.backends.duckdb import DuckDb
-from sparqlive.bulk.delta import delta
-from sparqlive.bulk.evaluate import ResultTables, evaluate
-from sparqlive.plan.operators import Operator
-from sparqlive.plan.rewrites import rewrite
-from sparqlive.plan.translate import translate
+import sparqlive
+from bench.measure import Report, Sizes, duration, run_alone, same, timed
+from bench.orders import PREFIX, Catalogue
+from sparqlive.live.scope import Scope
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
-from sparqlive.sparql.algebra import Term
-from sparqlive.sparql.columns import NAMES, typed
-from sparqlive.sparql.syntax import parse_query
 
-EX = "http://example.org/"
-_CITIES = 1000
-_VALUES = 20_000
-_ORDER, _CUSTOMER, _NAME = 1, 2, 3
-_DECIMAL = NamedNode("http://www.w3.org/2001/XMLSchema#decimal")
-_JOINED = "?o :customer ?c . ?o :value ?v . ?c :city ?city"
+SIZES = {"triples": (12_000_000, 100_000), "orders": (10_000, 1_000), "rounds": (3, 1)}
+_JOINED = "?o :customer ?c . ?o :value ?v . ?c :city ?t"
 VIEWS = {
-    "join": f"SELECT ?o ?c ?v ?city {{ {_JOINED} }}",
-    "sum": f"SELECT ?city (SUM(?v) AS ?total) (COUNT(*) AS ?n) {{ {_JOINED} }} GROUP BY ?city",
-    "greatest": f"SELECT ?city (MAX(?v) AS ?most) {{ {_JOINED} }} GROUP BY ?city",
-    "distinct": f"SELECT ?city (COUNT(DISTINCT ?c) AS ?n) {{ {_JOINED} }} GROUP BY ?city",
+    "join": f"SELECT ?o ?c ?v ?t {{ {_JOINED} }}",
+    "sum": f"SELECT ?t (SUM(?v) AS ?total) (COUNT(*) AS ?n) {{ {_JOINED} }} GROUP BY ?t",
     "not shipped": "SELECT ?o ?c { ?o :customer ?c FILTER NOT EXISTS { ?o :shipped ?d } }",
-    "filter": "SELECT ?o ?v { ?o :value ?v FILTER(?v > 100) }",
-    "top": "SELECT ?o ?v { ?o :value ?v } ORDER BY DESC(?v) LIMIT 100",
+}
+WANTED = {"join": 3.0, "sum": 5.0, "not shipped": 3.0}
+"""How many times as long as the hand-written SQL a view may take."""
+_PREDICATES = ("customer", "value", "shipped", "city")
+
+_ORDERS = (
+    "SELECT c.s, c.o AS c, v.o AS v, t.o AS t FROM customer c JOIN value v USING (s) JOIN city t ON t.s = c.o"
+)
+_WHOLE = {
+    "join": _ORDERS,
+    "sum": f"SELECT t, sum(whole) AS total, count(*) AS n FROM ({_ORDERS}) JOIN terms ON id = v GROUP BY t",
+    "not shipped": "SELECT s, o FROM customer ANTI JOIN shipped USING (s)",
+}
+_ORDERS_DELTA = (
+    "SELECT s, c, v, t, sum(w) AS w FROM ("
+    "SELECT d.s, d.o AS c, v.o AS v, t.o AS t, w FROM d_customer d JOIN value v USING (s) "
+    "JOIN city t ON t.s = d.o "
+    "UNION ALL SELECT d.s, c.o, d.o, t.o, w FROM d_value d JOIN n_customer c USING (s) "
+    "JOIN city t ON t.s = c.o "
+    "UNION ALL SELECT c.s, c.o, v.o, d.o, w FROM d_city d JOIN n_customer c ON c.o = d.s "
+    "JOIN n_value v ON v.s = c.s) GROUP BY ALL HAVING sum(w) <> 0"
+)
+_SUMS_DELTA = (
+    f"SELECT t, sum(w * whole) AS more, sum(w) AS orders FROM ({_ORDERS_DELTA}) "
+    "JOIN terms ON id = v GROUP BY t"
+)
+_DELTA = {
+    "join": _ORDERS_DELTA,
+    "sum": f"WITH changed AS MATERIALIZED ({_SUMS_DELTA}) "
+    "SELECT t, total, n, -1 AS w FROM totals SEMI JOIN changed USING (t) "
+    "UNION ALL SELECT t, coalesce(total, 0) + more, coalesce(n, 0) + orders, 1 "
+    "FROM changed LEFT JOIN totals USING (t) WHERE coalesce(n, 0) + orders > 0",
+    "not shipped": "SELECT s, o, sum(w) AS w FROM ("
+    "SELECT s, o, w FROM d_customer ANTI JOIN n_shipped USING (s) ANTI JOIN d_shipped USING (s) "
+    "UNION ALL SELECT s, o, 1 FROM n_customer SEMI JOIN d_shipped USING (s) ANTI JOIN n_shipped USING (s) "
+    "UNION ALL SELECT s, o, -1 FROM customer SEMI JOIN d_shipped USING (s) ANTI JOIN shipped USING (s)) "
+    "GROUP BY ALL HAVING sum(w) <> 0",
 }
 
 
-def id_of(term: Term) -> int:
-    return hash_of(str(term))
+def run(sizes: Sizes) -> Report:
+    report = Report()
+    catalogue = Catalogue(sizes["triples"])
+    with tempfile.TemporaryDirectory(prefix="sparqlive-orders-") as name:
+        folder = Path(name)
+        catalogue.write(folder / "data.nt")
+        with sparqlive.open(folder / "store") as session:
+            epoch, seconds = timed(lambda: session.load(folder / "data.nt"))
+            same("load", epoch.inserted, catalogue.triples)
+            report.note(f"load of the catalogue, {catalogue.triples:,} triples", duration(seconds))
+            for view in VIEWS:
+                _measure_first(report, session, view)
+                _measure_batches(report, session, catalogue, view, sizes["orders"], sizes["rounds"])
+                session.drop(view)
+    return report
 
 
-def _iri(name: str) -> int:
-    return id_of(NamedNode(EX + name))
+def _measure_first(report: Report, session: sparqlive.Session, view: str) -> None:
+    """Twice: the first time, the session also reads columns and terms that it then keeps in memory."""
+    for what in ("first computation", "first computation again, with its columns in memory"):
+        if view in session.views:
+            session.drop(view)
+        query = f"PREFIX : <{PREFIX}> {VIEWS[view]}"
+        registered, ours = timed(partial(session.view, view, query, strategy="duckdb"))
+        hand = _Hand(session, view)
+        rows, theirs = timed(hand.whole)
+        same(view, len(registered), rows.num_rows)
+        if view == "sum":
+            same(view, _totals(registered.weights().items()), hand.totals(rows))
+        name = f"{view}: {what}, until it is durable, peer hand-written SQL"
+        report.ratio_at_most(name, ours, theirs, ours / theirs, WANTED[view])
 
 
-def _mixed(kind: int, numbers: Any) -> Any:
-    """Ids that look like hashes (the finaliser of SplitMix64), different for each kind and number."""
-    with np.errstate(over="ignore"):
-        x = numbers.astype(np.uint64) * np.uint64(4) + np.uint64(kind)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (x ^ (x >> np.uint64(31))).view(np.int64)
+def _measure_batches(
+    report: Report, session: sparqlive.Session, catalogue: Catalogue, view: str, orders: int, rounds: int
+) -> None:
+    """New orders come, and go again."""
+    carried, complete, theirs = [], [], []
+    for batch in range(rounds):
+        text = catalogue.new_orders(orders, batch)
+        for insert, delete in ((text, ""), ("", text)):
+            hand = _Hand(session, view)
+            hand.take(delete, insert)
+            epoch, seconds = timed(partial(session.apply, insert=insert, delete=delete, strategy="duckdb"))
+            hand.read_terms()
+            rows, by_hand = timed(hand.delta)
+            delta = epoch.deltas[view]
+            same(f"{view}, {orders:,} orders", len(delta), rows.num_rows)
+            if view == "sum":
+                same(view, _totals(delta.weights().items()), hand.totals(rows))
+            carried.append(epoch.choices[view].seconds)
+            complete.append(seconds)
+            theirs.append(by_hand)
+    ours, peer = median(carried), median(theirs)
+    what = f"{view}, batches of {orders:,} orders"
+    report.ratio_at_most(
+        f"{what}, encoded to delta, peer hand-written SQL", ours, peer, ours / peer, WANTED[view]
+    )
+    report.note(f"{what}, text to durable", duration(median(complete)))
 
 
-@dataclass
-class Catalogue:
-    """The tables `quads`, `terms` and `changes` of a connection."""
+def _totals(weights: Iterable[tuple[Any, int]]) -> tuple[int, int]:
+    """All sums and all counts, added up."""
+    rows = [(int(row[1].value) * weight, int(row[2].value) * weight) for row, weight in weights]
+    return sum(total for total, _ in rows), sum(count for _, count in rows)
 
-    connection: duckdb.DuckDBPyConnection
-    triples: int
-    decimals: bool
 
-    def fill(self, new_orders: int) -> None:
-        chance = np.random.default_rng(1)
-        orders, customers = int(self.triples * 0.28), self.triples // 10
-        values = [self._value(number) for number in range(_VALUES)]
-        cities = [f"<{EX}city/{number}>" for number in range(_CITIES)]
-        who = np.arange(customers)
-        self._table("quads", self._orders(chance, 0, orders, customers, values, shipped=0.85))
-        city_of = np.array([hash_of(city) for city in cities])[chance.integers(0, _CITIES, customers)]
-        self._add("quads", [(_mixed(_CUSTOMER, who), "city", city_of)])
-        self._add("quads", [(_mixed(_CUSTOMER, who), "name", _mixed(_NAME, who))])
-        new = self._orders(chance, orders, new_orders, customers, values, shipped=0.5)
-        self._table("changes", new)
-        self.connection.execute("ALTER TABLE changes ADD COLUMN w BIGINT DEFAULT 1")
-        count = np.arange(orders + new_orders)
-        texts = [
-            (_mixed(_ORDER, count), [f"<{EX}order/{number}>" for number in count.tolist()]),
-            (_mixed(_CUSTOMER, who), [f"<{EX}customer/{number}>" for number in who.tolist()]),
-            (_mixed(_NAME, who), [f'"Customer {number}"' for number in who.tolist()]),
-            *((np.array([hash_of(text) for text in words]), words) for words in (values, cities)),
+def _predicate(name: str) -> int:
+    return hash_of(f"<{PREFIX}{name}>")
+
+
+class _Hand:
+    """SQL as one would write it for one view, over the columns that the session has in memory."""
+
+    def __init__(self, session: sparqlive.Session, view: str) -> None:
+        self._session = session
+        self._view = view
+        self._connection = duckdb.connect()
+        unnamed = Scope("one", frozenset({DEFAULT_GRAPH}))
+        for name in _PREDICATES:
+            (table,) = session._epochs.quads.tables(unnamed, _predicate(name), after=False)
+            self._connection.register(name, pa.table({"s": table.subjects, "o": table.objects}))
+        if view == "sum":
+            self.read_terms()
+            self._connection.register("totals", self._connection.sql(_WHOLE[view]).to_arrow_table())
+
+    def read_terms(self) -> None:
+        """The dictionary, with the terms that a batch brought."""
+        if self._view == "sum":
+            self._connection.register("terms", self._session._epochs.strategies._data.terms())
+
+    def whole(self) -> Any:
+        return self._connection.sql(_WHOLE[self._view]).to_arrow_table()
+
+    def take(self, delete: str, insert: str) -> None:
+        rows = [
+            (hash_of(str(quad.subject)), hash_of(str(quad.predicate)), hash_of(str(quad.object)), weight)
+            for weight, text in ((-1, delete), (1, insert))
+            for quad in parse(text, RdfFormat.N_TRIPLES)
         ]
-        self._terms(texts)
+        columns = dict(zip("spow", map(pa.array, zip(*rows, strict=True)), strict=True))
+        self._connection.register("changes", pa.table(columns))
 
-    def _value(self, number: int) -> str:
-        if self.decimals:
-            return str(Literal(f"{number // 100}.{number % 100:02}", datatype=_DECIMAL))
-        return str(Literal(number))
+    def delta(self) -> Any:
+        parts = ", ".join(
+            f"d_{name} AS (SELECT s, o, w FROM changes WHERE p = {_predicate(name)}), n_{name} AS ("
+            f"SELECT s, o FROM {name} ANTI JOIN (SELECT s, o FROM d_{name} WHERE w < 0) USING (s, o) "
+            f"UNION ALL SELECT s, o FROM d_{name} WHERE w > 0)"
+            for name in _PREDICATES
+        )
+        return self._connection.sql(f"WITH {parts} SELECT * FROM ({_DELTA[self._view]})").to_arrow_table()
 
-    def _orders(
-        self, chance: Any, start: int, count: int, customers: int, values: list[str], *, shipped: float
-    ) -> list[tuple[Any, str, Any]]:
-        orders = _mixed(_ORDER, np.arange(start, start + count))
-        ids = np.array([hash_of(value) for value in values])
-        sent = orders[chance.random(count) < shipped]
-        return [
-            (orders, "customer", _mixed(_CUSTOMER, chance.integers(0, customers, count))),
-            (orders, "value", ids[chance.integers(0, _VALUES, count)]),
-            (sent, "shipped", np.full(len(sent), _iri("yes"))),
-        ]
-
-    def _table(self, name: str, parts: list[tuple[Any, str, Any]]) -> None:
-        self.connection.execute(f"CREATE TABLE {name} (s BIGINT, p BIGINT, o BIGINT, g BIGINT)")
-        self._add(name, parts)
-
-    def _add(self, name: str, parts: list[tuple[Any, str, Any]]) -> None:
-        for subjects, predicate, objects in parts:
-            part = pa.table({"s": subjects, "o": objects})
-            self.connection.register("part", part)
-            values = f"s, {_iri(predicate)}, o, {DEFAULT_GRAPH}"
-            self.connection.execute(f"INSERT INTO {name} SELECT {values} FROM part")
-            self.connection.unregister("part")
-
-    def _terms(self, texts: list[tuple[Any, list[str]]]) -> None:
-        for place, (ids, words) in enumerate(texts):
-            column = pa.array(words)
-            part = pa.table([ids, column, *typed(column).flatten()], names=["id", "term", *NAMES])
-            self.connection.register("part", part)
-            verb = "INSERT INTO terms" if place else "CREATE TABLE terms AS"
-            self.connection.execute(f"{verb} SELECT * FROM part")
-            self.connection.unregister("part")
-
-
-def plan_of(text: str) -> Operator:
-    return rewrite(translate(parse_query(f"PREFIX : <{EX}> {text}", None), False))
-
-
-def ours(connection: duckdb.DuckDBPyConnection, plan: Operator) -> ResultTables:
-    tables = connection.table("quads"), connection.table("terms")
-    return evaluate(plan, DuckDb(connection), *tables, id_of)
-
-
-def our_delta(connection: duckdb.DuckDBPyConnection, plan: Operator) -> ResultTables:
-    tables = (connection.table(name) for name in ("quads", "changes", "terms"))
-    return delta(plan, DuckDb(connection), *tables, id_of)
-
-
-def hand_written(name: str, quads: str = "quads", orders: str | None = None) -> str:
-    """SQL as one would write it. `orders`: the quads of the orders to start from, if not all."""
-    first = orders or quads
-
-    def part(predicate: str, table: str) -> str:
-        return f"(SELECT s, o FROM {table} WHERE p = {_iri(predicate)})"
-
-    joined = (
-        f"{part('customer', first)} c JOIN {part('value', first)} v ON v.s = c.s "
-        f"JOIN {part('city', quads)} t ON t.s = c.o"
-    )
-    valued = f"{joined} JOIN terms ON terms.id = v.o"
-    return {
-        "join": f"SELECT c.s, c.o, v.o AS v, t.o AS city FROM {joined}",
-        "sum": f"SELECT t.o, sum(whole) + sum(fraction) / 1e18, count(*) FROM {valued} GROUP BY t.o",
-        "greatest": f"SELECT t.o, max(nearest) FROM {valued} GROUP BY t.o",
-        "distinct": f"SELECT t.o, count(DISTINCT c.o) FROM {joined} GROUP BY t.o",
-        "not shipped": f"SELECT c.s, c.o FROM {part('customer', first)} c "
-        f"ANTI JOIN {part('shipped', first)} d ON d.s = c.s",
-        "filter": f"SELECT v.s, v.o FROM {part('value', first)} v JOIN terms ON id = v.o WHERE whole >= 100 "
-        "AND nearest > 100",
-        "top": f"SELECT v.s, v.o FROM {part('value', first)} v JOIN terms ON id = v.o "
-        "ORDER BY nearest DESC LIMIT 100",
-    }[name]
-
-
-def hand_written_delta(name: str) -> str:
-    """Of what the new orders add; of groups, those that they touch before and after."""
-    if name not in ("sum", "greatest", "distinct"):
-        return hand_written(name, orders="changes")
-    touched = (
-        f"(SELECT DISTINCT t.o FROM changes c JOIN quads t ON t.s = c.o "
-        f"WHERE c.p = {_iri('customer')} AND t.p = {_iri('city')})"
-    )
-    both = "(SELECT s, p, o FROM quads UNION ALL SELECT s, p, o FROM changes)"
-    return " UNION ALL ".join(
-        hand_written(name, quads).replace("GROUP BY", f"WHERE t.o IN {touched} GROUP BY")
-        for quads in ("quads", both)
-    )
-
-
-def best(call: Callable[[], Any], rounds: int, clock: Callable[[], float]) -> float:
-    times = []
-    for _ in range(rounds):
-        start = clock()
-        call()
-        times.append(clock() - start)
-    return min(times)
+    def totals(self, rows: Any) -> tuple[int, int]:
+        weights = rows.column("w").to_pylist() if "w" in rows.column_names else [1] * rows.num_rows
+        pairs = zip(rows.column("total").to_pylist(), rows.column("n").to_pylist(), weights, strict=True)
+        signed = [(int(total) * weight, int(count) * weight) for total, count, weight in pairs]
+        return sum(total for total, _ in signed), sum(count for _, count in signed)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--triples", type=int, default=2_000_000)
-    parser.add_argument("--changes", type=int, default=10_000, help="new orders")
-    parser.add_argument("--decimals", action="store_true", help="values are decimals")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--views", nargs="*", default=list(VIEWS))
-    parser.add_argument("--cpu", action="store_true", help="measure CPU time, for a machine that is busy")
-    chosen = parser.parse_args()
-    clock = time.process_time if chosen.cpu else time.perf_counter
-    connection = duckdb.connect(":memory:", config={"threads": "2"})
-    Catalogue(connection, chosen.triples, chosen.decimals).fill(chosen.changes)
-    print("| view | first, ours | SQL | ratio | delta, ours | SQL | ratio |\n|---|---|---|---|---|---|---|")
-    for name in chosen.views:
-        print(f"| {name} | {' | '.join(measured(connection, name, chosen.rounds, clock))} |", flush=True)
-
-
-def measured(
-    connection: duckdb.DuckDBPyConnection, name: str, rounds: int, clock: Callable[[], float]
-) -> list[str]:
-    """The times of a view, ours and by hand, first and changed."""
-    plan, cells = plan_of(VIEWS[name]), []
-    for made, by_hand in ((ours, hand_written(name)), (our_delta, hand_written_delta(name))):
-        mine = best(partial(made, connection, plan), rounds, clock)
-        peer = best(connection.sql(by_hand).to_arrow_table, rounds, clock)
-        cells += [f"{mine:.3f} s", f"{peer:.3f} s", f"{mine / peer:.1f}x"]
-    return cells
+    run_alone(__doc__, SIZES, run)
 
 
 if __name__ == "__main__":

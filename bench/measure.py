@@ -6,6 +6,7 @@ Owns the form of a result. Invariant: a figure shows what was measured, whether 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import threading
 import time
@@ -21,6 +22,8 @@ import pyoxigraph
 Sizes = Mapping[str, int]
 AllSizes = Mapping[str, tuple[int, int]]
 """For each option of a benchmark: its value in a full run and in a quick one."""
+PATHWAY_VARIABLE = "SPARQLIVE_PATHWAY"
+"""The environment variable with the interpreter that has pathway."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,16 @@ class Report:
                 f"≤ {number(wanted)}×",
                 ratio <= wanted,
             )
+        )
+
+    def rate_at_least(self, benchmark: str, ours: float, peer: float | None, wanted: float) -> None:
+        """How many times as much ours does in a second; without a peer, only what ours does."""
+        if peer is None:
+            self.note(benchmark, f"{number(ours)}/s")
+            return
+        rates, ratio = (f"{number(ours)}/s", f"{number(peer)}/s"), ours / peer
+        self.figures.append(
+            Figure(benchmark, *rates, f"{number(ratio)}×", f"≥ {number(wanted)}×", ratio >= wanted)
         )
 
     def at_most(self, benchmark: str, value: float, limit: float, text: Callable[[float], str]) -> None:
@@ -212,15 +225,30 @@ def unjudged(report: Report) -> Report:
     return report
 
 
-def run_alone(description: str | None, sizes: AllSizes, run: Callable[[Sizes], Report]) -> None:
-    """The main function of one benchmark: every size is an option."""
+def add_pathway_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pathway", metavar="PYTHON", help="an interpreter that has pathway, for throughput")
+
+
+def set_pathway(interpreter: str | None) -> None:
+    """Tells this process, and those that it starts, where pathway is."""
+    if interpreter is not None:
+        os.environ[PATHWAY_VARIABLE] = interpreter
+
+
+def run_alone(
+    description: str | None, sizes: AllSizes, run: Callable[[Sizes], Report], *, pathway: bool = False
+) -> None:
+    """The main function of one benchmark: every size is an option; `pathway`: and the peer's interpreter."""
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
     for name, (full, quick) in sizes.items():
         parser.add_argument(
             f"--{name.replace('_', '-')}", type=int, help=f"default {full:,}, quick {quick:,}"
         )
+    if pathway:
+        add_pathway_option(parser)
     options = vars(parser.parse_args())
+    set_pathway(options.get("pathway"))
     chosen = sizes_of(sizes, options["quick"])
     chosen |= {name: options[name] for name in sizes if options[name] is not None}
     report = run(chosen)

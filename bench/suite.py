@@ -16,13 +16,23 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from bench.measure import Report, duration, environment, figures_table, markdown_table, sizes_of, unjudged
+from bench.measure import (
+    Report,
+    add_pathway_option,
+    duration,
+    environment,
+    figures_table,
+    markdown_table,
+    set_pathway,
+    sizes_of,
+    unjudged,
+)
 
 IN_PROCESS = (
     *("path3", "star", "bsbm", "many_views", "memory", "pauses", "parse", "window"),
     *("closures", "aggregates", "durability"),
 )
-IN_BULK = ("bulk",)
+IN_BULK = ("bulk", "bulk_aggregates", "throughput")
 ON_SPARK = ("spark_path3", "ingest", "choice", "growth")
 OF_THE_AGENT = ("subscribers",)
 BENCHMARKS = (*IN_PROCESS, *IN_BULK, *ON_SPARK, *OF_THE_AGENT)
@@ -104,7 +114,9 @@ def main() -> None:
     parser.add_argument("--spark", action="store_true", help="the ones on Spark instead of those in process")
     parser.add_argument("--output", type=Path, help="where to write the page")
     parser.add_argument("names", nargs="*", metavar="benchmark", help=f"some of: {', '.join(BENCHMARKS)}")
+    add_pathway_option(parser)
     options = parser.parse_args()
+    set_pathway(options.pathway)
     names = options.names or list(ON_SPARK if options.spark else IN_PROCESS)
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:

@@ -114,6 +114,33 @@ def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.Mon
         assert session.epoch == epoch.number
 
 
+@pytest.mark.parametrize("ingests", [False, True])
+def test_sums_over_terms_in_files_and_in_memory(
+    ingests: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def order(number: int) -> list[ox.Quad]:
+        subject = ox.NamedNode(f"urn:s{number}")
+        value = ox.Quad(subject, ox.NamedNode("urn:value"), ox.Literal(number))
+        return [value, ox.Quad(subject, ox.NamedNode("urn:in"), ox.NamedNode("urn:g"))]
+
+    query = "SELECT ?g (SUM(?v) AS ?total) { ?s <urn:in> ?g ; <urn:value> ?v } GROUP BY ?g"
+    with sparqlive.open(tmp_path / "store") as session:
+        quads = [quad for number in range(9) for quad in order(number)]
+        if ingests:
+            monkeypatch.setattr(session_module, "INGEST_BYTES", 0)
+            (tmp_path / "data.nq").write_text(text_of(quads))
+            session.load(tmp_path / "data.nq")
+        else:
+            session.apply(insert=quads)
+            session.compact()
+        session.apply(insert=order(9))
+        view = session.view("sums", query, strategy="duckdb")
+        assert [total for _, total in view.weights()] == [ox.Literal(45)]
+        session.apply(insert=order(10), strategy="duckdb")
+        assert [total for _, total in view.weights()] == [ox.Literal(55)]
+        session.check()
+
+
 def test_malformed_text_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "COLUMN_BYTES", 0)
     with sparqlive.open() as session:

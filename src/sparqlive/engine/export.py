@@ -137,13 +137,15 @@ class _Export:
 def term_table(entries: Iterable[tuple[int, str]]) -> pa.Table:
     """Terms with their ids and typed columns."""
     rows = list(entries)
-    texts = pa.array([text for _, text in rows], pa.string())
+    texts = pa.array([text for _, text in rows], pa.large_string())
     return _typed_table(pa.array([number for number, _ in rows], pa.int64()), texts)
 
 
 def _read_terms(file: str) -> pa.Table:
+    """Stores write texts as `string` or `large_string`; all tables here have the same type."""
     terms = pq.read_table(file, columns=["id", "term"])
-    return _typed_table(*(terms.column(name).combine_chunks() for name in ("id", "term")))
+    texts = terms.column("term").cast(pa.large_string())
+    return _typed_table(terms.column("id").combine_chunks(), texts.combine_chunks())
 
 
 def _typed_table(ids: pa.Array, texts: pa.Array) -> pa.Table:
