@@ -14,7 +14,9 @@ from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF
 from sparqlive.sparql.aggregates import Group, Grouping
 from sparqlive.sparql.deadline import paced
+from sparqlive.zset.columns import COLUMN_ROWS
 from sparqlive.zset.relation import Relation, Row
+from sparqlive.zset.run import Run, RunRows
 
 _BYTES_PER_GROUP = 500
 
@@ -123,6 +125,9 @@ class Groups:
 
     def commit(self) -> None:
         if not self._carried:  # the operator's own change was computed elsewhere
+            if isinstance(self.pending, RunRows) and len(self.pending) >= COLUMN_ROWS:
+                self._commit_columns(self.pending.run)
+                return
             self.carry(self.pending)
         self._rows.stage(self.pending)
         self._rows.commit()
@@ -131,6 +136,17 @@ class Groups:
             if known.row is None and not any(self._in_run(key)):
                 del self._groups[key]
         self._touched = {}
+
+    def _commit_columns(self, delta: Run) -> None:
+        """Takes a large change without reading its values: its groups are created again when they change."""
+        self._rows.stage(self.pending)
+        self._rows.commit()
+        self._rows.merge()
+        self.pending = {}
+        if self._groups:
+            keys = zip(*(column.tolist() for column in delta.columns[: self._width]), strict=True)
+            for key in set(keys) if self._width else ((),):
+                self._groups.pop(key, None)
 
     def rollback(self) -> None:
         """Rebuilds the accumulators from the rows, which is rare and always correct."""
