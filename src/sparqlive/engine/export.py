@@ -143,7 +143,8 @@ def term_table(entries: Iterable[tuple[int, str]]) -> pa.Table:
 
 def _read_terms(file: str) -> pa.Table:
     terms = pq.read_table(file, columns=["id", "term"])
-    return _typed_table(*(terms.column(name).combine_chunks() for name in ("id", "term")))
+    texts = terms.column("term").cast(pa.string())  # merged files have large strings
+    return _typed_table(terms.column("id").combine_chunks(), texts.combine_chunks())
 
 
 def _typed_table(ids: pa.Array, texts: pa.Array) -> pa.Table:
