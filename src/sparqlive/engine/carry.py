@@ -250,7 +250,7 @@ class Strategies:
         seconds = time.perf_counter() - start
         if is_measured:
             self.measured.learn(maintained.key, way, seconds / costs[way])
-        maintained.carried_by(way.strategy)
+        maintained.carried_by(way.strategy, way.backend or "live")
         return delta, Choice(way.strategy, estimates, seconds, reason)
 
     def _cheapest(self, plan: str, costs: Mapping[Way, float]) -> dict[Way, float]:

@@ -87,6 +87,8 @@ class Maintained:
         self._member: Callable[..., None] | None = None
         self.carried = "live"
         """The strategy of the last epoch that affected the plan."""
+        self.evaluator: str | None = "live"
+        """What last computed or carried the plan: live, duckdb or spark; None if a store does not say."""
         self.gathering: dict[Row, int] = {}
         """The rows that the current step gathers, for a thread that watches their number."""
         self._elsewhere: dict[int, Elsewhere] = {}
@@ -198,9 +200,13 @@ class Maintained:
         self._compiler.content(self._compiler.root, state=State.NEW)(result)
         return result
 
-    def carried_by(self, strategy: str) -> None:
-        """Records the strategy of the current epoch, if it is not `delta`."""
-        self.carried = strategy
+    def carried_by(self, strategy: str, evaluator: str) -> None:
+        """Records the strategy of the current epoch, if it is not `delta`, and what ran it."""
+        self.carried, self.evaluator = strategy, evaluator
+
+    def computed_by(self, evaluator: str | None) -> None:
+        """Records what computed the plan; None: it was loaded from a store, which does not say."""
+        self.evaluator = evaluator
 
     def take(self, deltas: Mapping[int, Mapping[Row, int]]) -> None:
         """Stages deltas of the operators' state that were computed elsewhere."""
@@ -224,7 +230,7 @@ class Maintained:
 
     def delta(self, inputs: Inputs) -> dict[Row, int]:
         """Computes the change of the result; changes of the state are only staged."""
-        self.carried = "live"
+        self.carried = self.evaluator = "live"
         if self._elsewhere:
             self._fetch()
         result: dict[Row, int] = {}
