@@ -15,7 +15,7 @@ from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.sparql.deadline import gathers
+from sparqlive.sparql.deadline import Flag, gathers
 from sparqlive.zset.relation import Elsewhere, Relation, Row, rows_of
 from sparqlive.zset.run import Run
 from sparqlive.zset.zset import difference, without_zeros
@@ -275,6 +275,11 @@ class Maintained:
         for _, summands in self._schedule:
             yield from ((summand.source, summand.target, summand.spent) for summand in summands)
         yield from ((number, None, spent) for number, spent in self._upkeep.items())
+
+    @property
+    def stop_flag(self) -> Flag:
+        """Has the error that ends the plan's evaluation, once there is one."""
+        return self._compiler.program.stop
 
     def halt(self, error: Exception) -> None:
         """Ends the running loops with an error; called from another thread."""
