@@ -37,7 +37,9 @@ from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, shown, whole
 from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
-from sparqlive.rdf.columns import encoded_text
+from sparqlive.rdf.change_columns import EncodedBatch
+from sparqlive.rdf.changes import Batch
+from sparqlive.rdf.columns import COLUMN_BYTES, encoded_text
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
@@ -54,8 +56,6 @@ Changes = str | Iterable[Any]
 DefaultGraphs = Literal["strict", "union"]
 # Files of at least this size are loaded by several processes, or by Spark.
 INGEST_BYTES = 20_000_000
-COLUMN_BYTES = 200_000
-"""Files and texts of at least this size are read by columns."""
 # How long deltas are kept by default.
 HISTORY_EPOCHS = 10_000
 HISTORY_SECONDS = 7 * 86_400.0
@@ -261,6 +261,20 @@ class Session:
             deletes, inserts = encoded_text(delete, exceptions), encoded_text(insert, exceptions)
             return self._epochs.apply_encoded(deletes, inserts, strategy, batch)
         return self._epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
+
+    def apply_batch(
+        self,
+        changes: Batch | EncodedBatch,
+        *,
+        strategy: Strategy = "auto",
+        batch: tuple[str, int] | None = None,
+    ) -> Epoch:
+        """Applies one batch of a file of changes, as `rdf/change_columns.py` reads it; see `apply`."""
+        if isinstance(changes, Batch):
+            return self.apply(changes.insert, changes.delete, strategy=strategy, batch=batch)
+        self._check_strategy(strategy)
+        _check_batch(batch)
+        return self._epochs.apply_changes(changes.parts, strategy, batch)
 
     @within_reach()
     def update(
