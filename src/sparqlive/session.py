@@ -37,7 +37,9 @@ from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, short_repr, whole
 from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
-from sparqlive.rdf.columns import encoded_text
+from sparqlive.rdf.change_columns import EncodedBatch
+from sparqlive.rdf.changes import Batch
+from sparqlive.rdf.columns import COLUMN_BYTES, encoded_text
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
@@ -54,8 +56,6 @@ Changes = str | Iterable[Any]
 DefaultGraphs = Literal["strict", "union"]
 # Files of at least this size are loaded by several processes, or by Spark.
 INGEST_BYTES = 20_000_000
-COLUMN_BYTES = 200_000
-"""Files and texts of at least this size are read by columns."""
 # How long deltas are kept by default.
 HISTORY_EPOCHS = 10_000
 HISTORY_SECONDS = 7 * 86_400.0
@@ -261,6 +261,20 @@ class Session:
             deletes, inserts = encoded_text(delete, exceptions), encoded_text(insert, exceptions)
             return self._epochs.apply_encoded(deletes, inserts, strategy, batch)
         return self._epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
+
+    def apply_batch(
+        self,
+        changes: Batch | EncodedBatch,
+        *,
+        strategy: Strategy = "auto",
+        batch: tuple[str, int] | None = None,
+    ) -> Epoch:
+        """Applies one batch of a file of changes, as `rdf/change_columns.py` reads it; see `apply`."""
+        if isinstance(changes, Batch):
+            return self.apply(changes.insert, changes.delete, strategy=strategy, batch=batch)
+        self._check_strategy(strategy)
+        _check_batch(batch)
+        return self._epochs.apply_changes(changes.parts, strategy, batch)
 
     @within_reach()
     def update(
@@ -503,15 +517,15 @@ class Session:
     def check(self) -> None:
         """Recomputes every view from scratch, with independent code, and compares.
 
-        Raises CheckFailed with the view and the rows that differ. With a store, all files, terms and history
-        are verified first; StoreFailed names what is damaged.
+        Up to 100,000 quads, the evaluator that defines the algebra recomputes; above that, a backend that did
+        not carry the view. Raises CheckFailed with the view and the rows that differ. With a store, all
+        files, terms and history are verified first; StoreFailed names what is damaged.
         """
         with self.reading():
             self.ensure_open()
             if self._epochs.persistence is not None:
                 self._epochs.persistence.verify()
-            union = self.default_graph == "union"
-            check(self.views, self.epoch, self._epochs.quads, self.dictionary, union)
+            check(self._epochs, self.default_graph == "union")
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
         """Calls an observer with each committed epoch, and with each deferred refresh of a view.

@@ -187,6 +187,17 @@ def test_the_program_reads_standard_input(filled: Shop) -> None:
     assert len(result.stdout.splitlines()) == 2
 
 
+def test_a_large_file_of_changes_is_applied_until_its_fault(shop: Shop) -> None:
+    """It is read by columns; the error names the line, and the batch before is committed."""
+    line = "{} <http://example.org/subject/{}> <http://example.org/predicate> <http://example.org/object> .\n"
+    first = [line.format("+", number) for number in range(3_000)]
+    lines = [*first, line.format("-", 5), "@ 2026-01-01\n", *first, "+ <broken\n"]
+    (shop.folder / "large.changes").write_text("".join(lines), encoding="utf-8")
+    error = shop("apply", "large.changes", code=1)
+    assert "large.changes, line 6003: " in error
+    assert '"2999"' in shop("query", "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }")
+
+
 PIPELINE = """
 store = "shop.store"
 [load]

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import sparqlive
+from sparqlive.engine import costs
+from sparqlive.engine.carry import Strategy
 from sparqlive.engine.limits import LOADED_DOCUMENTS, QUERY_CHARACTERS, UPDATE_OPERATIONS, Limits
 
 # What stops a query may come inside a finalizer, where Python drops it with a word; then it comes again.
@@ -56,6 +58,32 @@ def test_a_view_that_makes_an_epoch_slow_fails_alone(name: str, temporary: bool)
         assert len(cheap) == ROWS - 10
         session._epochs.quads.check()
         session.drop("slow")
+        session.check()
+
+
+@pytest.mark.parametrize("name", ["counted", "distinct", "not exists"])
+@pytest.mark.parametrize("strategy", ["duckdb", "rebuild"])
+def test_a_slow_query_of_duckdb_fails_its_view_alone(
+    monkeypatch: pytest.MonkeyPatch, name: str, strategy: Strategy
+) -> None:
+    """The limit interrupts DuckDB, in a delta and in a rebuild; before that, the view was right."""
+    monkeypatch.setattr(costs, "REBUILD", costs.LIVE)  # so that a rebuild runs on DuckDB
+    with sparqlive.open() as session:
+        slow, cheap = session.view("slow", EXPENSIVE[name]), session.view("cheap", CHEAP)
+        session.apply(insert=pairs(0, 5), strategy=strategy)
+        session.limits = Limits(epoch_seconds=1)
+        began = time.monotonic()
+        epoch = session.apply(insert=pairs(5, 20_000), strategy=strategy)
+        assert time.monotonic() - began < 60
+        assert (epoch.number, epoch.inserted, epoch.strategy) == (2, 19_995, strategy)
+        assert slow.failure is not None
+        assert "Timeout: carrying one epoch to it took more than 1 s" in slow.failure
+        assert cheap.failure is None
+        assert len(cheap) == 20_000
+        session.limits = Limits()
+        session.drop("slow")
+        session.apply(delete=pairs(0, 19_900), strategy=strategy)
+        assert len(cheap) == 100
         session.check()
 
 

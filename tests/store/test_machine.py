@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import sparqlive
+from sparqlive.engine import check
 from sparqlive.store import compaction
 from sparqlive.store import store as store_module
 from tests.oracle import Oracle
@@ -98,6 +99,12 @@ class Stores(RuleBasedStateMachine):
             assert set(reader.quads()) == self.data
             for name, view in self.session.views.items():
                 assert reader.views[name].weights() == view.weights()
+
+    @rule()
+    def check_by_backends(self) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(check, "REFERENCE_QUADS", -1)
+            self.session.check()
 
     @rule(name=st.sampled_from(sorted(QUERIES)))
     def query(self, name: str) -> None:

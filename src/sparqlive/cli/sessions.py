@@ -14,7 +14,8 @@ import sparqlive
 from sparqlive.cli.arguments import DefaultGraph, Strategy
 from sparqlive.engine.view import Epoch
 from sparqlive.opening import reading, writing
-from sparqlive.rdf.changes import Batch, parse_changes, read_changes
+from sparqlive.rdf.change_columns import EncodedBatch, read_batches
+from sparqlive.rdf.changes import Batch, parse_changes
 
 
 def reading_session(store: Path, default_graph: DefaultGraph | None) -> sparqlive.Session:
@@ -40,14 +41,14 @@ def apply_files(
 ) -> Iterator[tuple[str, Epoch, float]]:
     """Applies the batches of files, and yields the epochs that changed something."""
     for file in files:
-        for batch in _batches(file):
+        for batch in _batches(session, file):
             start = time.perf_counter()
-            epoch = session.apply(insert=batch.insert, delete=batch.delete, strategy=strategy.value)
+            epoch = session.apply_batch(batch, strategy=strategy.value)
             if epoch.inserted or epoch.deleted:
                 yield file, epoch, time.perf_counter() - start
 
 
-def _batches(file: str) -> Iterator[Batch]:
+def _batches(session: sparqlive.Session, file: str) -> Iterator[Batch | EncodedBatch]:
     if file == "-":
         return parse_changes(sys.stdin.buffer, "standard-input.changes")
-    return read_changes(file)
+    return read_batches(file, session.dictionary.exceptions)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from sparqlive.engine.costs import BULK, LIVE, Measurements, Sizes, Way, seconds_of, ways_of
 from sparqlive.engine.export import BulkData, SessionTables, term_table
-from sparqlive.errors import BulkFailed, SparkFailed, Unsupported
+from sparqlive.errors import BulkFailed, SparkFailed, Timeout, TooLarge, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Inputs, Maintained, Saved
 from sparqlive.live.quads import Change, Quads
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sparql.deadline import stopped_by
 from sparqlive.zset.relation import Row, change_between
 from sparqlive.zset.run import Run
 
@@ -250,7 +251,7 @@ class Strategies:
         seconds = time.perf_counter() - start
         if is_measured:
             self.measurements.learn(maintained.key, way, seconds / costs[way])
-        maintained.carried_by(way.strategy)
+        maintained.carried_by(way.strategy, way.backend or "live")
         return delta, Choice(way.strategy, estimates, seconds, reason)
 
     def _cheapest(self, plan: str, costs: Mapping[Way, float]) -> dict[Way, float]:
@@ -273,11 +274,13 @@ class Strategies:
         return batch.change(maintained, maintained.rebuilt())
 
     def _by_backend(self, name: str, way: Way, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
+        limit = batch.keeper.limit if name == "duckdb" else None  # Spark cannot be stopped
         try:
-            carrier = self.carriers[name](batch.undone)
-            carry = _rebuild_by if way.strategy == "rebuild" else _delta_by
-            return carry(carrier, batch, maintained)
-        except BulkFailed:
+            with nullcontext() if limit is None else limit.by_others(), stopped_by(maintained.stop_flag):
+                carrier = self.carriers[name](batch.undone)
+                carry = _rebuild_by if way.strategy == "rebuild" else _delta_by
+                return carry(carrier, batch, maintained)
+        except (BulkFailed, Timeout, TooLarge):  # a limit stops the plan; the backend did not fail
             raise
         except Exception as error:
             first_line = str(error).strip().split("\n")[0]

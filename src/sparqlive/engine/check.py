@@ -1,29 +1,62 @@
 """Compares views with their recomputation, for `Session.check`.
 
-The reference evaluator recomputes each view from scratch, from its query and the quads of the view's epoch.
-It shares no code with planning and maintenance. Invariant: checking changes nothing.
+Up to `REFERENCE_QUADS` quads, the reference evaluator recomputes each view from its query and the quads of
+the view's epoch. It shares no code with planning and maintenance, but works row by row. Above that, a backend
+that did not carry the view recomputes its plan: DuckDB if the view was last computed or carried live, the
+generated Python if DuckDB or Spark did it, and both if a store does not say. Invariant: checking changes
+nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sparqlive.engine.results import TermRow
 from sparqlive.engine.view import View
+from sparqlive.engine.writer import Epochs
 from sparqlive.errors import CheckFailed
+from sparqlive.live.content import PlanContent
+from sparqlive.live.once import compute_rewritten, snapshot_for
 from sparqlive.live.quads import Quads
-from sparqlive.plan.operators import Listing
+from sparqlive.live.terms import Terms
+from sparqlive.plan.operators import Listing, kept_of
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sparql.ordering import order_key, rank_key
 from sparqlive.sparql.reference import Reference
+from sparqlive.sparql.values import Value, value_of
+from sparqlive.zset.relation import Row, change_between, rows_of
+from sparqlive.zset.run import Run
+
+REFERENCE_QUADS = 100_000
+"""Up to this many quads, the reference evaluator recomputes; a few simple views take about ten seconds."""
+_EVALUATORS: Mapping[str | None, tuple[str, ...]] = {
+    "live": ("duckdb",),
+    "duckdb": ("live",),
+    "spark": ("live",),
+    None: ("duckdb", "live"),
+}
+"""What recomputes a content, by what last computed or carried it."""
 
 
-def check(views: Mapping[str, View], epoch: int, quads: Quads, dictionary: Dictionary, union: bool) -> None:
+def check(epochs: Epochs, union: bool) -> None:
     """Recomputes views and compares them; raises CheckFailed with the view and the rows that differ.
 
-    `union`: whether a query's default graph is the union of all graphs.
+    `union`: whether a query's default graph is the union of all graphs. Called under the lock.
     """
+    if epochs.quads.size > REFERENCE_QUADS:
+        _check_by_backends(epochs)
+    else:
+        _check_by_reference(epochs, union)
+
+
+# By the reference evaluator
+
+
+def _check_by_reference(epochs: Epochs, union: bool) -> None:
+    views, quads, dictionary = epochs.views, epochs.quads, epochs.terms.dictionary
 
     def reference(numbers: Iterable[tuple[int, int, int, int]]) -> Reference:
         return Reference(dictionary.quads(numbers), union=union, query_of=lambda name: views[name].query)
@@ -32,13 +65,13 @@ def check(views: Mapping[str, View], epoch: int, quads: Quads, dictionary: Dicti
     quads.check()
     for view in views.values():
         if view.failure is None:
-            stands = current if view.epoch == epoch else reference(_quads_of(view, quads))
+            stands = current if view.epoch == epochs.epoch else reference(_quads_of(view, quads))
             if isinstance(view.plan, Listing):
                 listed = stands.listed(view.query)
-                _compare(view, Counter(listed))
+                _compare(view, view.weights(), Counter(listed))
                 _compare_order(view, listed)
             else:
-                _compare(view, stands.weights(view.query))
+                _compare(view, view.weights(), stands.weights(view.query))
 
 
 def _quads_of(view: View, quads: Quads) -> Iterator[tuple[int, int, int, int]]:
@@ -49,8 +82,94 @@ def _quads_of(view: View, quads: Quads) -> Iterator[tuple[int, int, int, int]]:
     yield from (quad for quad, weight in unseen.items() if weight < 0)
 
 
-def _compare(view: View, expected: Mapping[Any, int]) -> None:
-    weights = view.weights()
+# By another backend
+
+
+def _check_by_backends(epochs: Epochs) -> None:
+    epochs.quads.check_size()
+    for view in epochs.views.values():
+        if view.failure is None:
+            with _as_of(view, epochs.quads):
+                for content in view.content.stored_parts():
+                    assert content.maintained is not None
+                    for evaluator in _EVALUATORS[content.maintained.evaluator]:
+                        _check_content(view, content, epochs, evaluator)
+            if isinstance(view.plan, Listing):
+                _compare_order(view, _in_order(view))
+
+
+@contextmanager
+def _as_of(view: View, quads: Quads) -> Iterator[None]:
+    """Context in which the quads are those of the view's epoch."""
+    if view.deferred is None or not view.deferred.gathered:
+        yield
+        return
+    quads.add(view.deferred.undone())
+    try:
+        yield
+    finally:
+        quads.add(view.deferred.changes())
+
+
+def _check_content(view: View, content: PlanContent, epochs: Epochs, evaluator: str) -> None:
+    terms = Terms(epochs.terms.dictionary.extended())
+    quads = snapshot_for(content.plan, epochs.quads, terms.dictionary)
+    recomputed: Mapping[Row, int] | Run
+    with epochs.pinned(quads):
+        if evaluator == "live":
+            recomputed = compute_rewritten(content.plan, quads, terms, {})
+        else:
+            recomputed = epochs.strategies.contents_on(quads, terms.dictionary, epochs.lock)(content.plan)
+    present = content.whole()
+    differing = set(change_between(present, recomputed))
+    if not differing:
+        return
+    # Terms, because a term that only one side has computed may have another id there.
+    is_shown = content is view.content
+    for width in (len(view.variables) if is_shown else None, None):
+        _compare(
+            view,
+            _term_rows(present, differing, view.dictionary, width),
+            _term_rows(recomputed, differing, terms.dictionary, width),
+        )
+
+
+def _term_rows(
+    rows: Mapping[Row, int] | Run, among: set[Row], dictionary: Dictionary, width: int | None
+) -> dict[TermRow, int]:
+    """Some rows as terms: their first columns, or all of them."""
+    found: dict[TermRow, int] = {}
+    for row, weight in rows_of(rows).items():
+        if row in among:
+            shown = tuple(map(dictionary.term, row[:width]))
+            found[shown] = found.get(shown, 0) + weight
+    return found
+
+
+def _in_order(view: View) -> list[TermRow]:
+    """The solutions of a view with an ORDER BY, sorted by the definition of the order."""
+    assert isinstance(view.plan, Listing)
+    variables = kept_of(view.plan).variables
+    places = [(variables.index(variable), descending) for variable, descending in view.plan.order]
+    dictionary = view.dictionary
+    values = {number: _value(dictionary, number) for row, _ in view.content.items() for number in row}
+    items = list(view.content.items())
+    width = len(view.variables)
+    items.sort(key=lambda item: [order_key(values[number]) for number in item[0][:width]])
+    for place, descending in reversed(places):
+        items.sort(key=lambda item, at=place: rank_key(values[item[0][at]]), reverse=descending)  # type: ignore[misc]
+    return [tuple(map(dictionary.term, row[:width])) for row, weight in items for _ in range(weight)]
+
+
+def _value(dictionary: Dictionary, number: int) -> Value | None:
+    term = dictionary.term(number)
+    return None if term is None else value_of(term)
+
+
+# Comparing
+
+
+def _compare(view: View, weights: Mapping[TermRow, int], expected: Mapping[Any, int]) -> None:
     if weights == expected:
         return
     rows = [row for row in {*weights, *expected} if weights.get(row, 0) != expected.get(row, 0)]

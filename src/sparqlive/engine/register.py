@@ -24,7 +24,6 @@ from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, TooLarge, ViewExists
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
-from sparqlive.live.maintained import Saved
 from sparqlive.live.once import snapshot_for
 from sparqlive.live.prepared import Bulk, Prepared, prepare, prepare_apart
 from sparqlive.live.quads import Quad, Quads
@@ -258,14 +257,30 @@ class Registration:
         computed, kept = planned.prepared, planned.kept
         terms = planned.terms if planned.temporary else None
         if computed is None or keeper.is_known(kept):
-            return keeper.keep(kept, self._first(strategy), terms)
+            return self._computed_now(keeper, kept, strategy, terms)
         changes = self._epochs.gathered(planned.gathered)
         if changes is None:  # all quads were replaced in the meantime
-            return keeper.keep(kept, self._first(strategy), terms)
+            return self._computed_now(keeper, kept, strategy, terms)
         if not planned.temporary:
             assert planned.terms is not None
             computed = self._enter(planned.terms.dictionary, computed)
-        return keeper.keep_prepared(kept, computed, changes, terms)
+        content = keeper.keep_prepared(kept, computed, changes, terms)
+        if not changes:  # otherwise it was last carried live
+            for part in content.stored_parts():
+                if part.plan in computed.by_columns:
+                    part.computed_by("duckdb")
+        return content
+
+    def _computed_now(
+        self, keeper: Keeper, kept: Operator, strategy: Strategy, terms: Terms | None
+    ) -> PlanContent:
+        """The content of a plan, computed under the lock: on Spark, or in process."""
+        backend = self._backend(strategy)
+        if backend is None:
+            return keeper.keep(kept, None, terms)
+        content = keeper.keep(kept, self._epochs.strategies.contents_by(backend), terms)
+        content.computed_by(backend)
+        return content
 
     def _enter(self, dictionary: Dictionary, computed: Prepared) -> Prepared:
         """Enters the terms that a computation created, and translates its relations to the session's ids."""
@@ -281,11 +296,6 @@ class Registration:
             for name, rows in computed.relations.items()
         }
         return replace(computed, relations=relations)
-
-    def _first(self, strategy: Strategy) -> Saved | None:
-        """How to compute a new view: by a bulk backend, or (None) in process."""
-        backend = self._backend(strategy)
-        return None if backend is None else self._epochs.strategies.contents_by(backend)
 
     def _bulk(self, strategy: Strategy, quads: Quads, dictionary: Dictionary) -> Bulk | None:
         """How to compute a new view over many quads, without blocking writers."""
@@ -380,6 +390,7 @@ class Registration:
         if deferred is not None and read_only:
             keep = deferred.keeper.keep
         content = keep(rewrite(kept_of(plan)), store.saved)
+        content.computed_by(None)
         view = self._add(name, text, parsed, plan, content, deferred, store.owner(name))
         view.begin_history(since)
         if not store.has(content):
@@ -405,7 +416,9 @@ class Registration:
                 views.release_content(view)
             for view in stale:
                 keeper = views.keeper if view.deferred is None else view.deferred.keeper
-                views.give(view, keeper.keep(rewrite(kept_of(view.plan)), store.saved))
+                content = keeper.keep(rewrite(kept_of(view.plan)), store.saved)
+                content.computed_by(None)
+                views.give(view, content)
             for entry in readable(now.values()):
                 if entry[0] not in views.by_name:
                     self._load_view(store, *entry)

@@ -32,6 +32,7 @@ from sparqlive.numbers import whole
 from sparqlive.plan.explain import Explained, explain, explain_plan
 from sparqlive.plan.operators import Operator, kept_of
 from sparqlive.plan.spelling import Spelling, spelling_of
+from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Query
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into
@@ -149,6 +150,11 @@ class View(Readable):
     def epoch(self) -> int:
         """The epoch of the view's content: the current one, unless the view is deferred."""
         return self._epochs.epoch if self.deferred is None else self.deferred.epoch
+
+    @property
+    def dictionary(self) -> Dictionary:
+        """The terms of the view's rows."""
+        return self._terms.dictionary
 
     @cached_property
     def spelling(self) -> Spelling:

@@ -31,6 +31,7 @@ from sparqlive.errors import Closed, Timeout
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.limit import Limit
+from sparqlive.live.quad_pairs import last_changes
 from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.live.terms import Terms
@@ -136,6 +137,22 @@ class Epochs:
             parts = [(part, weight) for weight, given in ((-1, deletes), (1, inserts)) for part in given]
             columns = [[*self._entered(part), np.full(len(part.quads[0]), weight)] for part, weight in parts]
             wanted = ColumnRows([np.concatenate(pieces) for pieces in zip(*columns, strict=True)])
+            return self.commit(wanted, len(wanted), strategy, batch)
+
+    def apply_changes(
+        self, parts: Sequence[tuple[Encoded, Column]], strategy: Strategy, batch: Batch | None
+    ) -> Epoch:
+        """Commits changes that were read by columns, with their weights, as an epoch.
+
+        The last change of a quad counts, and the quad counts once.
+        """
+        with self.lock:
+            self.ensure_open()
+            if batch is not None and self.knows(batch):
+                return self.unchanged()
+            columns = [[*self._entered(part), weights] for part, weights in parts]
+            wanted = ColumnRows([np.concatenate(pieces) for pieces in zip(*columns, strict=True)])
+            wanted = last_changes(wanted)
             return self.commit(wanted, len(wanted), strategy, batch)
 
     def _entered(self, encoded: Encoded) -> Sequence[Column]:

@@ -12,12 +12,15 @@ from itertools import product
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from sparqlive.errors import TooLarge
 from sparqlive.live.maintained import Maintained, Saved, Spent, rows_name
 from sparqlive.live.stored import StoredRows
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.zset.relation import Relation, Row
+from sparqlive.zset.run import Run
 from sparqlive.zset.zset import without_zeros
 
 
@@ -77,6 +80,27 @@ class PlanContent:
         """The plans that carry this content."""
         if self.maintained is not None:
             yield self.maintained
+
+    def computed_by(self, evaluator: str | None) -> None:
+        """Records what computed the content, unless it existed before its latest user came."""
+        if self.maintained is not None and self.users == 1:
+            self.maintained.computed_by(evaluator)
+
+    def stored_parts(self) -> Iterator[PlanContent]:
+        """The contents whose rows are stored: this one, or the parts of a product."""
+        yield self
+
+    def whole(self) -> Mapping[Row, int] | Run:
+        """All rows, by columns if possible; the content stays as it is."""
+        held = self.rows if self.rows is not None else self._top()
+        run = held.copy().whole() if isinstance(held, Relation) else None
+        if run is None:
+            return dict(self.items())
+        return run if held is self.rows else Run(run.columns, np.ones(run.length, np.int64))
+
+    def _top(self) -> Any:
+        assert self.maintained is not None
+        return self.maintained.top_state()
 
     def items(self) -> Iterator[tuple[Row, int]]:
         if self.rows is not None:
@@ -164,6 +188,14 @@ class Product(PlanContent):
     def carried_by(self) -> Iterator[Maintained]:
         for part in self.parts:
             yield from part.carried_by()
+
+    def computed_by(self, evaluator: str | None) -> None:
+        for part in self.parts:
+            part.computed_by(evaluator)
+
+    def stored_parts(self) -> Iterator[PlanContent]:
+        for part in self.parts:
+            yield from part.stored_parts()
 
     def items(self) -> Iterator[tuple[Row, int]]:
         return self._expanded([list(part.items()) for part in self.parts])

@@ -1,31 +1,35 @@
 """Limits the processor time for carrying an epoch to one plan.
 
 Owns the plan that is being carried, for the thread that watches it. A plan works on shared quads and terms,
-so it is stopped only where its loops check (`Program.stop`), and between two of its steps. Invariant: a plan
-is stopped only while it is being carried.
+so it is stopped only where its loops check (`Program.stop`), and between two of its steps. A backend that
+works in threads of its own is stopped by whoever waits for it. Invariant: a plan is stopped only while it is
+being carried.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from sparqlive.errors import Error, Timeout
 from sparqlive.live.maintained import Maintained
 from sparqlive.sparql.deadline import Work, watchdog
 
+_Now: TypeAlias = tuple[Maintained, int, bool]
+"""The plan that is being carried, the thread that does it, and whether threads of a backend work for it."""
+
 
 class _Carried(Work):
     """A plan that is being carried."""
 
-    def __init__(self, limit: Limit, maintained: Maintained, thread: int) -> None:
+    def __init__(self, limit: Limit, maintained: Maintained, thread: int, by_others: bool) -> None:
         super().__init__("Carrying an epoch to the view", None)
         self.maintained = maintained
         self._limit = limit
-        self._clock = time.pthread_getcpuclockid(thread)
-        self._spent_before = time.clock_gettime(self._clock)
+        self._spent = _spent_by_process() if by_others else _spent_by_thread(thread)
 
     def rows(self) -> int:
         return len(self.maintained.gathering)
@@ -35,10 +39,26 @@ class _Carried(Work):
         self._limit.stop(self, error)
 
     def look(self, seconds: float) -> None:
-        if time.clock_gettime(self._clock) - self._spent_before >= seconds:
+        if self._spent() >= seconds:
             self.stop(
                 Timeout(f"carrying one epoch to it took more than {seconds:g} s of processor time, its limit")
             )
+
+
+def _spent_by_thread(thread: int) -> Callable[[], float]:
+    """A clock of the processor time of a thread, from now on."""
+    clock = time.pthread_getcpuclockid(thread)
+    before = time.clock_gettime(clock)
+    return lambda: time.clock_gettime(clock) - before
+
+
+def _spent_by_process() -> Callable[[], float]:
+    """A clock for work in many threads: the time that passes, or the processor time if that is less.
+
+    So neither several cores nor other work on the machine counts against a plan.
+    """
+    before, process_before = time.monotonic(), time.process_time()
+    return lambda: min(time.monotonic() - before, time.process_time() - process_before)
 
 
 class Limit:
@@ -49,8 +69,8 @@ class Limit:
         self._spent: dict[Maintained, float] = {}
         self._measures = measures
         self._guard = threading.Lock()
-        self._now: tuple[Maintained, int] | None = None
-        self._seen: tuple[tuple[Maintained, int], _Carried] | None = None
+        self._now: _Now | None = None
+        self._seen: tuple[_Now, _Carried] | None = None
         self._began = 0.0
         watchdog().attend(self._look)
 
@@ -64,7 +84,7 @@ class Limit:
         return spent
 
     def begin(self, maintained: Maintained) -> None:
-        self._now = (maintained, threading.get_ident())
+        self._now = (maintained, threading.get_ident(), False)
         if self._measures:
             self._began = time.thread_time()
 
@@ -83,6 +103,17 @@ class Limit:
         finally:
             self.end(maintained)
             self._spent.clear()
+
+    @contextmanager
+    def by_others(self) -> Iterator[None]:
+        """Counts the time of all threads: those of a backend work for the current plan within the block."""
+        now = self._now
+        assert now is not None, "no plan is being carried"
+        self._now = (*now[:2], True)
+        try:
+            yield
+        finally:
+            self._now = now
 
     def close(self) -> None:
         watchdog().leave(self._look)

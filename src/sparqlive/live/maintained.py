@@ -15,7 +15,7 @@ from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.sparql.deadline import gathers
+from sparqlive.sparql.deadline import Flag, gathers
 from sparqlive.zset.relation import Elsewhere, Relation, Row, rows_of
 from sparqlive.zset.run import Run
 from sparqlive.zset.zset import difference, without_zeros
@@ -87,6 +87,8 @@ class Maintained:
         self._member: Callable[..., None] | None = None
         self.carried = "live"
         """The strategy of the last epoch that affected the plan."""
+        self.evaluator: str | None = "live"
+        """What last computed or carried the plan: live, duckdb or spark; None if a store does not say."""
         self.gathering: dict[Row, int] = {}
         """The rows that the current step gathers, for a thread that watches their number."""
         self._elsewhere: dict[int, Elsewhere] = {}
@@ -198,9 +200,13 @@ class Maintained:
         self._compiler.content(self._compiler.root, state=State.NEW)(result)
         return result
 
-    def carried_by(self, strategy: str) -> None:
-        """Records the strategy of the current epoch, if it is not `delta`."""
-        self.carried = strategy
+    def carried_by(self, strategy: str, evaluator: str) -> None:
+        """Records the strategy of the current epoch, if it is not `delta`, and what ran it."""
+        self.carried, self.evaluator = strategy, evaluator
+
+    def computed_by(self, evaluator: str | None) -> None:
+        """Records what computed the plan; None: it was loaded from a store, which does not say."""
+        self.evaluator = evaluator
 
     def take(self, deltas: Mapping[int, Mapping[Row, int]]) -> None:
         """Stages deltas of the operators' state that were computed elsewhere."""
@@ -224,7 +230,7 @@ class Maintained:
 
     def delta(self, inputs: Inputs) -> dict[Row, int]:
         """Computes the change of the result; changes of the state are only staged."""
-        self.carried = "live"
+        self.carried = self.evaluator = "live"
         if self._elsewhere:
             self._fetch()
         result: dict[Row, int] = {}
@@ -269,6 +275,11 @@ class Maintained:
         for _, summands in self._schedule:
             yield from ((summand.source, summand.target, summand.spent) for summand in summands)
         yield from ((number, None, spent) for number, spent in self._upkeep.items())
+
+    @property
+    def stop_flag(self) -> Flag:
+        """Has the error that ends the plan's evaluation, once there is one."""
+        return self._compiler.program.stop
 
     def halt(self, error: Exception) -> None:
         """Ends the running loops with an error; called from another thread."""

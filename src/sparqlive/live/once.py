@@ -88,7 +88,12 @@ def compute_once(
 
 
 def _compute(plan: op.Operator, quads: Quads, terms: Terms, into: dict[Row, int]) -> dict[Row, int]:
-    compiler = Compiler(store_unreachable(rewrite(plan)), quads, terms)
+    return compute_rewritten(rewrite(plan), quads, terms, into)
+
+
+def compute_rewritten(plan: op.Operator, quads: Quads, terms: Terms, into: dict[Row, int]) -> dict[Row, int]:
+    """Adds the rows of a rewritten plan without volatile functions to `into`, and returns it."""
+    compiler = Compiler(store_unreachable(plan), quads, terms)
     gathers(into)
     for number, state in compiler.states.items():  # operators only read states below them
         content: dict[Row, int] = {}

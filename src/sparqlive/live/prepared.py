@@ -29,11 +29,13 @@ class Prepared:
     """The relations of a content by name, and the copy of the quads that they were computed from.
 
     `plans`: the compiled and loaded parts of a plan whose terms are separate from the session's.
+    `by_columns`: the parts that were computed by columns.
     """
 
     relations: Mapping[str, Rows]
     quads: Quads
     plans: Mapping[op.Operator, Maintained] = field(default_factory=dict)
+    by_columns: frozenset[op.Operator] = frozenset()
 
     def saved(self, name: str, _: op.Operator) -> Rows | None:
         return self.relations.get(name)
@@ -50,10 +52,13 @@ class Bulk:
 def prepare(plan: op.Operator, quads: Quads, terms: Terms, scope: str, bulk: Bulk | None = None) -> Prepared:
     """Computes the relations of a plan; it shares no state, so that it can be stopped at any point."""
     relations: dict[str, Rows] = {}
+    bulk_parts: set[op.Operator] = set()
     for part in independent_parts(plan):
         stored = store_unreachable(part)
         compiler, key = Compiler(stored, quads, terms), key_of(stored, scope)
         by_columns = bulk if bulk is not None and compiler.matching_quads() >= bulk.from_quads else None
+        if by_columns is not None:
+            bulk_parts.add(part)
         for number, state in compiler.states.items():
             if not isinstance(compiler.nodes[number].operator, op.Parameters):
                 relations[state_name(key, number)] = content = _content(
@@ -64,7 +69,7 @@ def prepare(plan: op.Operator, quads: Quads, terms: Terms, scope: str, bulk: Bul
         if not isinstance(stored, op.Distinct | op.Closure):
             relations[rows_name(part, scope)] = _content(compiler, compiler.root, by_columns)
         compiler.segments()  # caches their code: generating it takes longest, and would block epochs
-    return Prepared(relations, quads)
+    return Prepared(relations, quads, by_columns=frozenset(bulk_parts))
 
 
 def _content(compiler: Compiler, node: Node, by_columns: Bulk | None) -> Rows:

@@ -149,11 +149,7 @@ class QuadPairs:
 
         The changes are sorted by p, g, s, o.
         """
-        subjects, predicates, objects, graphs, _ = wanted.columns
-        order = np.lexsort((objects, subjects, graphs, predicates))  # stable: the last change stays last
-        ordered = wanted.take(order)
-        subjects, predicates, objects, graphs, _ = ordered.columns
-        last = ordered.take(group_starts(predicates, graphs, subjects, objects)[1:] - 1)
+        last = last_changes(wanted)
         there = np.zeros(len(last), dtype=bool)
         for key, part in _groups(last):
             subjects, _, objects, _, _ = last[part].columns
@@ -455,6 +451,15 @@ class QuadPairs:
     def nbytes(self) -> int:
         every = (self.in_memory, self.inverses)
         return sum(relation.nbytes for relations in every for relation in relations.values())
+
+
+def last_changes(wanted: ColumnRows) -> ColumnRows:
+    """The last change of each quad among rows s, p, o, g, weight, sorted by p, g, s, o."""
+    subjects, predicates, objects, graphs, _ = wanted.columns
+    order = np.lexsort((objects, subjects, graphs, predicates))  # stable: the last change stays last
+    ordered = wanted.take(order)
+    subjects, predicates, objects, graphs, _ = ordered.columns
+    return ordered.take(group_starts(predicates, graphs, subjects, objects)[1:] - 1)
 
 
 def stage_rows(relation: KeyedRelation, columns: Sequence[Column], weights: Column) -> None:

@@ -284,6 +284,10 @@ class Quads:
         """For each order, by its relation's identity, how to get the same order of other quads."""
         return {**self._pairs.places(), **self._orders.places()}
 
+    def check_size(self) -> None:
+        """Raises AssertionError if the size is wrong."""
+        assert self.size == sum(self.graph_sizes().values()), "the number of quads is wrong"
+
     def check(self) -> None:
         """Raises AssertionError if two orders of the same quads differ, or the size is wrong."""
         quads = list(self)

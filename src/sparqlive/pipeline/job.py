@@ -24,7 +24,8 @@ from sparqlive.opening import writing
 from sparqlive.pipeline.file import ChangesSource, Pipeline
 from sparqlive.pipeline.progress import Progress, changed_views
 from sparqlive.pipeline.sinks import KINDS, Sink, catch_up
-from sparqlive.rdf.changes import Batch, parse_changes
+from sparqlive.rdf.change_columns import EncodedBatch, parse_batches
+from sparqlive.rdf.changes import Batch
 from sparqlive.session import Session
 from sparqlive.session import open as open_session
 from sparqlive.sources.watching import Source
@@ -191,17 +192,19 @@ class Job:
 
     def _take(self, source: ChangesSource, files: Sequence[NewFile]) -> None:
         """Applies the batches of new files; those that the store already has change nothing."""
+        exceptions = self.session.dictionary.exceptions
         for file in files:
             with file.open() as stream:
-                for place, batch in enumerate(parse_changes(stream, file.path, source.graph)):
+                batches = parse_batches(stream, file.path, exceptions, source.graph)
+                for place, batch in enumerate(batches):
                     if self._stopping.is_set():
                         raise _Stopped
                     self._apply(source.name, _batch_id(file.name, place), batch)
 
-    def _apply(self, source: str, number: int, batch: Batch) -> None:
+    def _apply(self, source: str, number: int, batch: Batch | EncodedBatch) -> None:
         with self._lock:
             start = time.perf_counter()
-            epoch = self.session.apply(insert=batch.insert, delete=batch.delete, batch=(source, number))
+            epoch = self.session.apply_batch(batch, batch=(source, number))
             seconds = time.perf_counter() - start
             if epoch.inserted or epoch.deleted:
                 self._hand_on(epoch, source, seconds)

@@ -17,10 +17,11 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import Any, BinaryIO, Literal, cast
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
 
@@ -60,23 +61,30 @@ def _batch(words: Mapping[Quad, int], time: str | None = None, line: int = 0) ->
 
 def is_changes_name(name: str) -> bool:
     """Whether a file name has the ending of a syntax of changes."""
-    return _plain_name(name).endswith(ENDINGS)
+    return plain_name(name).endswith(ENDINGS)
 
 
 def read_changes(path: str | os.PathLike[str], graph: NamedNode | None = None) -> Iterator[Batch]:
     """Yields the batches of a file; quads of the unnamed graph go into `graph` if it is given."""
     file = Path(path)
+    with opened(file) as stream:
+        yield from parse_changes(stream, str(file), graph)
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[BinaryIO]:
+    """A file, decompressed by its name. An error while the block reads it says so."""
     opener = _COMPRESSED.get(file.suffix, open)
     try:
-        with cast("IO[bytes]", opener(file, "rb")) as stream:
-            yield from parse_changes(stream, str(file), graph)
+        with cast("BinaryIO", opener(file, "rb")) as stream:
+            yield stream
     except (OSError, EOFError, zlib.error) as error:
         raise Error(f"{file}: cannot be read: {error}.") from error
 
 
 def parse_changes(lines: Iterable[bytes], name: str, graph: NamedNode | None = None) -> Iterator[Batch]:
     """Yields the batches in lines of text; the name determines the syntax, and is used in errors."""
-    plain = _plain_name(name)
+    plain = plain_name(name)
     if not plain.endswith(ENDINGS):
         raise Error(
             f"{name}: the file name does not show the syntax of the changes. "
@@ -131,7 +139,8 @@ def _rows(batch: Batch, delete: str, insert: str) -> Iterator[str]:
             yield f"{sign} {subject} {predicate} {object_} {name}.\n"
 
 
-def _plain_name(name: str) -> str:
+def plain_name(name: str) -> str:
+    """The name of a file without the ending of a compression."""
     for ending in _COMPRESSED:
         name = name.removesuffix(ending)
     return name
@@ -195,7 +204,7 @@ class Reader:
     def _changes_row(self, text: str) -> Batch | None:
         sign, rest = text[0], text[1:]
         if sign == "@":
-            return self._start(_time(rest, self.name, self.line))
+            return self._start(time_of(rest, self.name, self.line))
         if sign not in "+-" or not rest[:1].isspace():
             raise self._error(
                 f"a line of changes must start with '+ ' or '- ' and an N-Quads statement, or with '@': "
@@ -230,7 +239,8 @@ class Reader:
         return ChangesSyntaxError(f"{self.name}, line {self.line}: {sentence}")
 
 
-def _time(rest: str, name: str, number: int) -> str | None:
+def time_of(rest: str, name: str, number: int) -> str | None:
+    """The time of a batch, from what follows `@`."""
     text = rest.strip()
     if not text:
         return None

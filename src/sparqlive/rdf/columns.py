@@ -24,6 +24,9 @@ from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
 from sparqlive.rdf.guard import MOST_TRIPLE_TERMS
 from sparqlive.rdf.read import read_text
 
+COLUMN_BYTES = 200_000
+"""Files and texts of more bytes than this are read by columns."""
+
 Ids = npt.NDArray[np.int64]
 FaultKind = Literal_["syntax", "unsupported", "unreadable"]
 
@@ -115,6 +118,29 @@ class Encoder:
         quads, faults = _parsed(lines, left, syntax)
         parsed = self.quads(quads, labels(scope))
         return replace(together([by_columns, parsed]), faults=faults, lines=len(pieces.canonical))
+
+    def statements(self, block: bytes) -> Encoded | None:
+        """Encodes lines with one N-Quads statement each, in their order; None if a line has anything else.
+
+        Blank nodes keep their labels.
+        """
+        if not block:
+            return self.quads((), labels(None))
+        pieces = _cut(block, with_graph=True)
+        by_columns = self._columns(pieces, None)
+        left = np.flatnonzero(~pieces.canonical)
+        if not len(left):
+            return by_columns
+        lines = [block[start:end] for start, end in zip(pieces.starts[left], pieces.ends[left], strict=True)]
+        if any(b"\r" in line or line.lstrip()[:1] == b"#" for line in lines):
+            return None
+        quads, faults = _parsed(lines, left, RdfFormat.N_QUADS)
+        if faults or len(quads) != len(lines):
+            return None
+        both = together([by_columns, self.quads(quads, labels(None))])
+        order = np.argsort(np.concatenate([np.flatnonzero(pieces.canonical), left]))
+        subject, predicate, object_, graph = (column[order] for column in both.quads)
+        return replace(both, quads=(subject, predicate, object_, graph))
 
     def quads(self, quads: Iterable[Quad], label: Callable[[str], str]) -> Encoded:
         """Encodes parsed quads; `label` renames blank nodes."""

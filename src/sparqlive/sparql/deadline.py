@@ -286,6 +286,24 @@ def flagged(flag: Flag) -> Flag:
     return flag
 
 
+@contextmanager
+def stopped_by(flag: Flag) -> Iterator[None]:
+    """Has `look_at_flag` raise an exception in the flag, while this thread runs the block."""
+    before: Flag | None = getattr(_current, "flag", None)
+    _current.flag = flag
+    try:
+        yield
+    finally:
+        _current.flag = before
+
+
+def look_at_flag() -> None:
+    """Raises the exception that stops the work of this thread, if any; called while it waits for others."""
+    flag: Flag | None = getattr(_current, "flag", None)
+    if flag and flag[0] is not None:
+        raise flag[0]
+
+
 def paced(items: Iterable[T]) -> Iterable[T]:
     """Yields the same items; between two of them, long-running work gives way."""
     return items if getattr(_current, "work", None) is None else _paced(items)

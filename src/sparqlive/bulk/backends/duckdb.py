@@ -20,6 +20,7 @@ from sparqlive.bulk.backend import Function, Later
 from sparqlive.bulk.dialect import Dialect, DuckDbSql
 from sparqlive.bulk.frame import Frame
 from sparqlive.rdf.dictionary import hash_of
+from sparqlive.sparql.deadline import look_at_flag
 
 _NUMBERS = count()
 _LOOK_SECONDS = 0.05
@@ -101,7 +102,7 @@ class DuckDb:
         return self._run(text)
 
     def _run(self, text: str) -> pa.Table:
-        """Runs a query in a thread of its own, so that an exception that is set in this one can stop it."""
+        """Runs a query in a thread of its own. An exception set in this one, or in its flag, stops it."""
         outcome: Future[pa.Table] = Future()
 
         def run() -> None:
@@ -114,6 +115,7 @@ class DuckDb:
         thread.start()
         try:
             while thread.is_alive():
+                look_at_flag()
                 thread.join(_LOOK_SECONDS)
         except BaseException:
             self._is_stopped = True

@@ -1,0 +1,195 @@
+"""`session.check()` by both ways: the reference evaluator, and a backend that did not carry the view."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sparqlive
+from sparqlive.engine import check
+from sparqlive.engine.carry import Strategies, Strategy
+from tests.engine.test_columns import EX, random_quad
+
+QUERIES = {
+    "join": "SELECT ?s ?o { ?s :p0 ?m . ?m :p1 ?o }",
+    "optional": "SELECT * { ?s :p0 ?o OPTIONAL { ?o :p2 ?v } }",
+    "groups": "SELECT ?o (SUM(?v) AS ?t) (GROUP_CONCAT(STR(?v)) AS ?c) { ?s :p0 ?o ; :p2 ?v } GROUP BY ?o",
+    "distinct": "SELECT DISTINCT ?s { ?s ?p ?o }",
+    "path": "SELECT ?s ?o { ?s :p1+ ?o }",
+    "computed": "SELECT ?s ?t { ?s :p2 ?v BIND(CONCAT('text ', STR(?v)) AS ?t) }",
+    "ordered": "SELECT ?s { ?s :p2 ?v } ORDER BY DESC(STRLEN(STR(?v))) ?v",
+    "ordered and distinct": "SELECT DISTINCT ?v ?s { ?s :p2 ?v } ORDER BY DESC(?v)",
+    "window": "SELECT ?s ?v { ?s :p2 ?v } ORDER BY ?v LIMIT 7",
+    "product": "SELECT ?s ?t { ?s :p0 :n1 . ?t :p1 :n2 }",
+    "ordered product": "SELECT ?s ?t { ?s :p0 :n1 . ?t :p1 :n2 } ORDER BY DESC(?t) ?s",
+    "ask": "ASK { ?s :p0 ?o . ?o :p0 ?s }",
+    "graph": "CONSTRUCT { ?o :inverse ?s } { ?s :p0 ?o }",
+    "graphs": "SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g",
+    "over a view": "SELECT ?o (COUNT(*) AS ?n) { GRAPH <view:graph> { ?o :inverse ?s } } GROUP BY ?o",
+    **{f"family {n}": f"SELECT ?s {{ ?s :p0 :n{n} . ?s :p2 ?v }}" for n in range(9)},
+}
+WAYS = {"reference": 10**9, "backends": -1}
+
+
+def text(name: str) -> str:
+    return f"PREFIX : <{EX}> {QUERIES[name]}"
+
+
+def check_both(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    for quads in WAYS.values():
+        monkeypatch.setattr(check, "REFERENCE_QUADS", quads)
+        session.check()
+
+
+def register(session: sparqlive.Session, strategy: Strategy) -> None:
+    for name in QUERIES:
+        session.view(name, text(name), strategy=strategy)
+    session.view("late", text("ordered"), refresh="manual", strategy=strategy)
+    session.view("late join", text("join"), refresh="manual", strategy=strategy)
+    session.view("~temporary", text("computed"), temporary=True)
+
+
+@pytest.mark.parametrize(("kept", "default_graph"), [(False, "union"), (True, "strict")])
+def test_right_views_pass_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, default_graph: Any
+) -> None:
+    """Whatever carried them, before and after a refresh, in a store opened again, and in a reader."""
+    rng = random.Random(1)
+    path = tmp_path / "store" if kept else None
+    with sparqlive.open(path, default_graph=default_graph) as session:
+        session.apply(insert=[random_quad(rng) for _ in range(80)])
+        register(session, "duckdb")
+        check_both(session, monkeypatch)
+        strategies: tuple[Strategy, ...] = ("live", "duckdb", "rebuild", "auto")
+        for strategy in strategies:
+            gone = rng.sample(sorted(session.quads(), key=str), 12)
+            session.apply(insert=[random_quad(rng) for _ in range(12)], delete=gone, strategy=strategy)
+            before = set(session.quads())
+            check_both(session, monkeypatch)
+            assert set(session.quads()) == before
+        session.views["late"].refresh()
+        check_both(session, monkeypatch)
+    if path is not None:
+        with sparqlive.open(path) as session:
+            check_both(session, monkeypatch)
+            with sparqlive.open(path, read_only=True) as reader:
+                check_both(reader, monkeypatch)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("strategy", ["live", "duckdb"])
+@pytest.mark.parametrize("name", ["join", "groups", "distinct", "ordered", "product", "family 3", "late"])
+def test_a_wrong_row_is_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, strategy: Strategy, way: str
+) -> None:
+    rng = random.Random(2)
+    monkeypatch.setattr(check, "REFERENCE_QUADS", WAYS[way])
+    with sparqlive.open() as session:
+        session.apply(insert=[random_quad(rng) for _ in range(150)])
+        if name == "late":
+            session.view("late", text("join"), refresh="manual", strategy=strategy)
+            session.apply(insert=[random_quad(rng) for _ in range(20)])
+        for query in [query for query in QUERIES if query.split()[0] == name.split()[0]]:
+            session.view(query, text(query), strategy=strategy)
+        session.check()
+        content = next(iter(session.views[name].content.stored_parts()))
+        assert content.maintained is not None
+        rows = content.maintained.top_state() if content.rows is None else content.rows
+        row, weight = max(rows.items())
+        for change in (-weight, weight + 1) if content.rows is not None else (-weight,):
+            rows.stage({row: change})
+            rows.commit()
+            with pytest.raises(sparqlive.CheckFailed, match=f"View '{name}' differs .* in [0-9]+ rows"):
+                session.check()
+        rows.stage({row: weight if content.rows is None else -1})
+        rows.commit()
+        session.check()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_wrong_order_is_found(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    rng = random.Random(3)
+    monkeypatch.setattr(check, "REFERENCE_QUADS", WAYS[way])
+    with sparqlive.open() as session:
+        session.apply(insert=[random_quad(rng) for _ in range(80)])
+        view = session.view("ordered", text("ordered"))
+        session.check()
+        listed = view.solutions()
+        monkeypatch.setattr(view, "solutions", lambda: listed[::-1])
+        with pytest.raises(
+            sparqlive.CheckFailed, match="differs from its recomputation in its order: solution"
+        ):
+            session.check()
+
+
+def test_a_wrong_hidden_sort_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It changes neither the rows that are shown nor, here, their order."""
+    monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
+    with sparqlive.open() as session:
+        session.apply(insert=f'<{EX}s> <{EX}p2> "text" .')
+        view = session.view("ordered", text("ordered"))
+        rows = view.content.rows
+        assert rows is not None
+        [(row, _)] = rows.items()
+        rows.stage({row: -1, (*row[:-1], row[0]): 1})
+        rows.commit()
+        with pytest.raises(
+            sparqlive.CheckFailed, match="View 'ordered' differs from its recomputation in 2 rows"
+        ):
+            session.check()
+
+
+def test_the_other_backend_recomputes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    used: list[str] = []
+    contents_on, compute = Strategies.contents_on, check.compute_rewritten
+
+    def by_duckdb(*arguments: Any) -> Any:
+        used.append("duckdb")
+        return contents_on(*arguments)
+
+    def live(*arguments: Any) -> Any:
+        used.append("live")
+        return compute(*arguments)
+
+    monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
+    rng = random.Random(4)
+    with sparqlive.open(tmp_path / "store") as session:
+        session.apply(insert=[random_quad(rng) for _ in range(40)])
+        session.view("live", text("join"), strategy="live")
+        monkeypatch.setattr(Strategies, "contents_on", by_duckdb)
+        monkeypatch.setattr(check, "compute_rewritten", live)
+
+        def recomputed() -> list[str]:
+            used.clear()
+            session.check()
+            return list(used)
+
+        assert recomputed() == ["duckdb"]
+        session.apply(insert=[random_quad(rng) for _ in range(40)], strategy="duckdb")
+        assert recomputed() == ["live"]
+        session.apply(insert=[random_quad(rng) for _ in range(40)], strategy="rebuild")
+        ran = session.views["live"].content.maintained
+        assert ran is not None
+        assert recomputed() == ["duckdb" if ran.evaluator == "live" else "live"]
+        session.apply(insert=[random_quad(rng) for _ in range(40)], strategy="live")
+        assert recomputed() == ["duckdb"]
+        session.drop("live")
+        session.view("columns", text("optional"), strategy="duckdb")
+        assert recomputed() == ["live"]
+    with sparqlive.open(tmp_path / "store") as session:
+        assert recomputed() == ["duckdb", "live"], "a store does not say what carried its views"
+
+
+def test_terms_of_a_compacted_store_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merged files of terms have another type of text than the terms in memory."""
+    rng = random.Random(5)
+    with sparqlive.open(tmp_path / "store") as session:
+        session.view("computed", text("computed"))
+        for _ in range(3):
+            session.apply(insert=[random_quad(rng) for _ in range(20)])
+            session.compact()
+        session.apply(insert=[random_quad(rng) for _ in range(20)], strategy="duckdb")
+        check_both(session, monkeypatch)
