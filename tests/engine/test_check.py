@@ -12,6 +12,7 @@ import sparqlive
 from sparqlive.engine import check
 from sparqlive.engine.carry import Strategies, Strategy
 from tests.engine.test_columns import EX, random_quad
+from tests.waiting import wait_until
 
 QUERIES = {
     "join": "SELECT ?s ?o { ?s :p0 ?m . ?m :p1 ?o }",
@@ -193,3 +194,42 @@ def test_terms_of_a_compacted_store_are_read(tmp_path: Path, monkeypatch: pytest
             session.compact()
         session.apply(insert=[random_quad(rng) for _ in range(20)], strategy="duckdb")
         check_both(session, monkeypatch)
+
+
+def test_terms_that_move_to_files_while_duckdb_rests(tmp_path: Path) -> None:
+    """After a compaction, memory has as many new terms as old ones before: they are not mistaken for them."""
+    query = "SELECT ?s ?t { ?s <x:p> ?o BIND(CONCAT(STR(?o), '!') AS ?t) }"
+    with sparqlive.open(tmp_path / "store") as session:
+        view = session.view("view", query)
+        for number in range(3):
+            values = range(10 * number, 10 * number + 10 * (number + 1))
+            session.apply(insert="".join(f'<x:s{v}> <x:p> "{v}" .\n' for v in values), strategy="duckdb")
+            session.check()
+            session.compact()
+            assert view.failure is None
+
+
+def test_a_reader_whose_writer_compacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader keeps terms in memory that the files have, too."""
+    rng = random.Random(6)
+    with sparqlive.open(tmp_path / "store") as session:
+        session.view("computed", text("computed"))
+        session.apply(insert=[random_quad(rng) for _ in range(20)])
+        with sparqlive.open(tmp_path / "store", read_only=True) as reader:
+            for _ in range(3):
+                session.apply(insert=[random_quad(rng) for _ in range(20)])
+                session.compact()
+                wait_until(lambda: reader.epoch == session.epoch)
+                check_both(reader, monkeypatch)
+
+
+def test_terms_that_are_in_memory_and_in_loaded_files(tmp_path: Path) -> None:
+    """A session knows the term `true` before it loads a file that has it."""
+    true = '"true"^^<http://www.w3.org/2001/XMLSchema#boolean>'
+    (tmp_path / "data.nt").write_text(f'<x:s> <x:p> {true} .\n<x:t> <x:p> "z" .\n')
+    with sparqlive.open(tmp_path / "store") as session:
+        session.load(tmp_path / "data.nt", on_error="skip")  # goes straight into runs
+        query = "SELECT ?s ?t { ?s <x:p> ?o BIND(CONCAT(STR(?o), '!') AS ?t) }"
+        view = session.view("view", query, strategy="duckdb")
+        assert len(view) == 2
+        session.check()

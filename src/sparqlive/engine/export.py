@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparqlive.live.quad_pairs import PairTable
@@ -39,7 +40,11 @@ class BulkData:
         self._stored: Callable[[], Sources] | None = None
         self._export: _Export | None = None
         self._terms: pa.Table | None = None
-        """The dictionary's terms in memory, in its order; the dictionary only grows, or starts over."""
+        """The dictionary's terms in memory that are in no file."""
+        self._counted = 0
+        """How many of the dictionary's entries were read for `_terms`."""
+        self._basis: tuple[int, tuple[str, ...]] | None = None
+        """The moves of the dictionary and the files that `_terms` belongs to."""
         self._term_files: dict[str, pa.Table] = {}
         """The terms of a store's files, which never change."""
 
@@ -64,17 +69,18 @@ class BulkData:
 
     def terms(self) -> pa.Table:
         """The dictionary with the terms of the current epoch: id, term, and its typed columns."""
-        known, entries, count = self._terms, self.dictionary.entries(), len(self.dictionary)
-        if known is None or known.num_rows > count:
-            known = term_table(entries)
-        elif known.num_rows < count:
-            known = pa.concat_tables([known, term_table(islice(entries, known.num_rows, None))])
-        self._terms = known
-        if self._stored is None:
-            return known
-        files = self._stored().term_files
-        self._term_files = {file: self._term_files.get(file) or _read_terms(file) for file in files}
-        return pa.concat_tables([known, *self._term_files.values()])
+        files = () if self._stored is None else tuple(self._stored().term_files)
+        basis = (self.dictionary.moves, files)
+        entries, count = self.dictionary.entries(), len(self.dictionary)
+        if self._terms is None or self._basis != basis:
+            self._term_files = {file: self._term_files.get(file) or _read_terms(file) for file in files}
+            # A new entry is in no file, but new files may have terms that are in memory.
+            self._terms = _not_in(self._term_files.values(), term_table(entries))
+        elif self._counted < count:
+            new = term_table(islice(entries, self._counted, None))
+            self._terms = pa.concat_tables([self._terms, new])
+        self._basis, self._counted = basis, count
+        return pa.concat_tables([self._terms, *self._term_files.values()])
 
     def record(self, changes: Sequence[Change]) -> None:
         """Records the changes of a committed epoch."""
@@ -146,6 +152,15 @@ def _read_terms(file: str) -> pa.Table:
     terms = pq.read_table(file, columns=["id", "term"])
     texts = terms.column("term").cast(pa.large_string())
     return _typed_table(terms.column("id").combine_chunks(), texts.combine_chunks())
+
+
+def _not_in(files: Iterable[pa.Table], terms: pa.Table) -> pa.Table:
+    """The terms whose ids are in none of the files' tables."""
+    for file in files:
+        ids = file.column("id")
+        found = ids.filter(pc.is_in(ids, value_set=terms.column("id")))
+        terms = terms.filter(pc.invert(pc.is_in(terms.column("id"), value_set=found)))
+    return terms
 
 
 def _typed_table(ids: pa.Array, texts: pa.Array) -> pa.Table:

@@ -89,6 +89,8 @@ class Dictionary:
         self.exceptions: dict[str, int] = {}
         self._older = older
         self._older_exception = older_exception
+        self.moves = 0
+        """How often terms were dropped from memory; between two moves, entries are only added."""
         self._journal: list[tuple[int, str]] | None = None
         self._new_exceptions: list[tuple[str, int]] = []
         # Only caches, and small, because the garbage collector visits the terms in them.
@@ -206,6 +208,7 @@ class Dictionary:
 
     def move(self, older: Callable[[int], str | None], entries: Iterable[tuple[int, str]]) -> None:
         """Drops terms from memory that `older` finds now, except for `entries` and the journal."""
+        self.moves += 1
         self._older = older
         self._texts = dict(entries) | dict(self._journal or ())
 
