@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 
@@ -67,3 +68,22 @@ def test_a_session_uses_the_backends_that_it_was_opened_for() -> None:
         assert session.epoch == 0
     with pytest.raises(sparqlive.Error, match=r'bulk must be "auto", "duckdb" or "spark"'):
         sparqlive.open(bulk="magic")  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_computes_with_a_database_of_its_own() -> None:
+    """The parent's connections wait for the next query; the child has none of their threads."""
+    assert _sum_on_duckdb() == 3
+    child = os.fork()
+    if not child:
+        os._exit(_sum_on_duckdb())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert _sum_on_duckdb() == 3
+
+
+def _sum_on_duckdb() -> int:
+    with sparqlive.open() as session:
+        session.view("v", "SELECT (SUM(?o) AS ?n) { ?s <x:p> ?o }")
+        session.update("INSERT DATA { <x:a> <x:p> 1 . <x:b> <x:p> 2 }", strategy="duckdb")
+        [(number,)] = session.views["v"].weights()
+        return int(number.value)

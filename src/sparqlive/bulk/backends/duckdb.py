@@ -36,11 +36,14 @@ _TYPES = {
 
 
 _idle: list[duckdb.DuckDBPyConnection] = []
-"""Connections that nobody uses now: opening one takes as long as a small query."""
+"""Connections that are not in use: opening one takes as long as a small query."""
+_of_parent: list[duckdb.DuckDBPyConnection] = []
+"""Connections of the process that this one was forked from: without its threads they cannot even be closed."""
 
 
 def _forget_connections() -> None:
-    _idle.clear()  # a forked child has none of the threads of a database
+    _of_parent.extend(_idle)
+    _idle.clear()
 
 
 os.register_at_fork(after_in_child=_forget_connections)
