@@ -38,7 +38,7 @@ _TYPES = {
 _idle: list[duckdb.DuckDBPyConnection] = []
 """Connections that are not in use: opening one takes as long as a small query."""
 _of_parent: list[duckdb.DuckDBPyConnection] = []
-"""Connections of the process that this one was forked from: without its threads they cannot even be closed."""
+"""Connections of the process that this one was forked from. Without its threads they cannot be closed."""
 
 
 def _forget_connections() -> None:
