@@ -76,7 +76,7 @@ quick: lint
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 -m "not spark and not laws and not slow" $(CORE)
 
 test: lint $(JAVA) $(PEERS)
-	$(BIN)/python -m pytest -q -p no:cacheprovider -n 4 --dist loadgroup
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 5 --dist loadgroup
 
 # Not part of `make test`: tracing makes the tests two to three times as slow.
 coverage: $(STAMP) $(PEERS)

@@ -71,7 +71,7 @@ def test_w3c(test: EvaluationTest, connection: duckdb.DuckDBPyConnection) -> Non
     assert_expected(test, whole)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(queries(), graphs, batches)
 def test_random_queries(query: RandomQuery, graph: list[ox.Quad], batch: list[tuple[str, ox.Quad]]) -> None:
     """Content and change by this executor and by the definitions."""

@@ -46,7 +46,7 @@ def after(data: str, update: str, **options: object) -> Data:
 
 
 @pytest.mark.laws
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(data=starts, series=st.lists(requests, min_size=1, max_size=3))
 def test_requests_do_what_they_say(data: list[ox.Quad], series: list[list[Operation]]) -> None:
     """The quads after each request equal those that another engine makes, and views follow."""

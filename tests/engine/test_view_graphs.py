@@ -63,7 +63,7 @@ def applied(data: set[ox.Quad], batch: Batch) -> set[ox.Quad]:
 
 
 @pytest.mark.laws
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=graphs, stream=st.lists(batches, min_size=1, max_size=3), late=st.booleans())
 def test_views_over_views_equal_their_re_evaluation(
     data: list[ox.Quad], stream: list[Batch], late: bool
