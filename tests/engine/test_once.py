@@ -252,3 +252,32 @@ def test_an_inverse_that_a_query_made_is_kept_and_kept_right() -> None:
         session.apply(insert="<x:new> <x:p> <x:o1> .", delete="<x:s1> <x:p> <x:o1> .")
         quads.check()
         assert len(session.query("SELECT ?s { ?s <x:p> <x:o1> }")) == 2223
+
+
+def test_reading_a_view_that_is_a_large_product_has_limits_and_does_not_block() -> None:
+    query = "SELECT * { ?a <x:p> ?b . ?c <x:p> ?d . ?e <x:p> ?f . ?g <x:p> ?h }"
+    with sparqlive.open() as session:
+        session.apply(insert="\n".join(f"<x:s{i}> <x:p> <x:o{i}> ." for i in range(500)))
+        session.view("product", query)
+        with pytest.raises(sparqlive.TooLarge):
+            session.query(query, row_limit=1000)
+        began = threading.Event()
+        failures: list[Exception] = []
+
+        def read() -> None:
+            began.set()
+            try:
+                session.query(query, timeout_seconds=3)
+            except sparqlive.Error as error:
+                failures.append(error)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        began.wait()
+        epochs = 0
+        while reader.is_alive():
+            session.apply(insert=f"<x:t{epochs}> <x:q> <x:o> .")
+            epochs += 1
+        assert epochs > 1
+        assert [type(failure) for failure in failures] in ([sparqlive.Timeout], [sparqlive.TooLarge])
+        assert session.query("SELECT * { ?a <x:p> ?b }", row_limit=500).weights()

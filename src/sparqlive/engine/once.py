@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from sparqlive.engine.register import Registration
 from sparqlive.engine.results import Answer
 from sparqlive.engine.writer import Epochs
-from sparqlive.live.once import compute_once, snapshot_for
+from sparqlive.live.once import collect, compute_once, snapshot_for
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, whole
 from sparqlive.plan.operators import kept_of
@@ -49,10 +49,14 @@ def query_once(
             epochs.ensure_open()
             epoch = epochs.epoch
             view = None if spelling is None else epochs.views.standing(parsed.form, spelling, epoch)
-            if view is not None:
-                return Answer(parsed, plan, dict(view.content.items()), terms, epoch, view.name)
-            quads = snapshot_for(kept, epochs.quads, terms.dictionary)
-            files.enter_context(epochs.pinned(quads))
+            if view is None:
+                quads = snapshot_for(kept, epochs.quads, terms.dictionary)
+                files.enter_context(epochs.pinned(quads))
+            else:
+                content = view.content.copied()
+        if view is not None:
+            rows = within(timeout_seconds, lambda: collect(content(), row_limit), began=began)
+            return Answer(parsed, plan, rows, terms, epoch, view.name)
         rows = within(timeout_seconds, lambda: compute_once(kept, quads, terms, row_limit), began=began)
     with epochs.lock:
         epochs.quads.keep_inverses(quads)

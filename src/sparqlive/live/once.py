@@ -7,7 +7,7 @@ replaced by tables in the plan. Rejects volatile functions anywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 
 from pyoxigraph import BlankNode
@@ -25,7 +25,7 @@ from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.rewrites.walk import operators_of, with_children
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Var
-from sparqlive.sparql.deadline import gathers
+from sparqlive.sparql.deadline import gathers, paced
 from sparqlive.sparql.expressions import (
     Evaluate,
     ExpressionError,
@@ -82,6 +82,17 @@ def compute_once(
     """Returns the rows of a plan; more than `most_rows` are an error."""
     settled = _Volatile(quads, terms).settle(plan)
     rows = _compute(settled, quads, terms, {} if most_rows is None else _Bounded(most_rows))
+    if most_rows is not None and sum(rows.values()) > most_rows:
+        raise _too_large(most_rows)
+    return rows
+
+
+def collect(items: Iterable[tuple[Row, int]], most_rows: int | None = None) -> dict[Row, int]:
+    """Returns rows that a view has, under the same limits: the view may be a product of any size."""
+    rows: dict[Row, int] = {} if most_rows is None else _Bounded(most_rows)
+    gathers(rows)
+    for row, weight in paced(items):
+        rows[row] = weight
     if most_rows is not None and sum(rows.values()) > most_rows:
         raise _too_large(most_rows)
     return rows
