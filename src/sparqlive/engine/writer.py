@@ -217,12 +217,12 @@ class Epochs:
     def _effective(self, wanted: Mapping[QuadIds, int] | ColumnRows, source: str | None) -> Sequence[Change]:
         """The requested changes that change something; a large batch as columns."""
         if source is not None or self.assertions:
-            if isinstance(wanted, ColumnRows):
+            if type(wanted) is ColumnRows:
                 wanted = {(s, p, o, g): weight for s, p, o, g, weight in wanted}
             if source != LINKS.value:
                 self._gate.check(wanted)
             return self.quads.effective(self.assertions.resolve(source, wanted, self.quads.present))
-        if not isinstance(wanted, ColumnRows):
+        if type(wanted) is not ColumnRows:
             if len(wanted) < COLUMN_ROWS:
                 self._gate.check(wanted)
                 return self.quads.effective(wanted)

@@ -111,7 +111,7 @@ class Dispatcher:
         found: dict[Maintained, Inputs] = {}
         for scope, changes in staged.items():
             for table in self._tables.get(scope, {}).values():
-                if isinstance(changes, ColumnRows):
+                if type(changes) is ColumnRows:
                     for (plan, number), rows in table.matches(changes):
                         found.setdefault(plan, {})[number] = rows
                     continue

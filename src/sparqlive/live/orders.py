@@ -69,7 +69,7 @@ class Orders:
 
     def _stage_in(self, relation: KeyedRelation, key: IndexKey, changes: Sequence[Change]) -> None:
         predicate, positions, _ = key
-        if isinstance(changes, ColumnRows):
+        if type(changes) is ColumnRows:
             if predicate is not None:
                 changes = changes.take(changes.columns[PREDICATE] == predicate)
             if len(changes):

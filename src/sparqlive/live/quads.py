@@ -151,7 +151,7 @@ class Quads:
 
         A large batch is given as columns, in the order of `effective_columns`.
         """
-        if isinstance(changes, ColumnRows):
+        if type(changes) is ColumnRows:
             self._pairs.stage_columns(changes)
             self.staged = self._columns_by_scope(changes)
             self._staged_size = int(changes.columns[4].sum())
@@ -209,7 +209,7 @@ class Quads:
 
     def add(self, changes: Sequence[Change]) -> None:
         """Stages and commits changes that no view reads; a large batch is sorted at once."""
-        if isinstance(changes, ColumnRows):
+        if type(changes) is ColumnRows:
             self.stage(changes)
             self.commit()
             return
@@ -304,6 +304,6 @@ class Quads:
 
 def inserts_of(changes: Sequence[Change]) -> int:
     """The number of insertions among the changes."""
-    if isinstance(changes, ColumnRows):
+    if type(changes) is ColumnRows:
         return int((changes.columns[4] > 0).sum())
     return sum(change[4] > 0 for change in changes)

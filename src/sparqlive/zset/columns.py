@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,12 @@ COLUMN_ROWS = 2_000
 """A batch of so many rows goes through as columns."""
 
 
+@final
 class ColumnRows(Sequence[Any]):
-    """Rows of integers, in any order: a sequence of tuples of any one length."""
+    """Rows of integers, in any order: a sequence of tuples of any one length.
+
+    The path of a change asks for this type by `type(…) is`: of an abstract class, `isinstance` takes 0.3 µs.
+    """
 
     __slots__ = ("columns",)
 

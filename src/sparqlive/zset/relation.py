@@ -444,7 +444,7 @@ class Relation:
 
     def commit(self) -> None:
         if self.pending:
-            if self._elsewhere is None and isinstance(self.pending, RunRows) and self._is_large(self.pending):
+            if self._elsewhere is None and type(self.pending) is RunRows and self._is_large(self.pending):
                 self.merge()
                 run = self.pending.run if self.run is None else self.run.with_run(self.pending.run)
                 self.run = run if run.length else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -203,6 +204,7 @@ def _spliced(column: Column, removed: Column, places: Column, values: Column) ->
     return np.insert(kept, places, values) if len(places) else kept
 
 
+@final
 class RunRows(Mapping[tuple[int, ...], int]):
     """The rows of a run with weights as a mapping, which stays in columns until rows are read."""
 
