@@ -129,10 +129,10 @@ class Views(RuleBasedStateMachine):
 
 
 class TestViews(Views.TestCase):  # type: ignore[name-defined,misc]
-    settings = settings(max_examples=120, stateful_step_count=12)
+    settings = settings(max_examples=80, stateful_step_count=12)
 
 
-@settings(max_examples=450)
+@settings(max_examples=300)
 @given(query=queries(), data=graphs, stream=st.lists(batches, min_size=1, max_size=4))
 def test_every_epoch_equals_the_re_evaluation(
     query: RandomQuery, data: list[ox.Quad], stream: list[Batch]

@@ -53,18 +53,22 @@ def test_an_expensive_subscription_is_refused_or_ended_with_a_sentence() -> None
 
 
 def _insert(client: httpx.Client, triples: str) -> None:
-    """Sends an update again while the agent has no time for it, as on a machine with other work."""
+    answer = _post(client, "/sparql", f"INSERT DATA {{ {triples} }}", UPDATE)
+    assert answer.status_code == 200, answer.text
+
+
+def _post(client: httpx.Client, path: str, content: str, headers: dict[str, str]) -> httpx.Response:
+    """Sends a request again while the agent has no time for it, as on a machine with other work."""
     until = time.monotonic() + 120
     while True:
-        answer = client.post("/sparql", content=f"INSERT DATA {{ {triples} }}", headers=UPDATE)
+        answer = client.post(path, content=content, headers=headers)
         if answer.status_code != 503 or time.monotonic() > until:
-            break
-    assert answer.status_code == 200, answer.text
+            return answer
 
 
 def _followed(client: httpx.Client, query: str) -> str:
     """Subscribes, changes data until the subscription is ended, and gives the sentence."""
-    made = client.post("/subscriptions", content=query, headers=QUERY)
+    made = _post(client, "/subscriptions", query, QUERY)
     assert made.status_code == 201, made.text
     parser, until = Parser(), time.monotonic() + 120
     with client.stream("GET", made.json()["changes"]) as stream:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 Case = tuple[RandomQuery, list[ox.Quad], list[tuple[str, ox.Quad]]]
 
 
-@settings(max_examples=100 if FULL else 5)
+@settings(max_examples=100 if FULL else 3)
 @given(st.lists(st.tuples(queries(), graphs, batches), min_size=4, max_size=4))
 def test_random_queries(spark: SparkSession, cases: list[Case]) -> None:
     """Content and change by this executor and by the definitions; several queries a job."""

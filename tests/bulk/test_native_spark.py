@@ -23,7 +23,7 @@ from tests.oracle import assert_same
 
 pytestmark = pytest.mark.spark
 
-CHOSEN = CONDITIONS if FULL else CONDITIONS[::25]
+CHOSEN = CONDITIONS if FULL else CONDITIONS[::50]
 BY_LENGTH = f"{{ {OPTIONAL.replace('?g', '?all')} BIND(STRLEN(STR(?v)) AS ?g) }}"
 PART = {quad for place, quad in enumerate(sorted(ALL_PAIRS, key=str)) if place % 3}
 

@@ -277,12 +277,12 @@ with sparqlive.open() as session:
     query, how = sys.argv[1:]
     try:
         if how == "query":
-            print(len(session.query(query, timeout_seconds=20)))
+            print(len(session.query(query, timeout_seconds=10)))
         elif how == "update":
             where = query[query.index("{"):]
-            print(session.update("INSERT { ?a <x:new> ?d } WHERE " + where, timeout_seconds=20))
+            print(session.update("INSERT { ?a <x:new> ?d } WHERE " + where, timeout_seconds=10))
         else:
-            view = session.view("v", query, timeout_seconds=20, temporary=how == "temporary")
+            view = session.view("v", query, timeout_seconds=10, temporary=how == "temporary")
             print(len(view.now(1_000_000).solutions()))
     except (sparqlive.TooLarge, sparqlive.Timeout) as error:
         print("refused:", error)

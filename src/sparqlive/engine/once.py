@@ -55,7 +55,7 @@ def query_once(
             else:
                 content = view.content.copied()
         if view is not None:
-            rows = within(timeout_seconds, lambda: collect(content(), row_limit), began=began)
+            rows = within(timeout_seconds, lambda: collect(content()), began=began)
             return Answer(parsed, plan, rows, terms, epoch, view.name)
         rows = within(timeout_seconds, lambda: compute_once(kept, quads, terms, row_limit), began=began)
     with epochs.lock:

@@ -87,14 +87,12 @@ def compute_once(
     return rows
 
 
-def collect(items: Iterable[tuple[Row, int]], most_rows: int | None = None) -> dict[Row, int]:
-    """Returns rows that a view has, under the same limits: the view may be a product of any size."""
-    rows: dict[Row, int] = {} if most_rows is None else _Bounded(most_rows)
+def collect(items: Iterable[tuple[Row, int]]) -> dict[Row, int]:
+    """Returns rows that a view has, so that they can be limited: it may be a product of any size."""
+    rows: dict[Row, int] = {}
     gathers(rows)
     for row, weight in paced(items):
         rows[row] = weight
-    if most_rows is not None and sum(rows.values()) > most_rows:
-        raise _too_large(most_rows)
     return rows
 
 
