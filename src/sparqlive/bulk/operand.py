@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from sparqlive.bulk.dialect import Dialect, number
 from sparqlive.sparql.columns import UNIT, Typed
+from sparqlive.sparql.functions.logic import MIRRORED
 from sparqlive.sparql.values import (
     BOOLEAN,
     DATETIME,
@@ -28,7 +29,6 @@ from sparqlive.sparql.values import (
     TIME,
 )
 
-MIRRORED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _WIDEST_ZONE = 14 * 3600 * 10**6
 _UNIT = number(UNIT)
 

@@ -484,7 +484,7 @@ class Relation:
             yield from overlay.items()
             return
         assert self.run.weights is not None
-        rows = zip(*(view.tolist() for view in self.run.views), strict=True)
+        rows = self.run.rows()
         if not overlay:
             yield from zip(rows, self.run.weights.tolist(), strict=True)
             return

@@ -218,7 +218,7 @@ class RunRows(Mapping[tuple[int, ...], int]):
         return self.run.length
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        return zip(*(view.tolist() for view in self.run.views), strict=True)
+        return self.run.rows()
 
     def __getitem__(self, row: tuple[int, ...]) -> int:
         position, found = self.run.position(row)
