@@ -10,7 +10,7 @@ PATHWAY_VERSION := 0.33.0
 CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop patients watch-party aggregator peers quick test coverage test-spark lint format conformance bench bench-spark bench-throughput lock clean
+.PHONY: help run shop patients watch-party aggregator peers quick test coverage test-spark lint format conformance search bench bench-spark bench-throughput lock clean
 
 help:
 	@echo "make run          a pipeline with a local Spark: a generated catalogue, five views, a stream of changes, a check"
@@ -22,11 +22,12 @@ help:
 	@echo "                  stores, sources, the agent, the command line, the W3C suites, random searches and slow tests"
 	@echo "make test         formatting, lint, types, import rules and all tests; on Spark a representative part"
 	@echo "make coverage     the tests without Spark, and how much of each module they run"
-	@echo "make peers        install the programs that tests talk to: an MQTT broker, a browser, a Solid server"
+	@echo "make peers        install the programs that tests talk to: an MQTT broker, two browsers, a Solid server"
 	@echo "make test-spark   only the tests on Spark"
 	@echo "make lint         formatting, lint, types and import rules"
 	@echo "make format       format the code"
 	@echo "make conformance  all fixtures and W3C query evaluation tests, live and on Spark"
+	@echo "make search       all laws with 20 times as many random examples, other ones in each run; an hour"
 	@echo "make bench        the benchmarks in one process, some minutes"
 	@echo "make bench-spark  the benchmarks on Spark: half an hour, 12 GiB of memory"
 	@echo "make bench-throughput  changes per second beside pathway, which is installed in .venv-pathway; a quarter of an hour"
@@ -91,7 +92,10 @@ format: $(STAMP)
 
 conformance: $(JAVA)
 	SPARQLIVE_CONFORMANCE=full $(BIN)/python -m pytest -q tests/test_fixtures.py tests/test_w3c.py \
-	  tests/bulk/test_evaluate.py tests/bulk/test_native_spark.py tests/bulk/test_spark_w3c.py
+	  tests/bulk/test_evaluate.py tests/bulk/test_native.py tests/bulk/test_native_spark.py tests/bulk/test_spark_w3c.py
+
+search: $(STAMP)
+	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -q -n 2 --timeout 7200 -m "hypothesis and not spark"
 
 bench: $(STAMP)
 	$(BIN)/python -m bench

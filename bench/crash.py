@@ -28,7 +28,7 @@ from typing import Any
 import pyoxigraph as ox
 
 import sparqlive
-from sparqlive.store import catalog, compaction, compactor, runs, store
+from sparqlive.store import catalog, compaction, compactor, runs
 
 EX = "http://example.org/"
 VIEWS = {
@@ -71,7 +71,7 @@ def model(seed: int, epoch: int) -> Model:
 def opened(path: Path) -> sparqlive.Session:
     """Small bounds, so that a short run writes many files and compacts often."""
     compactor.DUE_ROWS = 60
-    compaction.SMALL = store.SMALL = 5
+    compaction.SMALL = 5
     return sparqlive.open(path)
 
 
@@ -197,9 +197,10 @@ def lived(
     return int.from_bytes(said[-8:], "big") if said else acknowledged, os.WIFSIGNALED(status)
 
 
-def random_kills(directory: Path, until: float, first_seed: int) -> int:
+def random_kills(directory: Path, until: float, least: int, first_seed: int) -> int:
+    """How many kills at random moments there were: until a time, and at least so many."""
     kills, seed = 0, first_seed
-    while time.monotonic() < until:
+    while time.monotonic() < until or kills < least:
         path, acknowledged = directory / f"random-{seed}", 0
         rng = random.Random(seed)
         for _ in range(25):
@@ -207,7 +208,7 @@ def random_kills(directory: Path, until: float, first_seed: int) -> int:
             kills += was_killed
             inspected(path, seed, acknowledged)
             acknowledged = epoch_of(path)
-            if time.monotonic() > until:
+            if time.monotonic() > until and kills >= least:
                 break
         shutil.rmtree(path)
         path.with_suffix(".cursor").unlink(missing_ok=True)
@@ -296,13 +297,13 @@ def scenario(path: Path, seed: int, fatal: int, say: Callable[[int], None]) -> N
         apply()
 
 
-def faults(directory: Path, until: float, stride: int = 16) -> tuple[int, bool]:
+def faults(directory: Path, until: float, least: int, stride: int = 16) -> tuple[int, bool]:
     """How many steps there was a kill before, and whether those were all.
 
     First every sixteenth, then those between: a short run covers all kinds.
     """
     fatal, offset, kills = 1, 1, 0
-    while time.monotonic() < until:
+    while time.monotonic() < until or kills < least:
         path, seed = directory / f"fault-{fatal}", 7
         acknowledged, was_killed = lived(partial(scenario, path, seed, fatal), 0, None)
         if not was_killed:  # there are fewer steps
@@ -323,14 +324,15 @@ def faults(directory: Path, until: float, stride: int = 16) -> tuple[int, bool]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--kills", type=int, default=0, help="go on until there were so many of each kind")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     start = time.monotonic()
     seconds = options.minutes * 60
     warm_up()
     with tempfile.TemporaryDirectory(prefix="sparqlive-crash-") as directory:
-        steps, complete = faults(Path(directory), start + seconds * 0.6)
-        kills = random_kills(Path(directory), start + seconds, options.seed)
+        steps, complete = faults(Path(directory), start + seconds * 0.6, options.kills)
+        kills = random_kills(Path(directory), start + seconds, options.kills, options.seed)
     every = "every step" if complete else "steps"
     print(f"crash: survived {steps} kills before {every} of the commits, and {kills} at random moments")
 

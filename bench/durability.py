@@ -16,6 +16,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import sparqlive
 from bench.measure import Report, Sizes, duration, middle, percentile, run_alone, same, timed
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
+from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.store import compactor
 from sparqlive.store.store import Store
 
@@ -109,7 +110,7 @@ def made(path: Path, quads: int) -> None:
             yield pairs[:, 0], np.full(size, hash_of(text)), pairs[:, 1], np.full(size, DEFAULT_GRAPH)
 
     store = Store(path)
-    store.write_terms([(hash_of(text), text) for text in texts])
+    store.write_terms(TermColumns.of([(hash_of(text), text) for text in texts]))
     store.write_quads(pieces(), 0)
     store.close()
 

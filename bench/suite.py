@@ -30,11 +30,11 @@ from bench.measure import (
 
 IN_PROCESS = (
     *("path3", "star", "bsbm", "many_views", "memory", "pauses", "parse", "window"),
-    *("closures", "aggregates", "durability"),
+    *("closures", "aggregates", "durability", "explore"),
 )
 IN_BULK = ("bulk", "bulk_aggregates", "throughput")
 ON_SPARK = ("spark_path3", "ingest", "choice", "growth")
-OF_THE_AGENT = ("subscribers",)
+OF_THE_AGENT = ("subscribers", "http_results")
 BENCHMARKS = (*IN_PROCESS, *IN_BULK, *ON_SPARK, *OF_THE_AGENT)
 RESULTS = Path(__file__).parent / "results"
 

@@ -1,12 +1,12 @@
 """The peer of `bench.throughput`: the same orders in pathway, in a process with an interpreter that has it.
 
 Imports nothing of this project. Reads the arrays that `bench.throughput` wrote to a folder, and prints one
-line of JSON: the seconds of the batches, the number of logical times, and sum and count for each city.
+line of JSON: the seconds of the batches, the number of logical times, the number of changed rows of the join,
+and sum and count for each city.
 
 The orders come from a Python connector with one commit per batch, which makes one logical time per batch. The
-clock starts when the first orders are in the result, and stops when the last batch is. With `--wait`, the
-connector sends a batch when the result has the one before. The aggregate is delivered to a subscriber; the
-rows of the join go to a null sink.
+clock starts when the first orders are in both results, and stops when the last batch is. With `--wait`, the
+connector sends a batch when the results have the one before. Subscribers receive the changes of both results.
 """
 
 from __future__ import annotations
@@ -36,14 +36,25 @@ class Customers(pw.Schema):
 
 
 class Result:
-    """Sum and count for each city, as a subscriber has them."""
+    """Sum and count for each city, and the number of changed rows of the join, as subscribers have them."""
 
     def __init__(self) -> None:
         self.cities: dict[int, tuple[int, int]] = {}
         self.orders = 0
+        self.joined = 0
         self.times = 0
+        self.join_times = 0
         self.last_time = 0.0
         self.news = threading.Condition()
+
+    def change_of_join(self, key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
+        self.joined += 1
+
+    def end_time_of_join(self, _: int) -> None:
+        with self.news:
+            self.join_times += 1
+            self.last_time = time.perf_counter()
+            self.news.notify()
 
     def change(self, key: Any, row: dict[str, Any], time: int, is_addition: bool) -> None:
         city, group = row["city"], (row["total"], row["number"])
@@ -61,12 +72,12 @@ class Result:
 
     def wait_for_orders(self, count: int) -> None:
         with self.news:
-            self.news.wait_for(lambda: self.orders == count)
-            self.times = 0
+            self.news.wait_for(lambda: self.orders == self.joined == count)
+            self.times = self.join_times = self.joined = 0
 
     def wait_for_times(self, count: int) -> None:
         with self.news:
-            self.news.wait_for(lambda: self.times >= count)
+            self.news.wait_for(lambda: min(self.times, self.join_times) >= count)
 
 
 class OrderFeed(pw.io.python.ConnectorSubject):
@@ -129,7 +140,7 @@ def main() -> None:
         joined.city, total=pw.reducers.sum(joined.value), number=pw.reducers.count()
     )
     pw.io.subscribe(sums, on_change=result.change, on_time_end=result.end_time)
-    pw.io.null.write(joined)
+    pw.io.subscribe(joined, on_change=result.change_of_join, on_time_end=result.end_time_of_join)
     persistence = None
     if options.persist is not None:
         persistence = pw.persistence.Config(pw.persistence.Backend.filesystem(options.persist))
@@ -138,6 +149,7 @@ def main() -> None:
         "version": pw.__version__,
         "seconds": result.last_time - feed.first_batch_at,
         "times": result.times,
+        "joined": result.joined,
         "cities": sorted([city, *group] for city, group in result.cities.items()),
     }
     json.dump(found, sys.stdout)

@@ -41,7 +41,15 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate],
 )
 settings.register_profile("search", deadline=None, suppress_health_check=_slow_is_fine, max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+settings.load_profile(_PROFILE)
+
+
+def examples(number: int, **more: int) -> settings:
+    """How many examples a law is tried with: the same ones in every run; in a search 20 times as many."""
+    factor = 20 if _PROFILE == "search" else 1
+    return settings(max_examples=number * factor, **more)  # type: ignore[arg-type]
+
 
 # A process that is started in the background ignores SIGINT, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,12 +66,17 @@ def data_directory() -> Path:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For parallel runs: files that share servers stay in one process; Spark, the longest, begins."""
+    """For parallel runs: files that share servers stay in one process; Spark, the longest, begins.
+
+    Two processes have a Spark session: one for the executor, one for whole sessions, streams and jobs.
+    """
     for item in items:
         if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            is_executor = "bulk" in item.path.relative_to(ROOT / "tests").parts
+            item.add_marker(pytest.mark.xdist_group("spark" if is_executor else "spark-jobs"))
         elif {"agent", "sources"} & {*item.path.relative_to(ROOT / "tests").parts}:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+            in_browser = item.path.parent.name == "page"  # they share one
+            item.add_marker(pytest.mark.xdist_group("page" if in_browser else item.path.stem))
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 

@@ -18,12 +18,28 @@ def chromium() -> str:
     return _found("chromium", "a browser")
 
 
+def firefox() -> tuple[str, Path]:
+    """The command of Firefox, and the folder of npm packages with its driver."""
+    command = _found("firefox-esr", "a browser")
+    if not (_HERE / "node_modules" / "puppeteer-core").exists() or shutil.which("node") is None:
+        pytest.skip("there is no driver for Firefox here: make peers installs puppeteer-core where npm is")
+    return command, _HERE
+
+
 def solid_server() -> list[str]:
     """The command of a Community Solid Server, to which options are added."""
     command = _HERE / "node_modules" / ".bin" / "community-solid-server"
     if not command.exists() or shutil.which("node") is None:
         pytest.skip("there is no Community Solid Server here: make peers installs one where npm is")
     return [str(command)]
+
+
+def axe() -> str:
+    """The script of axe-core, a checker of accessibility."""
+    script = _HERE / "node_modules" / "axe-core" / "axe.min.js"
+    if not script.exists():
+        pytest.skip("axe-core is not installed: make peers installs it where npm is")
+    return script.read_text(encoding="utf-8")
 
 
 def _found(command: str, what: str) -> str:

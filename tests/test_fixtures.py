@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import cycle
 
@@ -18,6 +19,8 @@ from tests.oracle import Oracle, add, assert_same, subtract
 from tests.test_fixture_format import FIXTURES
 from tests.w3c import assert_alike
 
+ANY_ROWS = ("limit-without-order",)
+"""Queries whose LIMIT leaves open which rows it takes."""
 KEPT = [fixture for fixture in FIXTURES if fixture.kind in ("snapshot", "ordered", "ask")]
 REFUSED = [fixture for fixture in FIXTURES if fixture.kind == "error"]
 
@@ -174,11 +177,13 @@ def test_query_answers_like_the_view(fixture: Fixture) -> None:
     with sparqlive.open(default_graph=fixture.default_graph) as session:
         session.load(fixture.data)
         answer = session.query(fixture.text)
-        assert_alike(
-            reorder(answer.weights(), answer.variables, fixture.variables),
-            fixture.snapshot,
-            "the one-off query",
-        )
+        rows = reorder(answer.weights(), answer.variables, fixture.variables)
+        if fixture.name in ANY_ROWS:  # a view takes the first rows by all columns, a query any rows
+            everything = session.query(re.sub(r"(LIMIT|OFFSET) \d+", "", fixture.text)).weights()
+            assert sum(rows.values()) == sum(fixture.snapshot.values()), "the number of rows"
+            assert all(everything.get(row, 0) >= weight for row, weight in answer.weights().items())
+            return
+        assert_alike(rows, fixture.snapshot, "the one-off query")
         if fixture.kind == "ordered":
             assert listed(answer, fixture.variables) == fixture.rows, "the order of the one-off query"
 

@@ -189,17 +189,25 @@ def test_options_of_sources_on_the_command_line(
 
 @pytest.mark.parametrize("bad", [*BAD, 1.5], ids=short_repr)
 def test_opening_a_session(bad: Any, tmp_path: Path) -> None:
-    names = ["sync_milliseconds", "history_epochs", "history_seconds"]
+    names = ["memory", "sync_milliseconds", "history_epochs", "history_seconds"]
     found = numeric_keywords(sparqlive.Session.__init__)
     assert found == names
     for name in names:
-        if (name, bad) == ("history_seconds", 1.5):
+        if (name, bad) in (("history_seconds", 1.5), ("memory", "7")):
             continue
         with pytest.raises(sparqlive.Error, match=f"^{name} must be a "):
             sparqlive.open(tmp_path / "s", **{name: bad})
         with pytest.raises(sparqlive.Error, match=f"^{name} must be a "):
             sparqlive.open(**{name: bad})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "4 XB", "-1GB", "GB", f"{10**400}GB", "1e9GB", "4iB", "\u0664GB"], ids=short_repr
+)
+def test_sizes_of_memory(bad: str) -> None:
+    with pytest.raises(sparqlive.Error, match=r"^memory must be a number of bytes or a size"):
+        sparqlive.open(memory=bad)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=short_repr)

@@ -11,6 +11,7 @@ from sparqlive.errors import (
     Error,
     HistoryGone,
     InvalidChange,
+    ServiceFailed,
     SparkFailed,
     StoreFailed,
     StoreLocked,
@@ -26,6 +27,7 @@ from sparqlive.session import Session, open  # noqa: A004 - always used as sparq
 from sparqlive.sources.links.follow import Follow
 
 if TYPE_CHECKING:
+    __version__: str
     from sparqlive.web.event_stream import follow
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Follow",
     "HistoryGone",
     "InvalidChange",
+    "ServiceFailed",
     "Session",
     "SparkFailed",
     "StoreFailed",
@@ -51,13 +54,18 @@ __all__ = [
     "View",
     "ViewExists",
     "ViewFailed",
+    "__version__",
     "follow",
     "open",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `follow` on first use, because it needs an HTTP client."""
+    """Finds what takes time on first use: the version, and `follow`, which needs an HTTP client."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("sparqlive")
     if name != "follow":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -8,7 +8,14 @@ class Error(Exception):
 
 
 class SyntaxError(Error):  # noqa: A001 - the public name, always used as sparqlive.SyntaxError
-    """Malformed SPARQL, RDF or change stream. The message says where."""
+    """Malformed SPARQL, RDF or change stream. The message says where.
+
+    `line` and `column`: the place in a query or update, counted from 1 in characters, if it is known.
+    """
+
+    def __init__(self, sentence: str = "", line: int | None = None, column: int | None = None) -> None:
+        super().__init__(sentence)
+        self.line, self.column = line, column
 
 
 class Unsupported(Error):
@@ -62,6 +69,10 @@ class StoreLocked(StoreFailed):
             f"The store {directory} is open for writing in {holder}. Close it there, or open it here with "
             f"read_only=True."
         )
+
+
+class ServiceFailed(Error):
+    """An endpoint that a query asks with SERVICE could not be asked, or did not answer with solutions."""
 
 
 class CheckFailed(Error):

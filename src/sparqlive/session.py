@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -19,8 +20,9 @@ from urllib.parse import quote
 from urllib.request import url2pathname
 from uuid import uuid4
 
-from pyoxigraph import DefaultGraph, NamedNode, Quad
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
+from sparqlive.engine.budget import memory_limit
 from sparqlive.engine.carry import STRATEGIES, BulkChoice, Strategy
 from sparqlive.engine.check import check
 from sparqlive.engine.collector import collector_paused
@@ -33,6 +35,7 @@ from sparqlive.engine.updates import check_size, documents_of, on_dataset, reque
 from sparqlive.engine.view import Epoch, View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, Unsupported
+from sparqlive.live.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, short_repr, whole
 from sparqlive.plan.checks import within_reach
@@ -41,13 +44,15 @@ from sparqlive.rdf.change_columns import EncodedBatch
 from sparqlive.rdf.changes import Batch
 from sparqlive.rdf.columns import COLUMN_BYTES, encoded_text
 from sparqlive.rdf.compare import matched
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary, Term
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.sources.from_views import AllSourcesFromViews, SourcesFromView
 from sparqlive.sources.links.follow import Follow
 from sparqlive.sources.links.traversal import Traversal
+from sparqlive.sources.services import with_source_graphs
 from sparqlive.sources.watcher import address_of, stored_watcher, watcher, whole_path
 from sparqlive.sources.watching import Feeds, Source
+from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
 from sparqlive.sparql.syntax import parse_update
@@ -76,6 +81,7 @@ class Session:
         *,
         spark: Any = None,
         bulk: BulkChoice = "auto",
+        memory: int | str | None = None,
         default_graph: DefaultGraphs | None = None,
         durability: Literal["epoch", "relaxed"] = "epoch",
         sync_milliseconds: int = 100,
@@ -91,6 +97,8 @@ class Session:
 
         `spark`: a Spark session or a master URL. By default, a local session starts when first needed.
         `bulk`: the backend for large batches and large new views: "duckdb", "spark", or "auto".
+        `memory`: how much memory quads and views may use, in bytes or as "4GB"; half of the machine's memory
+        by default. Views of a store that do not fit stay in its files, and the bulk backend updates them.
         `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones.
         "strict" (the default): it is the unnamed graph only. A store keeps the setting it was created with.
         `durability="epoch"`: an epoch is on disk before `apply` returns. "relaxed": within
@@ -123,7 +131,7 @@ class Session:
         self.read_only = read_only
         self.dictionary = Dictionary()
         self.terms = Terms(self.dictionary)
-        self._epochs = Epochs(self.terms, spark, bulk, read_only)
+        self._epochs = Epochs(self.terms, spark, bulk, read_only, memory_limit(memory))
         self._feeds = Feeds(self._epochs, watch)
         self._traversal = Traversal(self._epochs, self._feeds)
         self._links = AllSourcesFromViews(self._epochs, self._feeds)
@@ -146,6 +154,7 @@ class Session:
             sync_milliseconds,
             read_only,
             runs,
+            self._epochs.budget.limit,
         )
         try:
             self._open_store(store, default_graph, retain, progress or (lambda done, of: None))
@@ -168,6 +177,7 @@ class Session:
         store.load_quads()
         with self._epochs.lock:
             self._epochs.moved_to(store.epoch)
+        self._epochs.keep_in_store(store)
         self._registration.load(store, progress)
         if retain == "all":
             self._epochs.quads.warm_all()
@@ -253,13 +263,16 @@ class Session:
         "duckdb", "spark" or "rebuild". `batch` identifies a batch of a stream by source and number; a batch
         that was committed before is skipped.
         """
-        self._check_strategy(strategy)
-        _check_batch(batch)
-        texts = [text for text in (delete, insert) if isinstance(text, str)]
-        if len(texts) == 2 - (not delete) - (not insert) and sum(map(len, texts)) > COLUMN_BYTES:
-            exceptions = self._epochs.terms.dictionary.exceptions
-            deletes, inserts = encoded_text(delete, exceptions), encoded_text(insert, exceptions)
-            return self._epochs.apply_encoded(deletes, inserts, strategy, batch)
+        if strategy != "auto":
+            self._check_strategy(strategy)
+        if batch is not None:
+            _check_batch(batch)
+        if isinstance(insert, str) or isinstance(delete, str):
+            texts = [text for text in (delete, insert) if isinstance(text, str)]
+            if len(texts) == 2 - (not delete) - (not insert) and sum(map(len, texts)) > COLUMN_BYTES:
+                exceptions = self._epochs.terms.dictionary.exceptions
+                deletes, inserts = encoded_text(delete, exceptions), encoded_text(insert, exceptions)
+                return self._epochs.apply_encoded(deletes, inserts, strategy, batch)
         return self._epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
 
     def apply_batch(
@@ -344,13 +357,26 @@ class Session:
             insert = new if epochs.assertions else new - old
             return epochs.apply(old - new, insert, "auto", None)
 
-    def quads(self, graph: NamedNode | DefaultGraph | None = None) -> Iterator[Quad]:
-        """Yields the quads of the current epoch; with `graph`, only those of that graph."""
+    def quads(
+        self,
+        graph: NamedNode | BlankNode | DefaultGraph | None = None,
+        *,
+        subject: Term | None = None,
+        predicate: Term | None = None,
+        object: Term | None = None,  # noqa: A002 - the word of the field
+    ) -> Iterator[Quad]:
+        """Yields the quads of the current epoch, or those that have the given graph and terms."""
+        find = self.dictionary.find
+        given = {SUBJECT: subject, PREDICATE: predicate, OBJECT: object}
         with self.reading():
             self.ensure_open()
-            quads = self._epochs.quads
-            current = list(quads if graph is None else quads.of_graph(self.dictionary.find(graph) or UNDEF))
-        yield from self.dictionary.quads(current)
+            known = {position: find(term) for position, term in given.items() if term is not None}
+            scopes = EVERY_GRAPH if graph is None else [Scope("one", frozenset({find(graph) or UNDEF}))]
+            if None in known.values():  # no quad has a term that is unknown
+                return
+            lent = self._epochs.quads.lend([(scope, known.get(PREDICATE)) for scope in scopes])
+        found = (lent.matching(scope, known) for scope in scopes)  # type: ignore[arg-type]
+        yield from self.dictionary.quads(chain.from_iterable(found))
 
     def graphs(self) -> dict[NamedNode | DefaultGraph, int]:
         """Returns the graphs of the current epoch with their sizes; the unnamed graph is always there."""
@@ -446,7 +472,8 @@ class Session:
         `view.epoch` is the epoch of the view's content. `strategy="spark"` computes the view on Spark, which
         is also chosen for large data if Spark is running. `follow` (True, or a `Follow` with bounds) fetches
         the Web documents that describe what the query and its matches mention, and what those mention in
-        turn. The view changes as they arrive; `view.follow` reports the progress.
+        turn. The view changes as they arrive; `view.follow` reports the progress. A SERVICE whose endpoint is
+        a source (kind "endpoint") becomes the source's graph; `view.text` has it as GRAPH.
 
         The computation does not block writers; the view catches up with their epochs when it ends. If it
         takes longer than `timeout_seconds`, it is stopped and no view is registered. A `temporary` view is
@@ -460,6 +487,9 @@ class Session:
         if timeout_seconds is not None:
             seconds("timeout_seconds", timeout_seconds)
         limit = self._epochs.limits.view_seconds if timeout_seconds is None else timeout_seconds
+        query = within(
+            limit, lambda: with_source_graphs(query, base, self.sources.values()), "Planning the view"
+        )
         computed = self._registration.compute(name, query, base, refresh, strategy, temporary, limit)
         with computed as planned, self._epochs.lock:
             self.ensure_open()
@@ -489,16 +519,27 @@ class Session:
         row_limit: int | None = None,
         dataset: Dataset | None = None,
         from_views: bool = False,
+        stream: bool = False,
+        allow_private: bool = False,
+        service_refusal: Error | None = None,
     ) -> Answer:
         """Evaluates a query once, on the current epoch.
 
-        A query that takes longer than `timeout_seconds`, or has more rows than `row_limit`, is stopped with
-        an error. `dataset` replaces FROM and FROM NAMED. `from_views`: reads the result from a view whose
-        query is equivalent, if there is one.
+        Rows are computed as the answer is read; all of them belong to the same epoch. A query that takes
+        longer than `timeout_seconds`, or has more rows than `row_limit`, is stopped with an error. So with
+        one of these limits, all rows are computed before this returns, unless `stream`: then reading the
+        answer may raise the error, only the time of computing rows counts, and rows can be read once.
+        `dataset` replaces FROM and FROM NAMED. `from_views`: reads the result from a view whose query is
+        equivalent, if there is one.
+
+        SERVICE asks other endpoints, under the same rules as sources; `allow_private` also allows addresses
+        that are not public. All endpoints are asked before this returns. One that fails is an error, or with
+        SILENT one solution without bindings. With a `service_refusal`, all fail with that error.
         """
         return query_once(
-            self._epochs, self._registration, query, base, timeout_seconds, row_limit, dataset, from_views
-        )
+            self._epochs, self._registration, query, base, timeout_seconds, row_limit, dataset, from_views,
+            stream, allow_private, service_refusal,
+        )  # fmt: skip
 
     @within_reach()
     def explained(
@@ -510,9 +551,12 @@ class Session:
         """
         if timeout_seconds is not None:
             seconds("timeout_seconds", timeout_seconds)
-        return within(
-            timeout_seconds, lambda: self._registration.explained(query, base), "Planning the query"
-        )
+
+        def explained() -> Explained:
+            text = with_source_graphs(query, base, self.sources.values())
+            return self._registration.explained(text, base)
+
+        return within(timeout_seconds, explained, "Planning the query")
 
     def check(self) -> None:
         """Recomputes every view from scratch, with independent code, and compares.
@@ -556,6 +600,12 @@ class Session:
     def reading(self) -> AbstractContextManager[None]:
         """Context in which all reads belong to one epoch."""
         return self._epochs.reading()
+
+    def _repr_html_(self) -> str:
+        """The views, for notebooks."""
+        rows = [(name, view.form, len(view), view.epoch) for name, view in self.views.items()]
+        about = f"sparqlive session at epoch {self.epoch}: {len(self):,} quads"
+        return html.preformatted(about) + html.table(("view", "form", "solutions", "epoch"), rows, "view")
 
     def ensure_open(self) -> None:
         self._epochs.ensure_open()

@@ -1,19 +1,36 @@
-"""Pictures of the page for the documentation: `python -m tests.agent.screenshots` writes them into docs/."""
+"""Pictures of the page for the documentation: `python -m tests.agent.screenshots` writes docs/page/."""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 import sparqlive
 from sparqlive.agent.agent import Agent
 from tests.agent.conftest import serving
-from tests.agent.routes.test_page import OPTIONS
+from tests.agent.page.browsing import OPTIONS
 from tests.peers import chromium
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+PICTURES = Path(__file__).parent.parent.parent / "docs" / "page"
+LOOKS = {  # ending of the name: colours, width and height
+    "": ("light", 1200, 780),
+    "-dark": ("dark", 1200, 780),
+    "-phone": ("light", 390, 780),
+}
+PLACES = {  # name: place, and what it shows when it is ready
+    "views": ("#/views", "table.views tbody tr"),
+    "rows": ("#/views/cheap", "table.rows tbody tr"),
+    "plan": ("#/views/cheap/plan", "svg.plan .box"),
+    "chart": ("#/views/by-country/chart?kind=bar&x=country&y=products", ".bars tr"),
+    "query": ("#/query", ".code"),
+    "describe": ("#/describe?iri=http%3A%2F%2Fexample.org%2Fshop%2Fm1", "table.rows tbody tr"),
+    "sources": ("#/sources", "table.sources tbody tr"),
+    "epochs": ("#/epochs", "table.epochs tbody tr"),
+    "status": ("#/status", ".limits tr"),
+}
 SHOP = "http://example.org/shop/"
 PREFIX = f"PREFIX : <{SHOP}>\n"
 KINDS = ("Walnut desk", "Reading lamp", "Oak shelf", "Wool rug", "Cork board", "Glass carafe", "Copper pan")
@@ -60,37 +77,64 @@ def change(session: sparqlive.Session, chance: random.Random) -> None:
     )
 
 
-def take(page: Page, session: sparqlive.Session, chance: random.Random, address: str) -> None:
-    for _ in range(150):
-        change(session, chance)
-        page.wait_for_timeout(20)
-    page.goto(f"{address}/#/views/cheap")
-    page.locator("table.rows tbody tr").first.wait_for()
-    page.wait_for_timeout(2000)
-    update(session, "DELETE WHERE { :p8 :price ?old } ; INSERT DATA { :p8 :price 19 . :p40 :price 7 }")
-    update(session, "DELETE DATA { :p40 :price 7 } ; INSERT DATA { :p41 :price 12 }")
-    page.locator("tr.entered").first.wait_for()
-    page.wait_for_timeout(400)
-    page.screenshot(path=DOCS / "page.png")
-    page.goto(f"{address}/#/views/cheap/plan")
-    page.locator("svg.plan .box").first.wait_for()
-    page.set_viewport_size({"width": 1200, "height": 940})
-    page.wait_for_timeout(300)
-    page.screenshot(path=DOCS / "plan.png")
+def prepare(page: Page, name: str, session: sparqlive.Session, chance: random.Random) -> None:
+    """Brings a place into the state that its picture shows."""
+    if name == "rows":
+        page.wait_for_timeout(2500)  # rows that changed before are no longer marked
+        update(session, "DELETE WHERE { :p8 :price ?old } ; INSERT DATA { :p8 :price 19 . :p40 :price 7 }")
+        update(session, "DELETE DATA { :p40 :price 7 } ; INSERT DATA { :p41 :price 12 }")
+        page.locator("tr.entered").first.wait_for()
+        update(
+            session,
+            f"DELETE WHERE {{ :p8 :price ?old }} ; INSERT DATA {{ :p8 :price {chance.randint(61, 99)} }}",
+        )
+    if name == "query":
+        editor = page.get_by_label("SPARQL query")
+        editor.fill(
+            f"{PREFIX}SELECT ?label ?price ?country WHERE {{\n  ?product :label ?label ; :price ?price ;\n"
+            f"    :maker/:country ?country\n  FILTER (?price < 60) # in euros\n}}\nORDER BY ?price"
+        )
+        editor.press("Control+Enter")
+        page.locator("table.rows tbody tr").first.wait_for()
+    page.wait_for_timeout(500)
+
+
+def take(browser: Browser, session: sparqlive.Session, address: str, empty: str) -> None:
+    chance = random.Random(4)
+    for ending, (colours, width, height) in LOOKS.items():
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=colours)
+        page.goto(empty)
+        page.get_by_role("button", name="Load the sample shop").wait_for()
+        page.screenshot(path=PICTURES / f"welcome{ending}.png")
+        page.goto(address)
+        for _ in range(100):
+            change(session, chance)
+            page.wait_for_timeout(20)
+        for name, (place, sign) in PLACES.items():
+            page.goto(f"{address}/{place}")
+            page.locator(sign).first.wait_for()
+            prepare(page, name, session, chance)
+            page.screenshot(path=PICTURES / f"{name}{ending}.png")
+        page.close()
 
 
 def main() -> None:
-    chance = random.Random(4)
+    PICTURES.mkdir(exist_ok=True)
     with (
+        TemporaryDirectory(prefix="shop-") as directory,
         sparqlive.open(default_graph="union") as session,
+        sparqlive.open() as other,
         serving(Agent(session)) as address,
+        serving(Agent(other)) as empty,
         sync_playwright() as playwright,
     ):
-        fill(session, chance)
+        fill(session, random.Random(4))
+        file = Path(directory, "reviews.ttl")
+        file.write_text(f"<{SHOP}p1> <{SHOP}review> 5 .")
+        session.source("file", str(file), name="reviews")
+        session.source("file", str(file.with_name("returns.ttl")), name="returns")
         browser = playwright.chromium.launch(executable_path=chromium(), args=OPTIONS)
-        page = browser.new_page(viewport={"width": 1200, "height": 780}, color_scheme="light")
-        page.goto(address)
-        take(page, session, chance, address)
+        take(browser, session, address, empty)
         browser.close()
 
 

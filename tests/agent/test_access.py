@@ -96,8 +96,8 @@ def asked(client: httpx.Client, operation: Operation, headers: dict[str, str]) -
 
 
 ALLOWED = {
-    "open": {"", "read", "read:view=v", "read:view=w", "write", "admin"},
-    "known": {"read", "read:view=v", "read:view=w", "write", "admin"},
+    "open": {"", "read", "read:view=v", "read:view=w", "write", "service", "admin"},
+    "known": {"read", "read:view=v", "read:view=w", "write", "service", "admin"},
     "read": {"read", "admin"},
     "read:view": {"read", "read:view=v", "admin"},
     "write": {"write", "admin"},
@@ -110,7 +110,7 @@ ALLOWED = {
 )
 def test_every_operation_takes_its_right(guarded: httpx.Client, bearer: Bearer, operation: Operation) -> None:
     assert asked(guarded, operation, {}) not in (401, 403), "without tokens everything is allowed here"
-    for right in ("read", "read:view=v", "read:view=w", "write", "admin"):
+    for right in ("read", "read:view=v", "read:view=w", "write", "service", "admin"):
         status = asked(guarded, operation, bearer(right))
         if right in ALLOWED[operation.right]:
             assert status not in (401, 403) or operation.right == "known", right

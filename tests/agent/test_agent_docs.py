@@ -22,7 +22,7 @@ BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 HERE = Path(sys.executable).parent
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=["start", "tokens"])
+@pytest.mark.parametrize("block", BLOCKS, ids=["start", "uploads", "tokens"])
 def test_the_commands_run(block: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

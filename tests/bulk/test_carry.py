@@ -41,8 +41,8 @@ def test_views_of_many_quads_are_computed_by_columns(monkeypatch: pytest.MonkeyP
         contents_on = strategies.contents_on
 
         def noted(*arguments):  # type: ignore[no-untyped-def]
-            content = contents_on(*arguments)
-            return lambda plan: used.append(plan) or content(plan)
+            contents = contents_on(*arguments)
+            return lambda plans: used.extend(plans) or contents(plans)
 
         monkeypatch.setattr(strategies, "contents_on", noted)
         session.view("few", text)

@@ -109,7 +109,9 @@ def test_keys_restrict_the_scans(spark: SparkSession) -> None:
         name = column(subject)
         wanted = backend.frame(spark.sql(f"SELECT {work.id_of(node('a'))}L AS {name}"), (name,))
         evaluation = Evaluation(backend, quads, terms, ())
-        content = evaluation.content(plan, State.NEW, frozenset(plan.variables), Keys(wanted, (subject,)))
+        content = evaluation.content(
+            plan, State.NEW, frozenset(plan.variables), Keys(wanted, (subject,), True)
+        )
         rows = backend.query(content.frame).toArrow().to_pylist()
     assert content.small
     assert [row[name] for row in rows] == [work.id_of(node("a"))]
@@ -120,14 +122,11 @@ def test_leaves_that_no_change_concerns_cost_nothing(spark: SparkSession) -> Non
     plan = plan_of(f"SELECT * {{ ?s <{EX}p> ?o . ?o <{EX}q> ?v }}")
     after = CHAIN | {quad("a", "p", "y")}
     frames = SparkBackend(spark), work.quads(CHAIN), work.changes(CHAIN, after), work.terms(after), work.id_of
-
-    def concerns(leaf: op.Operator) -> bool:
-        return isinstance(leaf, op.Scan) and leaf.predicate == node("p")
-
-    whole, pruned = delta(plan, *frames), delta(plan, *frames, concerns=concerns)
+    changed = frozenset({work.id_of(node("p"))})
+    whole, pruned = delta(plan, *frames), delta(plan, *frames, changed_predicates=changed)
     assert sorted(whole.rows.collect()) == sorted(pruned.rows.collect())
     assert len(_plan_text(pruned.rows)) < len(_plan_text(whole.rows))
-    assert delta(plan, *frames, concerns=lambda leaf: False).rows.collect() == []
+    assert delta(plan, *frames, changed_predicates=frozenset()).rows.collect() == []
 
 
 def _plan_text(frame: object) -> str:

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import duckdb
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from sparqlive.plan.operators import Operator
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.syntax import parse_query
-from tests.bulk.w3c_plans import CASES, PLANS, assert_expected, assert_most_are_covered, data
+from tests.bulk.w3c_plans import CASES, assert_expected, assert_most_are_covered, data, plan_of_test
+from tests.conftest import examples
 from tests.fixture_format import Fixture, last_words
 from tests.on_duckdb import DuckDbWork
 from tests.oracle import Weights, add, assert_same
@@ -63,15 +64,15 @@ def test_most_of_the_suites_is_covered() -> None:
 @pytest.mark.parametrize("test", CASES, ids=lambda test: test.name)
 def test_w3c(test: EvaluationTest, connection: duckdb.DuckDBPyConnection) -> None:
     """At once, and as a delta from a part of the data to all of it and back."""
-    plan, (quads, part) = PLANS[test.name], data(test)
+    plan, (quads, part) = plan_of_test(test), data(test)
     work = DuckDbWork(connection)
     of_part, whole = work.evaluate(plan, part), work.evaluate(plan, quads)
     assert_same(add(of_part, work.delta(plan, part, quads)), whole, f"{test.name}: the delta of the rest")
     assert_same(add(whole, work.delta(plan, quads, part)), of_part, f"{test.name}: the delta back")
-    assert_expected(test, whole)
+    assert_expected(test, plan, whole)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(queries(), graphs, batches)
 def test_random_queries(query: RandomQuery, graph: list[ox.Quad], batch: list[tuple[str, ox.Quad]]) -> None:
     """Content and change by this executor and by the definitions."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pyoxigraph import RdfFormat, parse
 
+import sparqlive
 from sparqlive.cli import main as cli
 from tests.conftest import ROOT
 
@@ -40,7 +41,7 @@ class Shop:
         (folder / "day.changes").write_text(CHANGES, encoding="utf-8")
 
     def __call__(self, command: str, *arguments: object, code: int = 0) -> str:
-        given = [command, "--store", str(self.folder / "shop.store"), *map(str, arguments)]
+        given = [*command.split(), "--store", str(self.folder / "shop.store"), *map(str, arguments)]
         return self.plain(*given, code=code)
 
     def plain(self, *arguments: str, code: int = 0) -> str:
@@ -52,7 +53,12 @@ class Shop:
         if code:
             assert "Traceback" not in err
             return err
-        assert err in ("", "Created store shop.store.\n", f"Created store {self.folder / 'shop.store'}.\n")
+        said = (
+            "Created store shop.store.",
+            f"Created store {self.folder / 'shop.store'}.",
+            "There are no views",
+        )
+        assert all(line.startswith(said) for line in err.splitlines())
         return out
 
 
@@ -147,6 +153,13 @@ def test_other_forms_than_select(filled: Shop) -> None:
     assert filled("watch", "any").splitlines()[1] == "+1"
 
 
+def test_a_description_needs_no_braces(filled: Shop) -> None:
+    item = filled("query", "SELECT ?s { ?s ?p ?o } LIMIT 1", "--format", "csv").splitlines()[1]
+    described = filled("query", f"DESCRIBE <{item}>", "--format", "nt")
+    assert described
+    assert described == filled("query", f"BASE <{item}>\nDESCRIBE <>", "--format", "nt")
+
+
 def test_explain_shows_the_rules(filled: Shop) -> None:
     assert "Δ" in filled("explain", "prices")
 
@@ -171,7 +184,73 @@ def test_errors_are_a_sentence(filled: Shop, arguments: tuple[str, ...], said: s
     (filled.folder / "bad.changes").write_text("what?\n", encoding="utf-8")
     error = filled(*arguments, code=1)
     assert error.startswith(said)
-    assert error.count("\n") == 1
+    assert error.count("\n") == (3 if "SELECT * {" in arguments else 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "caret"),
+    [
+        ("SELECT *\n{ ?s ?p ?o FILTER( }", "                     ^"),
+        ('SELECT * { ?s ?p "日本" FILTER( }', "                                  ^"),
+    ],
+)
+def test_a_caret_points_at_the_place_of_an_error(filled: Shop, query: str, caret: str) -> None:
+    _, line, below = filled("query", query, code=1).splitlines()
+    assert line == f"  {query.splitlines()[-1]}"
+    assert below == caret
+
+
+def test_the_version(shop: Shop) -> None:
+    assert shop.plain("--version") == f"sparqlive {sparqlive.__version__}\n"
+
+
+def test_json(filled: Shop) -> None:
+    """Every command that prints something can print JSON."""
+    views = [json.loads(line) for line in filled("view", "--json").splitlines()]
+    assert [(view["name"], view["rows"]) for view in views] == [("prices", 2)]
+    assert json.loads(filled("view", "prices", "--json"))["head"]["vars"] == ["item", "price", "name"]
+    assert json.loads(filled("view", "other", "ASK { ?s ?p ?o }", "--json"))["name"] == "other"
+    assert json.loads(filled("query", "ASK { ?s ?p ?o }", "--json"))["boolean"] is True
+    assert json.loads(filled("explain", "prices", "--json"))["epoch"] >= 1
+    epochs = [json.loads(line) for line in filled("apply", "day.changes", "--json").splitlines()]
+    assert [(epoch["inserted"], epoch["views"]["prices"]) for epoch in epochs] == [(1, 2), (1, 1)]
+    assert json.loads(filled("update", "CLEAR ALL", "--json"))["deleted"] > 0
+    assert json.loads(filled("load", "data.nt", "--json"))["quads"] == 3
+    assert json.loads(filled("check", "--json")) == {"views": 2, "repaired": []}
+    assert json.loads(filled("compact", "--json"))["epoch"] > 1
+    assert json.loads(filled("source add", "file", "data.nt", "--json"))["kind"] == "file"
+    assert json.loads(filled("source list", "--json"))["address"].endswith("data.nt")
+
+
+def test_files_folders_and_standard_input(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"<urn:s> <urn:p> 1, 2 .")))
+    assert "2 new quads" in shop("load", "-", "--syntax", "ttl")
+    (shop.folder / "days").mkdir()
+    for name, value in (("b", 4), ("a", 3)):
+        (shop.folder / "days" / f"{name}.changes").write_text(
+            f'+ <urn:s> <urn:p> "{value}" .', encoding="utf-8"
+        )
+    applied = [json.loads(line)["source"] for line in shop("apply", "days", "--json").splitlines()]
+    assert applied == ["days/a.changes", "days/b.changes"]
+    (shop.folder / "some.ru").write_text("DELETE WHERE { ?s ?p 1 }", encoding="utf-8")
+    assert json.loads(shop("update", "some.ru", "--json"))["deleted"] == 1
+    assert "Cannot read none.ru" in shop("update", "none.ru", code=1)
+    (shop.folder / "empty").mkdir()
+    assert "The folder empty has no change files" in shop("apply", "empty", code=1)
+    assert "--store" in shop.plain("view", code=2)
+    assert "--store" in shop.plain("view", "--store", "x", "--agent", "http://127.0.0.1:9", code=2)
+    asked = ("query", "ASK {}", "--allow-private", "--agent", "http://127.0.0.1:9")
+    assert "works with --store" in shop.plain(*asked, code=1)
+
+
+def test_empty_lists_say_what_to_do(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop("load", "data.nt")
+    for command, said in (("view", "There are no views yet."), ("source list", "There are no sources yet.")):
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*command.split(), "--store", "shop.store"])
+        assert ended.value.code == 0
+        out, err = capsys.readouterr()
+        assert (out, err.startswith(said)) == ("", True)
 
 
 def test_wrong_commands_have_another_exit_code(shop: Shop) -> None:

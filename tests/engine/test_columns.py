@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyoxigraph as ox
 import pytest
 
@@ -162,9 +163,11 @@ def test_texts_whose_hash_is_taken_give_way(monkeypatch: pytest.MonkeyPatch) -> 
     terms = dictionary.Dictionary(few)
     texts = [f"<urn:{number}>" for number in range(30)]
     hashes = np.array([few(text) for text in texts], dtype=np.int64)
-    first = terms.enter_columns(hashes, texts)
+    first = terms.enter_columns(hashes, pa.array(texts))
     assert len(set(first.tolist())) == 30
     assert [terms.text(number) for number in first.tolist()] == texts
     assert (
-        terms.enter_columns(hashes, texts).tolist() == first.tolist() == [terms.enter(text) for text in texts]
+        terms.enter_columns(hashes, pa.array(texts)).tolist()
+        == first.tolist()
+        == [terms.enter(text) for text in texts]
     )

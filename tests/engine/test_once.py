@@ -240,20 +240,6 @@ def test_more_rows_than_allowed_are_an_error_and_stop_the_work() -> None:
             session.query("SELECT ?o { ?s <x:p> ?o }", row_limit=ROWS - 1)
 
 
-def test_an_inverse_that_a_query_made_is_kept_and_kept_right() -> None:
-    with sparqlive.open() as session:
-        session.load(
-            [Quad(NamedNode(f"x:s{i}"), NamedNode("x:p"), NamedNode(f"x:o{i % 9}")) for i in range(20_000)]
-        )
-        quads = session._epochs.quads
-        assert not quads._pairs.inverses
-        assert len(session.query("SELECT ?s { ?s <x:p> <x:o1> }")) == 2223
-        assert quads._pairs.inverses
-        session.apply(insert="<x:new> <x:p> <x:o1> .", delete="<x:s1> <x:p> <x:o1> .")
-        quads.check()
-        assert len(session.query("SELECT ?s { ?s <x:p> <x:o1> }")) == 2223
-
-
 def test_reading_a_view_that_is_a_large_product_has_limits_and_does_not_block() -> None:
     query = "SELECT * { ?a <x:p> ?b . ?c <x:p> ?d . ?e <x:p> ?f . ?g <x:p> ?h }"
     with sparqlive.open() as session:

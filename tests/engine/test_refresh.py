@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sparqlive
+from tests.conftest import examples
 from tests.oracle import add, assert_same
 from tests.random_queries import RandomQuery, batches, graphs, queries
 from tests.test_laws import Batch, after, apply, kept
@@ -153,7 +154,7 @@ def test_what_is_no_setting_is_refused(refresh: object) -> None:
         session.view("view", QUERY, refresh=refresh)  # type: ignore[arg-type]
 
 
-@settings(max_examples=60)
+@examples(30)
 @given(graphs, queries().filter(kept), st.lists(st.tuples(batches, st.booleans(), st.booleans()), max_size=5))
 def test_refreshing_gives_what_following_gives(
     data: list[ox.Quad], query: RandomQuery, steps: list[tuple[Batch, bool, bool]]

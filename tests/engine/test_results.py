@@ -140,7 +140,7 @@ def test_what_has_no_such_format_is_refused(session: sparqlive.Session) -> None:
 
 def test_arrow(session: sparqlive.Session) -> None:
     view = session.view("view", PREFIX + "SELECT ?o ?n { ?s :p ?o OPTIONAL { ?o :p ?n } }")
-    table = view.to_arrow()
+    table = view.to_arrow(typed=False, weights=True)
     assert table.schema == pa.schema(
         [("o", pa.string()), ("n", pa.string()), pa.field("_weight", pa.int64(), nullable=False)]
     )
@@ -150,7 +150,7 @@ def test_arrow(session: sparqlive.Session) -> None:
         for row, weight in view.weights().items()
     }
     assert rows == expected
-    assert session.query("ASK {}").to_arrow().to_pylist() == [{"_weight": 1}]
+    assert session.query("ASK {}").to_arrow(weights=True).to_pylist() == [{"_weight": 1}]
 
 
 def test_data_frames(session: sparqlive.Session) -> None:

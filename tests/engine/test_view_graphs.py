@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sparqlive
+from tests.conftest import examples
 from tests.oracle import Oracle, Weights, add, assert_same
 from tests.random_queries import PROLOGUE, batches, graphs
 
@@ -63,7 +64,7 @@ def applied(data: set[ox.Quad], batch: Batch) -> set[ox.Quad]:
 
 
 @pytest.mark.laws
-@settings(max_examples=15)
+@examples(15)
 @given(data=graphs, stream=st.lists(batches, min_size=1, max_size=3), late=st.booleans())
 def test_views_over_views_equal_their_re_evaluation(
     data: list[ox.Quad], stream: list[Batch], late: bool

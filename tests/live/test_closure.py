@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sparqlive
@@ -16,6 +16,7 @@ from sparqlive.live.closure_pairs import Pairs
 from sparqlive.live.closure_tree import Tree
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Var
+from tests.conftest import examples
 
 Edge = tuple[int, int]
 Ends = tuple[int | None, ...]
@@ -100,7 +101,7 @@ def structures(steps: set[Edge]) -> list[Check]:
     ]
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(
     first=st.sets(edges, max_size=20), stream=batches, kept=st.lists(st.booleans(), min_size=8, max_size=8)
 )

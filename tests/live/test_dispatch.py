@@ -7,7 +7,7 @@ from typing import Any
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sparqlive
@@ -18,6 +18,7 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Var
+from tests.conftest import examples
 
 EX = "http://example.org/"
 X, Y, Z = (Var(name) for name in "xyz")
@@ -171,7 +172,7 @@ names = st.sampled_from("abc")
 positions = st.tuples(*(st.one_of(st.sampled_from((X, Y, Z)), names.map(node)) for _ in range(3)))
 
 
-@settings(max_examples=100)
+@examples(50)
 @given(
     st.lists(positions, min_size=1, max_size=6),
     st.lists(st.tuples(names, names, names), min_size=1, max_size=4),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pyoxigraph as ox
 import pytest
 
 import sparqlive
+from sparqlive.live import group
 from sparqlive.live.group import Groups
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Aggregate, Var
+from sparqlive.zset.run import Run, RunRows
 from sparqlive.zset.zset import add_into
 
 pytestmark = pytest.mark.slow
@@ -82,6 +86,51 @@ def test_a_delta_that_was_computed_elsewhere(terms: Terms) -> None:
     kept.commit()
     del rows[row]
     assert dict(kept.content()) == dict(kept.evaluate(rows.items()))
+
+
+@pytest.mark.parametrize("ratio", [0, group.COLUMN_ROWS], ids=["taken in", "read again"])
+def test_large_changes_between_small_ones(terms: Terms, monkeypatch: pytest.MonkeyPatch, ratio: int) -> None:
+    """A group in memory takes in what large changes brought, also if they removed it."""
+    monkeypatch.setattr(group, "COLUMN_ROWS", 1)
+    monkeypatch.setattr(group, "_LARGE_TO_ROWS", ratio)
+    chance = random.Random(4)
+    rows, kept = rows_of(terms, 200), state(terms)
+    kept.load(dict(rows))
+    names = sorted({row[0] for row in rows})[:4]
+    numbers = [terms.dictionary.id_of(ox.Literal(number)) for number in range(30)]
+    for step in range(30):
+        delta: dict[Row, int] = {}
+        if step % 3:
+            for name, number in product(chance.sample(names, 3), chance.sample(numbers, 20)):
+                delta[name, number] = -1 if (name, number) in rows else 1
+            gone = chance.choice(names)
+            delta |= {row: -weight for row, weight in rows.items() if row[0] == gone}
+            columns = [np.array(column, dtype=np.int64) for column in zip(*delta, strict=True)]
+            kept.stage(RunRows(Run.sort(columns, np.array(list(delta.values()), dtype=np.int64))))
+        else:
+            before = dict(kept.evaluate(rows.items()))
+            row = (chance.choice(names), chance.choice(numbers))
+            delta[row] = -1 if row in rows else 1
+            change = kept.carry(delta)
+            add_into(before, change)
+            assert before == dict(kept.evaluate((rows | {row: rows.get(row, 0) + delta[row]}).items()))
+        kept.commit()
+        add_into(rows, delta)
+        if step % 5 == 0:
+            assert dict(kept.content()) == dict(kept.evaluate(rows.items()))
+    assert bool(kept._large) is (ratio == 0)
+
+
+def test_rows_that_no_group_has_read(terms: Terms) -> None:
+    """The cost of a change depends on them."""
+    rows, kept = rows_of(terms, 200), state(terms)
+    kept.load(dict(rows))
+    assert kept.unread == MANY
+    kept.carry({next(iter(rows)): 1})
+    kept.commit()
+    assert kept.unread == MANY - MANY // 200
+    assert len(dict(kept.content())) == 200
+    assert kept.unread == 0
 
 
 def test_a_group_that_is_gone_leaves_nothing(terms: Terms) -> None:

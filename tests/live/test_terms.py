@@ -29,13 +29,26 @@ TERMS = [
 ]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["0", "1", "00", "01", "-0", "-1", "+1", "1_0", " 1", "", "٣", "1" * 17, "1" * 18, "1" * 40, "1\\n"],
+)
+def test_an_integer_read_from_its_text_is_that_of_its_term(text: str) -> None:
+    terms = Terms(Dictionary())
+    literal = Literal(text, datatype=NamedNode(f"{XSD}integer"))
+    value, expected = terms.value(terms.dictionary.id_of(literal)), value_of(literal)
+    assert value is not None
+    assert (value.kind, value.value, value.term) == (expected.kind, expected.value, expected.term)
+    assert terms.id_of(value) == terms.dictionary.id_of(literal)
+
+
 @pytest.mark.parametrize("variables", [(A, B), (B, A)], ids=["in order", "mirrored"])
 @pytest.mark.parametrize("name", [*RELATIONS, "SAMETERM"])
 def test_pairs_of_terms(name: str, variables: tuple[Var, Var]) -> None:
     terms = Terms(Dictionary())
     expression = Call(name, (A, B))
     expected = compile_condition(expression, variables)
-    holds = terms.condition(expression, variables)
+    holds = terms.condition(expression, variables, compile_condition(expression, variables))
     ids = {terms.dictionary.id_of(term): value_of(term) for term in TERMS} | {UNDEF: None}
     for _ in range(2):  # the second time, all values are cached
         for (one, first), (other, second) in product(ids.items(), repeat=2):

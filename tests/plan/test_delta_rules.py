@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sparqlive
@@ -31,6 +31,7 @@ from sparqlive.plan.translate import translate
 from sparqlive.sparql.algebra import Call, Var
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.zset.zset import ZSet
+from tests.conftest import examples
 from tests.plan.test_theorems import Given, KSet, k_sets
 from tests.random_queries import RandomQuery, queries
 
@@ -125,7 +126,7 @@ def every_operator(plan: op.Operator) -> Iterator[op.Operator]:
 
 
 @pytest.mark.laws
-@settings(max_examples=100)
+@examples(50)
 @given(queries())
 def test_each_term_carries_the_change_of_its_input(query: RandomQuery) -> None:
     """The i-th term holds the i-th input's change alone; inputs before it are read new, after it old."""
@@ -153,7 +154,7 @@ OPERATORS = [operator for operator, _ in RULES if operator != op.Join((A, A))]
 
 @pytest.mark.laws
 @pytest.mark.parametrize("operator", OPERATORS, ids=[rule for o, rule in RULES if o in OPERATORS])
-@settings(max_examples=15)
+@examples(15)
 @given(st.tuples(k_sets((X, Y)), k_sets((Y, Z)), k_sets((X, Z))), st.integers(0, 2), st.data())
 def test_one_input_changes(
     operator: op.Operator, old: tuple[ZSet, ...], number: int, data: st.DataObject

@@ -10,10 +10,11 @@ from collections import Counter
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sparqlive
+from tests.conftest import examples
 from tests.random_queries import PROLOGUE, batches, graphs
 
 OUT = "<http://example.org/out>"
@@ -59,7 +60,7 @@ def written_in(body: str, solution: dict[str, ox.NamedNode | ox.BlankNode | ox.L
 
 
 @pytest.mark.laws
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(
     around=st.sampled_from(AROUND),
     body=st.sampled_from(BODIES),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sparqlive
@@ -30,6 +30,7 @@ from sparqlive.plan.translate import translate
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.zset.zset import ZSet
+from tests.conftest import examples
 from tests.oracle import assert_same
 from tests.random_queries import LITERALS, NODES, PROLOGUE, RandomQuery, graphs, queries
 
@@ -436,7 +437,7 @@ def test_the_whole_pipeline(query: str, after: str) -> None:
 
 
 @pytest.mark.laws
-@settings(max_examples=180)
+@examples(90)
 @given(queries(), graphs)
 def test_no_rewrite_changes_the_meaning(query: RandomQuery, data: list[ox.Quad]) -> None:
     """Each rule by itself, and each step of the pipeline."""
@@ -454,7 +455,7 @@ def test_no_rewrite_changes_the_meaning(query: RandomQuery, data: list[ox.Quad])
 
 
 @pytest.mark.laws
-@settings(max_examples=100)
+@examples(50)
 @given(queries())
 def test_what_is_claimed_of_variables_stays(query: RandomQuery) -> None:
     """A rewrite may learn that a variable is always bound; it never forgets it."""
@@ -463,7 +464,7 @@ def test_what_is_claimed_of_variables_stays(query: RandomQuery) -> None:
 
 
 @pytest.mark.laws
-@settings(max_examples=120)
+@examples(60)
 @given(queries(), graphs)
 def test_always_bound_variables_are_bound(query: RandomQuery, data: list[ox.Quad]) -> None:
     reference = Reference(data)
@@ -503,7 +504,7 @@ def needs_no_index(plan: op.Operator) -> bool:
 
 
 @pytest.mark.laws
-@settings(max_examples=200)
+@examples(100)
 @given(queries())
 def test_stored_where_a_key_cannot_be_pushed_and_only_there(query: RandomQuery) -> None:
     plan = kept(planned(query))
@@ -545,7 +546,7 @@ def restricted(plan: op.Operator, variable: Var, term: ox.NamedNode | ox.Literal
 
 
 @pytest.mark.laws
-@settings(max_examples=140)
+@examples(70)
 @given(queries(), graphs, st.sampled_from((*NODES, *LITERALS)))
 def test_pushable_keys_may_be_pushed(
     query: RandomQuery, data: list[ox.Quad], term: ox.NamedNode | ox.Literal
@@ -591,7 +592,7 @@ def test_pushable(query: str, expected: str) -> None:
 
 
 @pytest.mark.laws
-@settings(max_examples=150)
+@examples(75)
 @given(queries(), graphs)
 def test_a_plan_is_the_product_of_its_parts(query: RandomQuery, data: list[ox.Quad]) -> None:
     plan = rewrite(planned(query))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sparqlive
@@ -23,6 +23,7 @@ from sparqlive.plan.translate import translate
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.zset.zset import ZSet
+from tests.conftest import examples
 from tests.oracle import assert_same
 from tests.random_queries import NODES, PREDICATES, RandomQuery, batches, graphs, queries
 
@@ -83,7 +84,7 @@ CONDITIONS: tuple[Expression, ...] = (
 PROJECTIONS = ((), (X,), (Y,), (Y, X), (X, Z))
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(k_sets((X, Y)), k_sets((X, Y)), st.sampled_from(CONDITIONS))
 def test_theorem_3_1_filter(r1: Solutions, r2: Solutions, condition: Expression) -> None:
     """Theorem 3.1 (1): σₑ(R₁ + R₂) = σₑ(R₁) + σₑ(R₂)."""
@@ -92,7 +93,7 @@ def test_theorem_3_1_filter(r1: Solutions, r2: Solutions, condition: Expression)
     assert whole == algebra.content(op.Filter(condition, R1)) + algebra.content(op.Filter(condition, R2))
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(k_sets((X, Y)), k_sets((X, Y)), k_sets((Y, Z)))
 def test_theorem_3_1_join(r1: Solutions, r2: Solutions, r3: Solutions) -> None:
     """Theorem 3.1 (2): (R₁ + R₂) ⋈ R₃ = (R₁ ⋈ R₃) + (R₂ ⋈ R₃)."""
@@ -101,7 +102,7 @@ def test_theorem_3_1_join(r1: Solutions, r2: Solutions, r3: Solutions) -> None:
     assert whole == algebra.content(op.Join((R1, R3))) + algebra.content(op.Join((R2, R3)))
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(k_sets((X, Y)), k_sets((X, Y)), st.sampled_from(PROJECTIONS))
 def test_theorem_3_1_project(r1: Solutions, r2: Solutions, columns: tuple[Var, ...]) -> None:
     """Theorem 3.1 (3): π_X(R₁ + R₂) = π_X(R₁) + π_X(R₂)."""
@@ -110,7 +111,7 @@ def test_theorem_3_1_project(r1: Solutions, r2: Solutions, columns: tuple[Var, .
     assert whole == algebra.content(op.Project(R1, columns)) + algebra.content(op.Project(R2, columns))
 
 
-@settings(max_examples=150)
+@examples(75)
 @given(k_sets((X, Y)), k_sets((Y, Z)), k_sets((X, W)))
 def test_join_and_union_are_commutative_and_associative(a: Solutions, b: Solutions, c: Solutions) -> None:
     """§3.3: "commutativity and associativity of Join and Union", up to the order of columns."""
@@ -149,7 +150,7 @@ def f_12(f1: Solutions, f2: Solutions) -> Solutions:
     return ZSet((row, weight(row)) for row, _ in f2)
 
 
-@settings(max_examples=300)
+@examples(150)
 @given(negations())
 def test_theorem_4_6(case: tuple[tuple[Var, ...], Solutions, Solutions, Solutions]) -> None:
     """Theorem 4.6: let Y ⊆ X, E a K-relation with schema X, F₁ and F₂ with schema Y. Then
@@ -167,7 +168,7 @@ def test_theorem_4_6(case: tuple[tuple[Var, ...], Solutions, Solutions, Solution
     )
 
 
-@settings(max_examples=300)
+@examples(150)
 @given(negations(), k_sets((X, Y), unbound=False))
 def test_the_rule_for_diff_is_theorem_4_6(
     case: tuple[tuple[Var, ...], Solutions, Solutions, Solutions], change: Solutions
@@ -207,7 +208,7 @@ OPERATORS: tuple[op.Operator, ...] = (
 
 
 @pytest.mark.parametrize("plan", OPERATORS, ids=lambda plan: type(plan).__name__)
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.tuples(k_sets((X, Y)), k_sets((Y, Z)), k_sets((X, Z, W))),
     st.tuples(k_sets((X, Y)), k_sets((Y, Z)), k_sets((X, Z, W))),
@@ -305,7 +306,7 @@ def updated(old: set[ox.Quad], update: Update) -> set[ox.Quad]:
     return new
 
 
-@settings(max_examples=400)
+@examples(200)
 @given(
     st.lists(triple_patterns, min_size=1, max_size=4),
     st.sets(triples, min_size=2, max_size=10),
@@ -349,7 +350,7 @@ def planned(query: RandomQuery) -> op.Operator:
         raise
 
 
-@settings(max_examples=250)
+@examples(125)
 @given(queries(), graphs, batches)
 def test_the_rules_hold_for_plans_of_queries(query: RandomQuery, data: list[ox.Quad], batch: Update) -> None:
     """P(G') = P(G) + ΔP(G) for every operator that a query can have, before and after the rewrites."""
@@ -368,7 +369,7 @@ def test_the_rules_hold_for_plans_of_queries(query: RandomQuery, data: list[ox.Q
 # The generated code
 
 
-@settings(max_examples=150)
+@examples(75)
 @given(queries(), graphs, st.lists(batches, min_size=1, max_size=3))
 def test_generated_code_computes_the_rules(
     query: RandomQuery, data: list[ox.Quad], stream: list[Update]
@@ -399,7 +400,7 @@ def graph_patterns(draw: st.DrawFn) -> str:
     return f"SELECT {' '.join('?' + name for name in names)} {{ {' . '.join(rows)} }}"
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(
     graph_patterns(),
     st.sets(triples, max_size=10),

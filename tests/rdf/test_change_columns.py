@@ -94,7 +94,7 @@ def last_words(batch: Batch | EncodedBatch) -> dict[Quad, int]:
     words: dict[Quad, int] = {}
     dictionary = Dictionary()
     for part, weights in batch.parts:
-        assert dictionary.enter_columns(part.ids, part.texts.to_pylist()).tolist() == part.ids.tolist()
+        assert dictionary.enter_columns(part.ids, part.texts).tolist() == part.ids.tolist()
         numbers = zip(*(column.tolist() for column in part.quads), strict=True)
         words.update(zip(dictionary.quads(numbers), weights.tolist(), strict=True))  # type: ignore[arg-type]
     return words

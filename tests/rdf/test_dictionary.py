@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyoxigraph as ox
 import pytest
 import xxhash
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sparqlive
 from sparqlive.rdf import dictionary as dictionary_module
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary, Term, hash_of, other_id, term_of
+from sparqlive.rdf.term_columns import Ids, Marks
+from tests.conftest import examples
 from tests.oracle import assert_same
 from tests.random_queries import RandomQuery, batches, graphs, queries
 
@@ -99,7 +104,7 @@ literals = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@examples(150)
 @given(st.one_of(literals, terms))
 def test_terms_come_back_from_their_text(term: Term) -> None:
     assert term_of(str(term)) == term
@@ -180,7 +185,7 @@ def colliding_session(monkeypatch: pytest.MonkeyPatch, bits: int) -> sparqlive.S
 
 
 @pytest.mark.laws
-@settings(max_examples=60)
+@examples(30)
 @given(queries(), graphs, st.lists(batches, min_size=1, max_size=3), st.sampled_from((2, 3)))
 def test_a_session_whose_ids_collide(
     query: RandomQuery, data: list[ox.Quad], stream: list[list[tuple[str, ox.Quad]]], bits: int
@@ -236,10 +241,13 @@ class Counted:
 
     def __init__(self) -> None:
         self.looks = 0
-        self.dictionary = Dictionary(lambda text: 7, older=self._look)
+        self.dictionary = Dictionary(lambda text: 7, older=self)
 
-    def _look(self, number: int) -> None:
+    def text_of(self, number: int) -> None:
         self.looks += 1
+
+    def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
+        self.looks += len(numbers)
 
 
 @pytest.mark.parametrize("count", [1_000, 4_000])
@@ -258,7 +266,7 @@ def test_ids_that_somebody_took_beforehand_cost_one_look_each() -> None:
     taken = {other_id('"victim"', attempt): f'"taker {attempt}"' for attempt in range(1, 101)}
     counted = Counted()
     for number, text in taken.items():
-        counted.dictionary.load(counted._look, [(number, text)], ())
+        counted.dictionary.load(counted, [(number, text)], ())
     counted.dictionary.enter('"first"')
     assert counted.dictionary.enter('"victim"') == other_id('"victim"', 101)
     assert counted.looks < 10
@@ -333,7 +341,58 @@ def test_an_epoch_writes_only_the_exceptions_that_are_new() -> None:
     dictionary.start_journal()
     for number in range(5):
         dictionary.enter(f'"{number}"')
-    assert [text for text, _ in dictionary.journal()[1]] == [f'"{number}"' for number in range(1, 5)]
+    assert [text for text, _ in dictionary.journal()[2]] == [f'"{number}"' for number in range(1, 5)]
     extended = dictionary.extended()
     assert extended.exceptions == {}, "nothing is copied for a query"
     assert extended.find(ox.Literal("3")) == dictionary.exceptions['"3"']
+
+
+# By columns
+
+
+def random_texts(rng: random.Random, count: int) -> list[str]:
+    kinds = ("<urn:{}>", '"{}"', '"{}"@en', "_:b{}")
+    return [rng.choice(kinds).format(rng.randrange(count)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("journal", [True, False])
+@pytest.mark.parametrize("bits", [3, 8, 64])
+def test_columns_and_single_terms_share_a_dictionary(
+    bits: int, journal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same ids whichever way a term comes, also if hashes collide; the journal has new terms once."""
+    monkeypatch.setattr("sparqlive.rdf.dictionary.FEW_TERMS", 0)
+    hashed = hash_of if bits == 64 else few_bits(bits)
+    rng = random.Random(bits)
+    dictionary = Dictionary(hashed)
+    if journal:
+        dictionary.start_journal()
+    entered: dict[str, int] = {}
+    for _ in range(12):
+        texts = random_texts(rng, 60)
+        if rng.random() < 0.5:
+            ids = [dictionary.enter(text) for text in texts]
+        else:
+            hashes = np.array([hashed(text) for text in texts], dtype=np.int64)
+            ids = dictionary.enter_columns(hashes, pa.array(texts)).tolist()
+        for text, number in zip(texts, ids, strict=True):
+            assert entered.setdefault(text, number) == number
+    assert len(set(entered.values())) == len(entered) == len(dictionary)
+    assert all(dictionary.text(number) == text for text, number in entered.items())
+    assert all(dictionary.find(term_of(text)) == number for text, number in entered.items())
+    assert {text: number for number, text in dictionary.entries()} == entered
+    if journal:
+        assert {text: number for number, text in dictionary.new_entries()} == entered
+        singles, columns, exceptions = dictionary.journal()
+        assert len(singles) + sum(map(len, columns)) == len(entered)
+        assert dict(exceptions) == dictionary.exceptions
+
+
+def test_many_small_columns_become_few() -> None:
+    dictionary = Dictionary()
+    for start in range(0, 300_000, 1_000):
+        texts = [f'"{number}"' for number in range(start, start + 1_000)]
+        dictionary.enter_columns(np.array([hash_of(text) for text in texts]), pa.array(texts))
+    assert len(dictionary) == 300_000
+    assert len(dictionary.columns()) < 10
+    assert dictionary.text(hash_of('"123456"')) == '"123456"'

@@ -8,13 +8,14 @@ from random import Random
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparqlive.sparql.aggregates import Group, Grouping
 from sparqlive.sparql.algebra import Aggregate, Var
 from sparqlive.sparql.reference.aggregates import aggregate_of
 from sparqlive.sparql.values import Value, value_of
+from tests.conftest import examples
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 X = Var("x")
@@ -86,6 +87,13 @@ class Changing:
         self.bag[term] += weight
         self._grouping.add(self.group, (number,), weight)
 
+    def add_all(self, given: list[tuple[Term, int]]) -> None:
+        numbers = [self._ids.setdefault(term, len(self._ids)) for term, _ in given]
+        self.bag.update(dict.fromkeys(self._ids, 0))
+        for term, weight in given:
+            self.bag[term] += weight
+        self._grouping.add_all(self.group, [numbers], [weight for _, weight in given])
+
     def results(self) -> list[Term]:
         return [None if value is None else value.term for value in self.group.results()]
 
@@ -97,7 +105,7 @@ class Changing:
 
 
 @pytest.mark.laws
-@settings(max_examples=100)
+@examples(50)
 @given(st.lists(st.tuples(terms, st.integers(1, 3), st.integers(0, 99)), min_size=1, max_size=25))
 def test_any_stream_of_changes_equals_the_definition(changes: list[tuple[Term, int, int]]) -> None:
     """After each addition, and each removal of what is there, every aggregate is as by definition."""
@@ -113,7 +121,18 @@ def test_any_stream_of_changes_equals_the_definition(changes: list[tuple[Term, i
 
 
 @pytest.mark.laws
-@settings(max_examples=100)
+@examples(25)
+@given(st.lists(st.tuples(terms, st.integers(1, 3)), unique_by=lambda pair: pair[0], max_size=25), terms)
+def test_many_values_at_once_equal_the_definition(given: list[tuple[Term, int]], more: Term) -> None:
+    changing = Changing([*AGGREGATES, *STARS])
+    changing.add_all(given)
+    changing.check()
+    changing.add(more, 1)
+    changing.check()
+
+
+@pytest.mark.laws
+@examples(50)
 @given(st.lists(terms, max_size=8), st.lists(terms, min_size=1, max_size=8), st.randoms())
 def test_insert_then_delete_gives_back_the_same_bits(
     base: list[Term], extra: list[Term], chance: Random

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from decimal import Decimal
 from fractions import Fraction
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparqlive.rdf.dictionary import term_of
-from sparqlive.sparql.columns import NAMES, UNIT, typed, typed_text
+from sparqlive.sparql.columns import NAMES, UNIT, VERSION, typed, typed_text
 from sparqlive.sparql.values import DECIMAL, DOUBLE, INTEGER, value_of
 from tests.nasty_terms import TERMS, Term, terms
 
@@ -42,6 +43,28 @@ def test_many_terms_at_once(chosen: list[Term | None]) -> None:
     rows = columns_of([None if term is None else str(term) for term in chosen])
     for row, term in zip(rows, chosen, strict=True):
         assert_equal(row, expected(term), term)
+
+
+def test_the_version_says_what_the_columns_hold() -> None:
+    """Stores keep the columns in files: whoever changes what they hold raises VERSION, and then this test."""
+    xsd = "http://www.w3.org/2001/XMLSchema#"
+    forms = {
+        "integer": ("1", "-0", "99999999999999999999", "x"),
+        "decimal": ("1.50", "-0.5", "0.0000000000000000001"),
+        "double": ("1", "-0", "NaN", "INF", "1e400", "x"),
+        "float": ("1.1", "-0", "x"),
+        "boolean": ("true", "1", "no"),
+        "dateTime": ("2024-02-29T12:00:00.5Z", "2024-02-29T12:00:00-05:00", "2024-02-30T00:00:00", "x"),
+        "date": ("2024-02-29", "2024-02-29+14:00", "x"),
+        "time": ("24:00:00", "12:00:00.000001Z"),
+        "byte": ("127", "128"),
+        "string": ("",),
+        "anyURI": ("x",),
+    }
+    texts = [f'"{form}"^^<{xsd}{name}>' for name, found in forms.items() for form in found]
+    texts += ["<urn:a>", "_:b", '""', '"a"', '"a\\nb"', '"a"@en', '"a\\"b"@en-GB']
+    digest = hashlib.sha256(repr(columns_of([*texts])).encode()).hexdigest()[:16]
+    assert (VERSION, digest) == ("1", "da2d465a16fed89f")
 
 
 @given(terms())

@@ -100,6 +100,7 @@ AGREED = r"""
 1e0 + "1"^^xsd:float | "1.1"^^xsd:float*"1.1"^^xsd:float | "1.1"^^xsd:float+1 | "1e10"^^xsd:float+1
 "16777216"^^xsd:float + 1 | 1+"01"^^xsd:integer | +"01"^^xsd:integer | -"01"^^xsd:integer | +"1"^^xsd:byte
 "1"^^xsd:byte+"1"^^xsd:byte | "1"^^xsd:unsignedLong * 2 | "-1"^^xsd:negativeInteger + 1
+"-0.0"^^xsd:decimal*1e0 | 1/("-0.0"^^xsd:decimal*1e0) | xsd:double("-0.0"^^xsd:decimal) | -0.0*1e0
 "1"^^xsd:decimal+0.5 | "1."^^xsd:decimal+1 | ".5"^^xsd:decimal+1 | "+1"^^xsd:integer+1 | " 1"^^xsd:integer+1
 0.1*0.1 | 1.50*1.0 | 0.0-0.0 | 1/0 | 1.0/0 | 1/0.0 | 1e0/0 | -1e0/0 | 0e0/0 | 1/(-0e0) | 1/"-0"^^xsd:float
 -1.5e0*1e308*100 | -(0e0) | "INF"^^xsd:double*1 | "INF"^^xsd:double*0 | -"INF"^^xsd:double

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import sparqlive
 from sparqlive.plan import translate
 from sparqlive.sparql.reference import Reference
 from sparqlive.sparql.syntax import parse_query
+from tests.conftest import examples
 from tests.oracle import assert_same
 from tests.random_queries import PROLOGUE, RandomQuery, graphs, queries
 
@@ -32,7 +33,7 @@ def names(data: list[ox.Quad], query: str) -> list[str]:
 
 
 @pytest.mark.laws
-@settings(max_examples=100, deadline=None)
+@examples(50)
 @given(queries(), graphs)
 def test_random_queries_as_pyoxigraph_answers_them(query: RandomQuery, data: list[ox.Quad]) -> None:
     parsed = parse_query(query.text)

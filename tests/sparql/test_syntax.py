@@ -119,7 +119,7 @@ def show(value: object) -> str:
         case tuple():
             return "[" + ", ".join(map(show, value)) + "]"
         case _ if is_dataclass(value):
-            parts = [show(getattr(value, field.name)) for field in fields(value)]
+            parts = [show(getattr(value, field.name)) for field in fields(value) if field.compare]
             return f"{type(value).__name__}({', '.join(parts)})"
     return str(value)
 

@@ -8,10 +8,10 @@ import sys
 
 
 def test_nothing_acknowledged_is_lost() -> None:
-    command = [sys.executable, "-m", "bench.crash", "--minutes", "0.75"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, "-m", "bench.crash", "--minutes", "0", "--kills", "12"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=590, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r"survived (\d+) kills before .* of the commits, and (\d+) at random", done.stdout)
     assert found is not None, done.stdout
-    assert int(found[1]) > 10
-    assert int(found[2]) > 3
+    assert int(found[1]) >= 12
+    assert int(found[2]) >= 12

@@ -18,7 +18,6 @@ import pytest
 
 import sparqlive
 from sparqlive.store import compaction
-from sparqlive.store import store as store_module
 from sparqlive.store.seals import TABLES
 from tests.store.test_store import EX, QUERIES, quad, query
 
@@ -30,10 +29,10 @@ LATER = f"PREFIX : <{EX}> SELECT ?x ?y {{ ?x :p ?z . ?z :q ?y }}"
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[None]:
-    before = compaction.SMALL, store_module.SMALL
-    compaction.SMALL = store_module.SMALL = 3
+    before = compaction.SMALL
+    compaction.SMALL = 3
     yield
-    compaction.SMALL, store_module.SMALL = before
+    compaction.SMALL = before
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction, runs, store
+from sparqlive.store import compaction, runs
 from tests.store.test_history import change, contents
 from tests.store.test_store import QUERIES, quad, query
 
@@ -71,7 +71,6 @@ def test_a_full_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize("call", ["compact", "view"])
 def test_a_full_disk_under_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     monkeypatch.setattr(compaction, "SMALL", 3)
-    monkeypatch.setattr(store, "SMALL", 3)
 
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -158,7 +157,6 @@ def damage(file: Path) -> None:
 @pytest.fixture
 def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(compaction, "SMALL", 2)
-    monkeypatch.setattr(store, "SMALL", 2)
     with filled(tmp_path / "store") as session:
         session.compact()
         change(session, random.Random(5))
@@ -166,17 +164,19 @@ def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "store"
 
 
+@pytest.mark.parametrize("which", ["rows-0", "rows-delta-0"])
 @pytest.mark.parametrize("harm", [damage, Path.unlink, lambda file: os.truncate(file, 100)])
 def test_a_damaged_run_of_a_view_is_named_and_repaired(
-    with_files: Path, harm: Callable[[Path], None]
+    with_files: Path, harm: Callable[[Path], None], which: str
 ) -> None:
-    files = [file for file in (with_files / "runs").rglob("*.parquet") if "-rows-" in file.name]
+    """A run of its content, or of its delta in an epoch."""
+    files = [file for file in (with_files / "runs").rglob("*.parquet") if f"-{which}" in file.name]
     assert files
     for file in files:
         harm(file)
     with (
         sparqlive.open(with_files) as session,
-        pytest.raises(sparqlive.StoreFailed, match="-rows-00000") as told,
+        pytest.raises(sparqlive.StoreFailed, match=f"-{which}") as told,
     ):
         session.check()
     assert "--repair" in str(told.value)
@@ -192,8 +192,18 @@ def test_a_damaged_run_of_a_view_is_named_and_repaired(
         session.check()
 
 
-def test_damaged_quads_are_named_and_not_invented(with_files: Path) -> None:
-    (file,) = (with_files / "runs").rglob("quads*.parquet")
-    file.unlink()
-    with pytest.raises(sparqlive.StoreFailed, match=r"quads-00000\.parquet"):
-        sparqlive.open(with_files)
+@pytest.mark.parametrize("harm", [damage, Path.unlink])
+@pytest.mark.parametrize("which", ["quads-0", "quads-delta-0"])
+def test_damaged_quads_are_named_and_not_invented(
+    with_files: Path, harm: Callable[[Path], None], which: str
+) -> None:
+    """Also those of the change log, at the latest when everything is compared."""
+    file = max((with_files / "runs").rglob(f"{which}*.parquet"))
+    harm(file)
+
+    def open_and_check() -> None:
+        with sparqlive.open(with_files) as session:
+            session.check()
+
+    with pytest.raises(sparqlive.StoreFailed, match=rf"{which}0000\.parquet"):
+        open_and_check()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction, place
+from sparqlive.store import compaction, head, place, seals
 from sparqlive.store import store as store_module
 from tests.store.test_history import contents
 from tests.store.test_store import quad, query
@@ -22,7 +22,6 @@ from tests.store.test_store import quad, query
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store with runs of all kinds, closed."""
     monkeypatch.setattr(compaction, "SMALL", 2)
-    monkeypatch.setattr(store_module, "SMALL", 2)
     with sparqlive.open(tmp_path / "store") as session:
         session.view("optional", query("optional"))
         session.load({quad(random.Random(seed)) for seed in range(30)})
@@ -300,11 +299,87 @@ def test_a_store_does_not_remove_the_runs_of_another(made: Path, tmp_path: Path)
     assert others <= {path.name for path in (made / "runs").iterdir()}
 
 
-# Stores of the format before
+# Stores of the formats before
 
 
-def downgraded(path: Path) -> None:
+@pytest.fixture
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A closed store with log, deltas and terms in its catalog, as all stores were before format 4."""
+    with sparqlive.open(tmp_path / "store") as session:
+        session.view("optional", query("optional"))
+        session.load({quad(random.Random(seed)) for seed in range(30)})
+        with monkeypatch.context() as patch:
+            patch.setattr(compaction, "SMALL", 2)
+            session.compact()
+        session.apply(insert=[quad(random.Random(99))])
+    return tmp_path / "store"
+
+
+def to_format_3(path: Path) -> None:
+    """What a store of format 3 was: runs without the epoch of a delta."""
+    with sqlite3.connect(path / "catalog.sqlite") as database:
+        rows = database.execute("SELECT path, relation, rows, bytes, first, digest, digests FROM runs")
+        runs = [(*row[:-1], seals.seal_of("runs", row[:-1]), row[-1]) for row in rows]
+        database.execute("DROP TABLE runs")
+        database.execute(
+            "CREATE TABLE runs (path TEXT NOT NULL, relation TEXT NOT NULL, rows INTEGER NOT NULL, "
+            "bytes INTEGER NOT NULL, first TEXT NOT NULL, digest INTEGER NOT NULL, seal INTEGER NOT NULL, "
+            "digests BLOB, PRIMARY KEY (path)) WITHOUT ROWID"
+        )
+        database.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", runs)
+        database.execute("UPDATE meta SET value = '3', seal = ? WHERE key = 'format'", _seal_of_format_3())
+        for table in ("runs", "meta"):
+            total = f"(SELECT sum(seal & 4294967295) FROM {table})"
+            database.execute(f"UPDATE totals SET total = {total} WHERE name = ?", (table,))
+        totals = database.execute("SELECT name, rows, total FROM totals WHERE name <> ''").fetchall()
+        root = sum(seals._part(*total) for total in totals) & 0xFFFFFFFF
+        database.execute("UPDATE totals SET total = ? WHERE name = ''", (root,))
+        (number,) = database.execute("SELECT rows FROM totals WHERE name = ''").fetchone()
+        (store,) = database.execute("SELECT value FROM meta WHERE key = 'store'").fetchone()
+    database.close()
+    (path / "head").write_text(head.Head(store, number, root).line)
+
+
+def _seal_of_format_3() -> tuple[int]:
+    return (seals.seal_of("meta", ("format", "3")),)
+
+
+def test_a_store_of_format_3_is_brought_to_this_one(old: Path) -> None:
+    with sparqlive.open(old) as session:
+        expected, data, since = contents(session), set(session.quads()), session.epoch - 1
+        deltas = [delta.weights() for delta in session.views["optional"].changes(since=since)]
+    to_format_3(old)
+    with pytest.raises(sparqlive.StoreFailed, match="Open it once for writing"):
+        sparqlive.open(old, read_only=True)
+    with sparqlive.open(old) as session:
+        assert (contents(session), set(session.quads())) == (expected, data)
+        assert [delta.weights() for delta in session.views["optional"].changes(since=since)] == deltas
+        session.check()
+        session.apply(insert=[quad(random.Random(123))])
+        session.compact()
+        expected = contents(session)
+    with sparqlive.open(old, read_only=True) as session:
+        assert contents(session) == expected
+        session.check()
+
+
+@pytest.mark.parametrize("harm", ["DELETE FROM runs WHERE relation = 'quads'", "UPDATE runs SET rows = 7"])
+def test_a_damaged_catalog_of_format_3_is_refused_and_left(old: Path, harm: str) -> None:
+    to_format_3(old)
+    with sqlite3.connect(old / "catalog.sqlite") as database:
+        database.execute(harm)
+    database.close()
+    before = everything_below(old)
+    with pytest.raises(sparqlive.StoreFailed, match="damaged"):
+        sparqlive.open(old)
+    after = everything_below(old)
+    assert after.keys() - before.keys() <= {"catalog.sqlite-wal", "catalog.sqlite-shm"}
+    assert after["catalog.sqlite"] == before["catalog.sqlite"]
+
+
+def to_format_2(path: Path) -> None:
     """What a store of format 2 was."""
+    to_format_3(path)
     with sqlite3.connect(path / "catalog.sqlite") as database:
         for table in (
             "meta",
@@ -339,42 +414,42 @@ def downgraded(path: Path) -> None:
     (path / "head").unlink()
 
 
-def test_a_store_of_format_2_is_brought_to_this_one(made: Path) -> None:
-    with sparqlive.open(made) as session:
+def test_a_store_of_format_2_is_brought_to_this_one(old: Path) -> None:
+    with sparqlive.open(old) as session:
         expected, data = contents(session), set(session.quads())
-    downgraded(made)
-    (made / "runs" / "mine").mkdir()
+    to_format_2(old)
+    (old / "runs" / "mine").mkdir()
     with pytest.raises(sparqlive.StoreFailed, match="Open it once for writing"):
-        sparqlive.open(made, read_only=True)
-    with sparqlive.open(made) as session:
+        sparqlive.open(old, read_only=True)
+    with sparqlive.open(old) as session:
         assert (contents(session), set(session.quads())) == (expected, data)
         session.check()
         session.apply(insert=[quad(random.Random(123))])
-        old = {path.name for path in (made / "runs").iterdir()} - {"mine"}
+        before = {path.name for path in (old / "runs").iterdir()} - {"mine"}
         session.compact()
         session.check()
         expected = contents(session)
-    with sparqlive.open(made) as session:
+    with sparqlive.open(old) as session:
         assert contents(session) == expected
         session.check()
-    assert (made / "runs" / "mine").is_dir()
-    assert not [file for name in old for file in (made / "runs" / name).glob("quads*")]
+    assert (old / "runs" / "mine").is_dir()
+    assert not [file for name in before for file in (old / "runs" / name).glob("quads*")]
 
 
-def test_a_store_that_only_says_that_it_is_of_format_2(made: Path) -> None:
-    with sqlite3.connect(made / "catalog.sqlite") as database:
+def test_a_store_that_only_says_that_it_is_of_format_2(old: Path) -> None:
+    with sqlite3.connect(old / "catalog.sqlite") as database:
         database.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
     database.close()
     for read_only in (False, True):
         with pytest.raises(sparqlive.StoreFailed, match="damaged: it does not state its format"):
-            sparqlive.open(made, read_only=read_only)
+            sparqlive.open(old, read_only=read_only)
 
 
-def test_a_damaged_run_of_format_2_is_noticed_later(made: Path) -> None:
-    downgraded(made)
-    (file,) = (made / "runs").rglob("*-rows-*.parquet")
+def test_a_damaged_run_of_format_2_is_noticed_later(old: Path) -> None:
+    to_format_2(old)
+    (file,) = (old / "runs").rglob("*-rows-*.parquet")
     os.truncate(file, 50)
-    with sparqlive.open(made) as session:
+    with sparqlive.open(old) as session:
         with pytest.raises(sparqlive.StoreFailed, match="-rows-00000"):
             session.check()
         assert session.repair() == ["optional"]

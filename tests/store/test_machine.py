@@ -15,14 +15,13 @@ from typing import Any
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import sparqlive
 from sparqlive.engine import check
 from sparqlive.store import compaction
-from sparqlive.store import store as store_module
+from tests.conftest import examples
 from tests.oracle import Oracle
 from tests.store.test_store import EX, QUERIES, query
 
@@ -59,8 +58,8 @@ GRAPH_QUERIES = {
 class Stores(RuleBasedStateMachine):
     @initialize(small=st.sampled_from([0, 3, 10_000]), relaxed=st.booleans())
     def start(self, small: int, relaxed: bool) -> None:
-        self.before = compaction.SMALL, store_module.SMALL
-        compaction.SMALL = store_module.SMALL = small
+        self.before = compaction.SMALL
+        compaction.SMALL = small
         self.path = Path(tempfile.mkdtemp(prefix="sparqlive-machine-", dir=IN_MEMORY))
         self.options: dict[str, Any] = {"durability": "relaxed" if relaxed else "epoch"}
         self.data: set[ox.Quad] = set()
@@ -125,7 +124,7 @@ class Stores(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "session"):
             self.session.close()
-            compaction.SMALL, store_module.SMALL = self.before
+            compaction.SMALL = self.before
             shutil.rmtree(self.path)
 
 
@@ -136,8 +135,8 @@ class Sources(RuleBasedStateMachine):
         small=st.sampled_from([0, 10_000]), graph=st.sampled_from(["strict", "union"]), data=documents
     )
     def start(self, small: int, graph: str, data: set[ox.Quad]) -> None:
-        self.before = compaction.SMALL, store_module.SMALL
-        compaction.SMALL = store_module.SMALL = small
+        self.before = compaction.SMALL
+        compaction.SMALL = small
         self.path = Path(tempfile.mkdtemp(prefix="sparqlive-machine-", dir=IN_MEMORY))
         self.union = graph == "union"
         self.local: set[ox.Quad] = set()
@@ -299,7 +298,7 @@ class Sources(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "session"):
             self.session.close()
-            compaction.SMALL, store_module.SMALL = self.before
+            compaction.SMALL = self.before
             shutil.rmtree(self.path)
 
 
@@ -308,6 +307,6 @@ def _in_graph(quad: ox.Quad) -> str:
 
 
 TestStores = Stores.TestCase
-TestStores.settings = settings(max_examples=25, stateful_step_count=20)
+TestStores.settings = examples(25, stateful_step_count=20)
 TestSources = Sources.TestCase
-TestSources.settings = settings(max_examples=50, stateful_step_count=30)
+TestSources.settings = examples(30, stateful_step_count=30)

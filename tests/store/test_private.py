@@ -20,7 +20,6 @@ import sparqlive
 from sparqlive.agent.audit import Audit
 from sparqlive.agent.tokens import Tokens
 from sparqlive.store import compaction
-from sparqlive.store import store as store_module
 from sparqlive.store.compaction import file_stem
 from tests.store.test_store import quad, query
 
@@ -51,7 +50,6 @@ def used(path: Path, **options: str) -> dict[str, tuple[int, int]]:
 
 def test_only_the_owner_reads(tmp_path: Path, umask: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "SMALL", 2)
-    monkeypatch.setattr(store_module, "SMALL", 2)
     found = used(tmp_path / "store")
     names = " ".join(found)
     for wanted in (
@@ -345,7 +343,6 @@ def test_names_of_files_are_short_and_differ_also_without_case() -> None:
 
 def test_sources_of_any_name_are_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "SMALL", 0)
-    monkeypatch.setattr(store_module, "SMALL", 0)
     document = tmp_path / "data.nt"
     document.write_text("<urn:s> <urn:p> <urn:o> .\n<urn:s> <urn:p> <urn:q> .\n")
     given = [name for name in NAMES if not {*name} & {*'\n\\<>|"'}]  # others make no IRI

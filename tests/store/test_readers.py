@@ -15,7 +15,7 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction, compactor, locks, store
+from sparqlive.store import compaction, compactor, locks
 from tests.store.test_history import change, contents
 from tests.store.test_store import QUERIES, quad, query
 from tests.waiting import wait_until
@@ -27,7 +27,7 @@ from sparqlive.store import compaction, compactor, store
 from tests.store.test_history import change
 from tests.store.test_store import QUERIES, query
 compactor.DUE_ROWS = 50
-compaction.SMALL = store.SMALL = 4
+compaction.SMALL = 4
 with sparqlive.open(sys.argv[1], history_epochs=int(sys.argv[3])) as session:
     rng = random.Random(1)
     for name in QUERIES:
@@ -84,7 +84,6 @@ def test_a_reader_in_another_process_is_always_at_a_whole_epoch(tmp_path: Path, 
 
 def test_following_views_that_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "SMALL", 2)
-    monkeypatch.setattr(store, "SMALL", 2)
     rng = random.Random(3)
     path = tmp_path / "store"
     with sparqlive.open(path) as session, sparqlive.open(path, read_only=True) as reader:

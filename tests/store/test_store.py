@@ -14,7 +14,6 @@ import pytest
 
 import sparqlive
 from sparqlive.store import compaction
-from sparqlive.store import store as store_module
 from tests.fixture_format import Fixture, last_words
 from tests.oracle import Oracle, add
 from tests.test_fixtures import KEPT
@@ -42,7 +41,6 @@ def quad(rng: random.Random) -> ox.Quad:
 
 @pytest.mark.parametrize("small", [0, 10_000], ids=["files", "catalog"])
 def test_everything_is_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int) -> None:
-    monkeypatch.setattr(store_module, "SMALL", small)
     monkeypatch.setattr(compaction, "SMALL", small)
     rng = random.Random(3)
     data: set[ox.Quad] = set()

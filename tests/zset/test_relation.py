@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sparqlive.zset import relation as relation_module
 from sparqlive.zset.relation import KeyedRelation, Relation, Row, change_between, rows_of
 from sparqlive.zset.run import Column, Run, RunRows
+from tests.conftest import examples
 
 values = st.sampled_from((-(2**63), -1, 0, 1, 2, 2**63 - 1))
 SHAPES = [(arity, length) for arity in range(1, 5) for length in (1, 2) if length <= arity]
@@ -152,7 +153,7 @@ class KeyedMachine(SmallMerges):
 
 
 class TestKeyedRelation(KeyedMachine.TestCase):  # type: ignore[name-defined,misc]
-    settings = settings(max_examples=120, stateful_step_count=15)
+    settings = examples(60, stateful_step_count=15)
 
 
 class BagMachine(SmallMerges):
@@ -213,7 +214,7 @@ class BagMachine(SmallMerges):
 
 
 class TestRelation(BagMachine.TestCase):  # type: ignore[name-defined,misc]
-    settings = settings(max_examples=120, stateful_step_count=15)
+    settings = examples(60, stateful_step_count=15)
 
 
 @pytest.fixture

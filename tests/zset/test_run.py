@@ -7,10 +7,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparqlive.zset.run import Column, Run
+from tests.conftest import examples
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 EXTREMES = (LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST)
@@ -84,6 +85,16 @@ def test_ranges(rows: list[Row], data: st.DataObject) -> None:
         assert run.range_one(prefix[0]) == (low, high)
 
 
+@given(rows_of(2), keys, keys)
+def test_pairs_written_out_equal_ranges(rows: list[Row], key: int, value: int) -> None:
+    run = Run.sort(columns(rows, 2))
+    for first, second in [(key, value), *rows]:
+        low, high = run.range_one(first)
+        assert run.seconds(first) == (run.views[1][low:high].tolist() or None)
+        for other in (value, second):
+            assert run.has_pair(first, other) == run.position((first, other))[1]
+
+
 @given(bags, st.data())
 def test_positions(rows: list[Row], data: st.DataObject) -> None:
     arity = len(rows[0]) if rows else 2
@@ -127,7 +138,7 @@ def changes_of_sets(draw: st.DrawFn) -> tuple[int, set[Row], dict[Row, int]]:
     return arity, present, {row: -1 if row in removed else 1 for row in order}
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(changes_of_sets())
 def test_with_changes_of_a_set(case: tuple[int, set[Row], dict[Row, int]]) -> None:
     arity, present, changes = case
@@ -152,7 +163,7 @@ def changes_of_bags(draw: st.DrawFn) -> tuple[int, dict[Row, int], dict[Row, int
     return arity, present, changes
 
 
-@settings(max_examples=200)
+@examples(100)
 @given(changes_of_bags())
 def test_with_changes_of_a_bag(case: tuple[int, dict[Row, int], dict[Row, int]]) -> None:
     arity, present, changes = case

@@ -32,9 +32,10 @@ from sparqlive.agent.tokens import Limits, Token, Tokens
 from sparqlive.engine.view import View
 from sparqlive.errors import StoreFailed
 
-Right: TypeAlias = Literal["open", "known", "read", "read:view", "write", "admin"]
+Right: TypeAlias = Literal["open", "known", "read", "read:view", "write", "service", "admin"]
 """The right that a request requires. `open`: none. `known`: any token; the handler requires more. `read`: to
-read all data. `read:view`: to read the view that the path names. `write`: to change data. `admin`: to change
+read all data. `read:view`: to read the view that the path names. `write`: to change data. `service`: to have
+queries ask other endpoints. `admin`: to change
 views and sources; it includes all others."""
 
 _log = logging.getLogger("sparqlive.agent")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sparqlive.agent.access import Access, Right, caller_of
-from sparqlive.agent.answers import Whole
+from sparqlive.agent.answers import Paced, Result, Streamed
+from sparqlive.agent.codings import coder_for
 from sparqlive.agent.epoch_log import EpochLog
 from sparqlive.agent.hub import Hub
 from sparqlive.agent.metrics import Metrics
@@ -24,6 +26,9 @@ from sparqlive.agent.settings import Settings
 from sparqlive.errors import Closed
 from sparqlive.session import Session
 from sparqlive.sparql.deadline import urgently
+
+if TYPE_CHECKING:
+    from sparqlive.agent.routes.uploads import Job
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,6 +50,8 @@ class Agent:
         """Set when the server begins to stop; streams then send a last event and end."""
         self.computing: dict[object, float] = {}
         """The start time of each view computation in progress."""
+        self.uploads: dict[str, Job] = {}
+        """The last uploads by id."""
         self.metrics = Metrics(self)
         self.log = EpochLog()
         session.observe(self.log.hear)
@@ -104,13 +111,32 @@ class Agent:
             turns.release()
 
     async def answer(
-        self, request: Request, work: Callable[[], tuple[str, Mapping[str, str], str]]
+        self, request: Request, work: Callable[[], Result], seconds: float, what: str = "Query"
     ) -> Response:
-        """Runs work that returns text, headers and a media type; holds the caller's turn until it is sent."""
+        """Runs work that gives a result, and streams the result; both together have a time limit.
+
+        Holds the caller's turn until the result is sent, and stops if the client leaves.
+        """
+        paced = Paced(seconds, what)
+
+        def begin() -> tuple[Result, tuple[bytes, bool]]:
+            result = paced.begin(work)
+            return result, paced.next()
+
         async with AsyncExitStack() as held:
+            watching = asyncio.create_task(_set_when_gone(request, paced.cancelled))
+            held.callback(watching.cancel)
             await held.enter_async_context(self.turn(request))
-            content, headers, media_type = await self.run_long(lambda: _encode(*work()))
-            return Whole(content, headers, media_type, held.pop_all(), self.settings.stall_seconds)
+            result, first = await self.run_long(begin)
+            return Streamed(
+                result,
+                first,
+                paced,
+                coder_for(request),
+                self.run_long,
+                held.pop_all(),
+                self.settings.stall_seconds,
+            )
 
     def require(self, request: Request, right: Right) -> None:
         """Rejects a caller that lacks a right, for operations whose right depends on the request."""
@@ -139,7 +165,8 @@ class Agent:
         self._reading.shutdown(wait=False, cancel_futures=True)
 
 
-def _encode(
-    content: str, headers: Mapping[str, str], media_type: str
-) -> tuple[bytes, Mapping[str, str], str]:
-    return content.encode(), headers, media_type
+async def _set_when_gone(request: Request, event: threading.Event) -> None:
+    """Sets an event when the client disconnects."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    event.set()

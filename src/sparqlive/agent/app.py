@@ -21,6 +21,8 @@ from sparqlive.agent.operations import Operation
 from sparqlive.agent.origins import CrossOrigin, parse_origin
 from sparqlive.agent.problems import answer, problem
 from sparqlive.agent.routes import (
+    caller,
+    changes,
     epochs,
     graph_store,
     health,
@@ -29,6 +31,7 @@ from sparqlive.agent.routes import (
     protocol,
     sources,
     subscriptions,
+    uploads,
     views,
 )
 from sparqlive.errors import Error
@@ -45,8 +48,11 @@ OPERATIONS: tuple[Operation, ...] = (
     *plans.OPERATIONS,
     *protocol.OPERATIONS,
     *epochs.OPERATIONS,
+    *changes.OPERATIONS,
     *graph_store.OPERATIONS,
+    *uploads.OPERATIONS,
     *sources.OPERATIONS,
+    *caller.OPERATIONS,
     *health.OPERATIONS,
     Operation("GET", "/openapi.json", openapi, "open", "This description."),
 )

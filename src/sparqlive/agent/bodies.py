@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Protocol
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -41,6 +43,37 @@ async def body_of(agent: Agent, request: Request, limit: int | None = None) -> b
     except ClientDisconnect:
         raise Refused(400, "The body ended before its announced length.") from None
     return b"".join(pieces)
+
+
+class Progress(Protocol):
+    """Follows how much of a body has arrived."""
+
+    received: int
+
+
+async def save_body(agent: Agent, request: Request, path: Path, progress: Progress) -> None:
+    """Writes the body to a file, unpacked. A body above the limit of uploads is rejected on the way."""
+    limit, seconds = agent.settings.upload_bytes, agent.settings.stall_seconds
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > limit:
+        raise _too_large(limit)
+    pieces, size = _unpack(_receive(request, limit), _inflater(request)), 0
+    with path.open("wb") as file:
+        try:
+            while True:
+                async with asyncio.timeout(seconds):
+                    piece = await anext(pieces, None)
+                if piece is None:
+                    return
+                size += len(piece)
+                if size > limit:
+                    raise _too_large(limit)
+                progress.received = size
+                await agent.run(file.write, piece)
+        except TimeoutError:
+            raise Refused(408, f"No data of the body arrived for {seconds:g} s.") from None
+        except ClientDisconnect:
+            raise Refused(400, "The body ended before its announced length.") from None
 
 
 def _too_large(limit: int) -> Refused:

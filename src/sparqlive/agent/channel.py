@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from sparqlive.agent import events
@@ -21,6 +22,7 @@ from sparqlive.agent.events import Ending, Format
 from sparqlive.engine.results import Delta
 from sparqlive.engine.view import View
 from sparqlive.errors import ViewFailed
+from sparqlive.rdf.dictionary import UNDEF
 from sparqlive.sparql.deadline import within
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ _READER_SECONDS = 0.0001
 _LONGEST_SECONDS = 0.2
 # The assumed size of a row before the first one is encoded.
 _ROW_BYTES = 150.0
+_SAMPLE_ROWS = 20
+# What an event has for each term besides its text.
+_TERM_BYTES = 30
 
 
 class Outdated(Exception):  # noqa: N818 - nothing went wrong
@@ -44,10 +49,20 @@ class Outdated(Exception):  # noqa: N818 - nothing went wrong
 
 @dataclass(frozen=True)
 class Chunk:
-    """The next bytes for a reader, and its position after them."""
+    """The next events for a reader, and its position after them.
+
+    A large content or change is not held as a whole: each reader takes the events from `parts` one by one.
+    """
 
     data: bytes
     epoch: int
+    parts: Callable[[], Iterator[bytes]] | None = None
+
+    @classmethod
+    def of(cls, epoch: int, parts: Callable[[], Iterator[bytes]], before: bytes = b"") -> Chunk:
+        """The events that `parts` lists, after some others; one event is shared by all readers."""
+        first, *more = islice(parts(), 2)
+        return cls(before, epoch, parts) if more else cls(before + first, epoch)
 
 
 class Channel:
@@ -73,7 +88,7 @@ class Channel:
         self._row_bytes = _ROW_BYTES
         self._last_wake = 0.0
         self._telling: asyncio.TimerHandle | None = None
-        self._encoded: dict[tuple[Format, int], bytes | asyncio.Task[bytes]] = {}
+        self._encoded: dict[tuple[Format, int], Chunk | asyncio.Task[Chunk]] = {}
         self._snapshots: dict[Format, asyncio.Task[Chunk]] = {}
 
     def join(self) -> None:
@@ -138,15 +153,18 @@ class Channel:
             task.add_done_callback(lambda _: self._snapshots.pop(format_))
         return await asyncio.shield(task)
 
-    def _content(self, format_: Format) -> Chunk:
+    def _content(self, format_: Format, before: bytes = b"") -> Chunk:
         with self._reading():
-            rows = self.view.copied(self._agent.settings.query_rows)
+            answer = self.view.now(self._agent.settings.query_rows)
 
-        def encode() -> Chunk:
-            content = rows().as_delta()
-            return Chunk(events.snapshot(self.view, format_, content), content.epoch)
+        def events_of() -> Iterator[bytes]:
+            return events.content(self.view, format_, answer.epoch, answer.distinct_blocks())
 
-        return within(self._agent.settings.query_seconds, encode, f"Reading view {self.view.name!r}")
+        return within(
+            self._agent.settings.query_seconds,
+            lambda: Chunk.of(answer.epoch, events_of, before),
+            f"Reading view {self.view.name!r}",
+        )
 
     async def present(self) -> Chunk:
         """The current epoch without the content, for readers that want only later changes."""
@@ -168,20 +186,16 @@ class Channel:
             epoch = view.epoch
             # At the epoch of its registration, a view may have replaced another one of the same name.
             known = known and view.since < since <= epoch
-            if known:
-                deltas = list(view.changes(since))
-            else:
-                rows = view.copied(self._agent.settings.query_rows)
-        if not known:
-            deltas = [rows().as_delta()]
-        if deltas and deltas[0].reset:
+            deltas = view.deltas_after(since) if known else None
+        if deltas is None:
             reset = events.reset(
                 epoch, f"The changes of view {view.name!r} after epoch {since} are not available."
             )
-            return Chunk(reset + events.snapshot(view, format_, deltas[0]), epoch)
+            return self._content(format_, reset)
         if not deltas:
             return Chunk(events.progress(epoch), epoch)
-        return Chunk(events.delta(view, format_, Delta.summed(deltas)), epoch)
+        change = Delta.summed(deltas)
+        return Chunk.of(epoch, lambda: events.delta(view, format_, change))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -196,7 +210,7 @@ class Channel:
     # Later data
 
     async def next(self, position: int, format_: Format) -> Chunk:
-        """The changes from a position to the head as one event, shared by all readers at that position."""
+        """The changes from a position to the head, shared by all readers at that position."""
         if position < self._forgotten:
             return await self.changes_since(position, format_)
         deltas = self._between(position, self.head)
@@ -204,12 +218,11 @@ class Channel:
         encoded = self._encoded.get(key)
         if encoded is None:
             if sum(map(len, deltas)) > _MANY_ROWS:
-                encoded = asyncio.ensure_future(self._agent.run_reading(self._event, deltas, format_))
+                encoded = asyncio.ensure_future(self._agent.run_reading(self._change, deltas, format_))
             else:
-                encoded = self._event(deltas, format_)
+                encoded = self._change(deltas, format_)
             self._encoded[key] = encoded
-        data = encoded if isinstance(encoded, bytes) else await asyncio.shield(encoded)
-        return Chunk(data, deltas[-1].epoch)
+        return encoded if isinstance(encoded, Chunk) else await asyncio.shield(encoded)
 
     def _between(self, position: int, head: int) -> list[Delta]:
         """The deltas after a position, up to the head. Searched from the end: usually there are few."""
@@ -221,9 +234,15 @@ class Channel:
                 found.append(delta)
         return found[::-1]
 
-    def _event(self, deltas: list[Delta], format_: Format) -> bytes:
+    def _change(self, deltas: list[Delta], format_: Format) -> Chunk:
         change = Delta.summed(deltas)
-        data = events.delta(self.view, format_, change)
         if change:
-            self._row_bytes = len(data) / len(change)
-        return data
+            self._row_bytes = _size_of_a_row(self.view, change)
+        return Chunk.of(deltas[-1].epoch, lambda: events.delta(self.view, format_, change))
+
+
+def _size_of_a_row(view: View, change: Delta) -> float:
+    """The approximate size of a row in an event, from a sample."""
+    sample = list(islice(change.rows, _SAMPLE_ROWS))
+    terms = [number for row in sample for number in row if number != UNDEF]
+    return (_TERM_BYTES * len(terms) + sum(map(len, view.texts(terms)))) / len(sample)

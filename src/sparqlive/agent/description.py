@@ -38,7 +38,8 @@ async def describe(agent: Agent, request: Request, endpoint: str) -> Response:
     def read() -> tuple[int, str]:
         with session.reading():
             epoch, graphs = session.epoch, session.graphs()
-        return epoch, write_graph(syntax, description(endpoint, session.default_graph == "union", graphs))
+        quads = description(endpoint, session.default_graph == "union", graphs)
+        return epoch, "".join(write_graph(syntax, quads))
 
     epoch, content = await agent.run(read)
     headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}

@@ -2,21 +2,26 @@
 
 Owns the format (HTML Standard §9.2). An event has a kind, one line of JSON or the lines of an RDF Patch, and
 an id: the reader's position after it, as an epoch. An event without an id leaves the position as it was. An
-event after which earlier positions are invalid has an empty id, which makes readers forget theirs.
+event after which a reader has no position has an empty id, which makes readers forget theirs: its content is
+void, or it has only a part of it.
+
+A large content or change is sent as several events of bounded size. All but the last have an empty id and
+`"complete": false`, the last one has `"complete": true`; those after the first are deltas. So every reader
+may add up what it gets, and one that loses its connection in between starts from the beginning.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
-from pyoxigraph import Quad
-
-from sparqlive.engine.results import Delta, TermRow
+from sparqlive.engine.results import Delta
 from sparqlive.engine.view import View
 from sparqlive.rdf.changes import Batch, write_patch
-from sparqlive.sparql.results import json_weighted
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH
+from sparqlive.sparql.results import json_weighted, json_weighted_answer
+from sparqlive.zset.blocks import Block
 
 Format: TypeAlias = Literal["json", "patch"]
 Ending: TypeAlias = Literal["dropped", "replaced", "failed", "stopping", "behind", "revoked"]
@@ -30,16 +35,16 @@ _LINE_ENDS = [(end, f"\\u{ord(end):04X}") for end in "\x85\u2028\u2029"]
 _FORGET: tuple[Ending, ...] = ("dropped", "replaced", "failed")
 
 
-def snapshot(view: View, format_: Format, content: Delta) -> bytes:
-    """The whole content of a view."""
-    return _event("snapshot", _change_text(view, format_, content), content.epoch)
+def content(view: View, format_: Format, epoch: int, blocks: Iterable[Block]) -> Iterator[bytes]:
+    """The whole content of a view: a snapshot, and if it is large, deltas that complete it."""
+    return _parts(view, format_, "snapshot", epoch, blocks)
 
 
-def delta(view: View, format_: Format, change: Delta) -> bytes:
+def delta(view: View, format_: Format, change: Delta) -> Iterator[bytes]:
     """The changes of one or more epochs; a progress event if these cancel out."""
     if not change:
-        return progress(change.epoch)
-    return _event("delta", _change_text(view, format_, change), change.epoch)
+        return iter((progress(change.epoch),))
+    return _parts(view, format_, "delta", change.epoch, change.blocks(len(view.variables)))
 
 
 def progress(epoch: int) -> bytes:
@@ -48,7 +53,7 @@ def progress(epoch: int) -> bytes:
 
 
 def reset(epoch: int, sentence: str) -> bytes:
-    """Invalidates everything before; a snapshot follows. Only the snapshot moves the reader's position."""
+    """Invalidates everything before; a snapshot follows."""
     return _event("reset", json.dumps({"epoch": epoch, "reason": sentence}, ensure_ascii=False))
 
 
@@ -58,15 +63,35 @@ def end(ending: Ending, sentence: str) -> bytes:
     return _event("end", data, "" if ending in _FORGET else None)
 
 
-def _change_text(view: View, format_: Format, change: Delta) -> str:
-    weights = change.weights()
-    if format_ == "json":
-        return json_weighted(view.form, view.variables, change.epoch, weights)
-    return "".join(write_patch([Batch(_quads(weights, 1), _quads(weights, -1))]))
+def _parts(view: View, format_: Format, kind: str, epoch: int, blocks: Iterable[Block]) -> Iterator[bytes]:
+    """Events of bounded size. Until the last one, a reader has no position: it holds a part of the rows."""
+    is_json = format_ == "json"
+    parts = _json_parts(view, epoch, blocks) if is_json else _patches(view, blocks)
+    before, end = next(parts), "}"
+    for part in parts:
+        yield _event(kind, f'{before},"complete":false}}' if is_json else before, "")
+        kind, before, end = "delta", part, ',"complete":true}'
+    yield _event(kind, before + end if is_json else before, epoch)
 
 
-def _quads(weights: Mapping[TermRow, int], sign: int) -> tuple[Quad, ...]:
-    return tuple(Quad(*row) for row, weight in weights.items() if weight * sign > 0)  # type: ignore[arg-type]
+def _json_parts(view: View, epoch: int, blocks: Iterable[Block]) -> Iterator[str]:
+    if view.form == "ASK":
+        weights = [weight for block in blocks for weight in block.weights.tolist()]
+        return iter((json_weighted_answer(epoch, weights),))
+    return json_weighted(view.variables, epoch, blocks, view.texts)
+
+
+def _patches(view: View, blocks: Iterable[Block]) -> Iterator[str]:
+    decode = view.dictionary.quads
+    empty = True
+    for block in blocks:
+        signed: dict[bool, list[tuple[int, int, int, int]]] = {True: [], False: []}
+        for (subject, predicate, object_), weight in block.rows():
+            signed[weight > 0].append((subject, predicate, object_, DEFAULT_GRAPH))
+        yield "".join(write_patch([Batch(tuple(decode(signed[True])), tuple(decode(signed[False])))]))
+        empty = False
+    if empty:
+        yield "".join(write_patch([Batch((), ())]))
 
 
 def _event(kind: str, data: str, identity: int | str | None = None) -> bytes:

@@ -7,14 +7,13 @@ result is rejected because of its format.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from starlette.requests import Request
 
 from sparqlive.agent.operations import Parameter
-from sparqlive.engine.results import GRAPH_FORMS
-from sparqlive.web.headers import parts_of, type_and_parameters
+from sparqlive.engine.results import GRAPH_FORMS, Readable
+from sparqlive.web.headers import parts_of, quality_of, type_and_parameters
 
 RESULT_TYPES = {
     "json": "application/sparql-results+json",
@@ -22,6 +21,12 @@ RESULT_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "tsv": "text/tab-separated-values; charset=utf-8",
 }
+TABLE_TYPES = {
+    "ndjson": "application/x-ndjson",
+    "arrow": "application/vnd.apache.arrow.stream",
+    "parquet": "application/vnd.apache.parquet",
+}
+"""Of solutions only: tables with typed columns."""
 GRAPH_TYPES = {
     "turtle": "text/turtle; charset=utf-8",
     "nt": "application/n-triples",
@@ -35,6 +40,9 @@ PARAMETERS = ("format", "output", "results")
 FORMAT = Parameter(
     "format", "Format, as a name or media type; overrides Accept. Also accepted as output and results."
 )
+WEIGHTS = Parameter(
+    "weights", "true: NDJSON, Arrow and Parquet have each distinct row once, with its _weight.", "boolean"
+)
 # CSV and TSV have no agreed syntax for the answer of an ASK.
 _BOOLEAN = ("json", "xml")
 # Other names that clients use.
@@ -43,6 +51,9 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "xml": ("application/xml", "text/xml", "sparql", "srx"),
     "csv": (),
     "tsv": ("text/tsv",),
+    "ndjson": ("application/ndjson", "application/jsonl", "application/x-jsonlines", "jsonl", "jsonlines"),
+    "arrow": ("arrows", "ipc", "application/arrow", "application/x-apache-arrow-stream"),
+    "parquet": ("application/parquet", "application/x-parquet"),
     "turtle": (
         *("ttl", "n3", "application/turtle", "application/x-turtle"),
         *("text/n3", "text/rdf+n3", "application/n3"),
@@ -69,7 +80,16 @@ def result_format(request: Request, form: str, asked: Iterable[str] = ()) -> tup
     """
     if form in GRAPH_FORMS:
         return choose_type(request, GRAPH_TYPES, asked)
-    return choose_type(request, RESULT_TYPES, asked, _BOOLEAN if form == "ASK" else None)
+    if form == "ASK":
+        return choose_type(request, RESULT_TYPES, asked, _BOOLEAN)
+    return choose_type(request, {**RESULT_TYPES, **TABLE_TYPES}, asked)
+
+
+def written(answer: Readable, syntax: str, request: Request) -> Iterator[str] | Iterator[bytes]:
+    """The pieces of a result in the chosen format."""
+    if syntax not in TABLE_TYPES:
+        return answer.pieces(syntax)
+    return answer.typed_pieces(syntax, request.query_params.get("weights") == "true")
 
 
 def choose_type(
@@ -130,16 +150,7 @@ def _accept_ranges(headers: Sequence[str]) -> dict[str, tuple[float, int]]:
     for part in parts_of(",".join(headers)):
         name, parameters = type_and_parameters(part)
         name = "*/*" if name == "*" else name
-        quality = _quality(parameters.get("q"))
+        quality = quality_of(parameters.get("q"))
         exactness = 2 - name.count("*") if quality else 0
         found[name] = max(found.get(name, (0.0, 0)), (quality, exactness))
     return found or {"*/*": (1.0, 0)}
-
-
-def _quality(text: str | None) -> float:
-    """A number from 0 to 1; 1 if it is missing or not a number."""
-    try:
-        quality = 1.0 if text is None else float(text)
-    except ValueError:
-        return 1.0
-    return 1.0 if math.isnan(quality) else min(1.0, max(0.0, quality))

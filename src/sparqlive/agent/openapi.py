@@ -16,6 +16,8 @@ _PROBLEM = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string", "description": "What happened, and what to do about it."},
+        "line": {"type": "integer", "description": "Line of a syntax error, from 1."},
+        "column": {"type": "integer", "description": "Column of a syntax error in characters, from 1."},
     },
 }
 _QUERY = {"type": "string", "format": "sparql-query"}

@@ -22,6 +22,7 @@ _STATUS: tuple[tuple[type[Error], int], ...] = (
     (errors.HistoryGone, 410),
     (errors.Timeout, 503),
     (errors.TooLarge, 422),
+    (errors.ServiceFailed, 502),
     (errors.Closed, 503),
     (errors.StoreFailed, 500),
     (errors.BulkFailed, 500),
@@ -44,14 +45,31 @@ def problem(error: Error) -> Response:
     if isinstance(error, errors.UnknownView) and error.name is not None:
         # Does not list the known views, since the caller may not be allowed to see them.
         return answer(404, f"There is no view named {error.name!r}. GET /views lists the views.")
-    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
-    return answer(status, str(error))
+    return answer(problem_status(error), str(error), place=_place(error))
 
 
-def answer(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
-    return JSONResponse(
-        problem_json(status, sentence), status, headers, media_type="application/problem+json"
-    )
+def problem_status(error: Error) -> int:
+    """The status of the response to an error."""
+    if isinstance(error, Refused):
+        return error.status
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
+
+
+def _place(error: Error) -> dict[str, int]:
+    """Where a query or update is malformed, for editors: its line and column, if they are known."""
+    if not isinstance(error, errors.SyntaxError) or error.line is None or error.column is None:
+        return {}
+    return {"line": error.line, "column": error.column}
+
+
+def answer(
+    status: int,
+    sentence: str,
+    headers: Mapping[str, str] | None = None,
+    place: Mapping[str, int] | None = None,
+) -> Response:
+    body = problem_json(status, sentence) | dict(place or {})
+    return JSONResponse(body, status, headers, media_type="application/problem+json")
 
 
 def problem_json(status: int, sentence: str) -> dict[str, Any]:

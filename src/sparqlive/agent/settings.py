@@ -33,6 +33,10 @@ class Settings:
     """Size limit of a request body."""
     body_seconds: float = 60.0
     """Time limit for a request body to arrive."""
+    upload_bytes: int = 4 * 1024 * 1024 * 1024
+    """Size limit of a file for POST /uploads, as sent and unpacked."""
+    uploads: int = 4
+    """How many uploads are received and loaded at the same time; others are rejected."""
     header_seconds: float = 10.0
     """Time limit for the header of a request to arrive."""
     connections: int = 10_000
@@ -56,7 +60,9 @@ class Settings:
     temporary_epoch_seconds: float = 0.1
     """Processor time that one epoch may cost all temporary views together; the slowest are then dropped."""
     allow_private: bool = False
-    """Whether sources and LOAD may fetch from non-public addresses."""
+    """Whether sources, LOAD and SERVICE may reach non-public addresses."""
+    service: bool = True
+    """Whether queries may ask other endpoints with SERVICE; tokens also need the right."""
     origins: tuple[str, ...] = ()
     """Origins whose web pages may use the agent (CORS); `*` allows all."""
 

@@ -26,7 +26,7 @@ from sparqlive.numbers import MOST, number, whole
 from sparqlive.store.private import make_directory, open_private
 
 FILE = "tokens.json"
-_RIGHTS = ("read", "write", "admin")
+_RIGHTS = ("read", "write", "service", "admin")
 _VIEW = "read:view="
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _SECRET = "sparqlive_"

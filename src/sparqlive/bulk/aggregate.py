@@ -3,17 +3,19 @@
 COUNT is a sum of weights. SUM and AVG add exact numbers in SQL. Numbers that SQL cannot add exactly (floating
 point, or too wide) are collected in a list, and Python finishes each group with its own definition. MIN, MAX
 and SAMPLE compare typed columns, which order almost all terms; only groups where several terms share the
-first position go to Python. GROUP_CONCAT always runs in Python, and so do MIN, MAX and SAMPLE on a backend
-that does not share parts of a query.
+first position go to Python. A backend that does not share parts of a query collects the terms with the first
+position of each group instead, and Python chooses among them. GROUP_CONCAT always runs in Python.
 
 Sums and counts are linear, so the rows of a group need not be brought together first. Aggregates that look at
 each value once do need this. For a change, every group is computed over the rows before and after it,
-distinguished by `side`; the difference is the change (the rule `Redone`).
+distinguished by `side`; the difference is the change (the rule `Redone`). Where totals of the groups before
+the change are known, only the rows of the change are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +26,13 @@ from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.order import READ
 from sparqlive.bulk.order import place as place_of
 from sparqlive.bulk.solutions import WEIGHT, Solutions, anti, before_and_after, column, semi, text, united
-from sparqlive.bulk.typed import typed_column, with_types
+from sparqlive.bulk.terms import value_of_text
+from sparqlive.bulk.typed import TEXT, typed_column, with_types
 from sparqlive.plan import operators as op
 from sparqlive.sparql.aggregates import Exact
 from sparqlive.sparql.aggregates import total as finished
 from sparqlive.sparql.algebra import Aggregate, Var
+from sparqlive.sparql.ordering import order_key
 from sparqlive.sparql.values import DECIMAL, DOUBLE, EXACT, FLOAT, INTEGER, Kind, Value
 
 if TYPE_CHECKING:
@@ -38,6 +42,8 @@ SIDE = "side"
 """-1 for the rows before a change, 1 for those after it."""
 _FIRSTS = ("MIN", "MAX", "SAMPLE")
 _SUMS = ("SUM", "AVG")
+_COUNTS = ("errors", "count", "decimals")
+_WIDE = ("whole_", "fraction_")
 _SUMMED = ("kind", "whole", "fraction", "nearest", "content")
 _INTEGER_LITERAL = "http://www.w3.org/2001/XMLSchema#integer"
 
@@ -50,9 +56,9 @@ def redone(
 ) -> Solutions:
     """The groups over old + added, minus those over old; all of them by Python where SQL has no way."""
     source = before_and_after(operator.source.variables, old, added, summing=False)
-    doubtful = _doubts(operator)
     # Without sharing, the groups would be computed three times to find those in doubt.
-    if not _is_native(operator, source) or (doubtful and not evaluation.backend.shares):
+    doubtful = _doubts(operator) if evaluation.backend.shares else ""
+    if not _is_native(operator, source):
         return fallback(old, added)
     groups = _Groups(evaluation, operator, source).of(_sides(evaluation, operator, source, old is not None))
     made = _solutions(evaluation, operator, source, groups)
@@ -73,6 +79,68 @@ def _is_native(operator: op.Group, source: Solutions) -> bool:
         or (aggregate.name in _FIRSTS and aggregate.argument not in source.texts)
         for _, aggregate in operator.aggregates
     )
+
+
+# Running totals
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The totals of all groups before a change, and of the change. `complete`: they have all numbers."""
+
+    old: Frame
+    change: Frame
+    complete: bool
+
+
+def follows_from_totals(operator: op.Group) -> bool:
+    """Whether the totals of a group's rows determine its result, except for numbers that SQL cannot add."""
+    return all(
+        aggregate.name in ("COUNT", *_SUMS) and not aggregate.distinct for _, aggregate in operator.aggregates
+    )
+
+
+def totals(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Frame:
+    """The totals of a content or of a change, by group."""
+    rows = before_and_after(operator.source.variables, None, source, summing=False)
+    sides = _sides(evaluation, operator, rows, has_old=False)
+    groups = _Groups(evaluation, operator, rows, with_lists=False).of(sides)
+    return groups.select(*(column(v) for v in operator.keys), *total_names(operator))
+
+
+def total_names(operator: op.Group) -> list[str]:
+    names = [WEIGHTS]
+    for place, (_, aggregate) in enumerate(operator.aggregates):
+        parts = ("count",) if aggregate.name == "COUNT" else (*_COUNTS, "whole", "fraction", "others")
+        names += [f"{part}_{place}" for part in parts]
+    return names
+
+
+def added(names: Iterable[str]) -> list[str]:
+    """The sums of totals; those of values are wider than those of counts."""
+    return [f"sum({name}) AS {name}" if name.startswith(_WIDE) else total(name) for name in names]
+
+
+def redone_from_totals(
+    evaluation: Evaluation,
+    operator: op.Group,
+    known: Totals,
+    by_rows: Callable[[Frame | None], Solutions],
+) -> Solutions:
+    """The groups that change, from their totals. `by_rows`: the change of some groups, from their rows."""
+    keys, names = [column(v) for v in operator.keys], total_names(operator)
+    old = semi(known.old, known.change.select(*keys), keys) if keys else known.old
+    old = old.exploded(SIDE, number(-1), ONE).select(*keys, *names, SIDE)
+    both = old.union(known.change.select(*keys, *names, f"{ONE} AS {SIDE}"))
+    groups = both.grouped([*keys, SIDE], *added(names))
+    source = Solutions(groups, operator.source.variables, operator.source.always, operator.source.always)
+    made = _solutions(evaluation, operator, source, groups, with_lists=False)
+    if known.complete:
+        return made
+    others = " OR ".join(f"{name} <> 0" for name in names if name.startswith("others_"))
+    incomplete = groups.where(others).select(*keys)
+    made = made.of(anti(made.frame, incomplete, keys))
+    return united([made, by_rows(incomplete)], operator.variables)
 
 
 # The rows of the groups
@@ -132,8 +200,13 @@ WEIGHTS = "weights"
 class _Groups:
     """Writes the GROUP BY. The columns of the n-th aggregate end in its number."""
 
-    def __init__(self, evaluation: Evaluation, operator: op.Group, source: Solutions) -> None:
+    def __init__(
+        self, evaluation: Evaluation, operator: op.Group, source: Solutions, *, with_lists: bool = True
+    ) -> None:
+        """`with_lists`: numbers that SQL cannot add come as lists; otherwise they are counted."""
+        self._with_lists = with_lists
         self._dialect = evaluation.backend.dialect
+        self._shares = evaluation.backend.shares
         self._operator = operator
         self._member = "true" if operator.member is None else f"{column(operator.member)} <> 0"
         self._keys = [column(v) for v in operator.keys]
@@ -145,6 +218,8 @@ class _Groups:
         for place, (_, aggregate) in enumerate(self._operator.aggregates):
             if aggregate.name in _SUMS and aggregate.distinct:
                 rows = self._with_first(rows, place, aggregate)
+            if aggregate.name in _FIRSTS and not self._shares:
+                rows = self._with_best(rows, place, aggregate)
             columns += self._columns(place, aggregate)
         return rows.grouped([*self._keys, SIDE], *columns)
 
@@ -159,7 +234,7 @@ class _Groups:
         if aggregate.name == "COUNT":
             return [f"{self._count(aggregate)} AS count_{place}"]
         if aggregate.name in _FIRSTS:
-            return self._first(place, aggregate)
+            return (self._first if self._shares else self._best)(place, aggregate)
         return self._sum(place, aggregate)
 
     def _counted(self, condition: str, weight: str = WEIGHT) -> str:
@@ -180,22 +255,24 @@ class _Groups:
         product = self._dialect.product
         is_other = f"{kind} <= {DOUBLE:d} AND {whole} IS NULL"
         fields = (f"{kind} AS kind", f"{nearest} AS nearest", f"{content} AS content", f"{weight} AS weight")
+        others = self._counted(is_other, weight)
+        if self._with_lists:
+            others = self._dialect.collect(fields, f"{self._member} AND {is_other}")
         return [
             f"{self._counted(f'({kind} IS NULL OR {kind} > {DOUBLE:d})', weight)} AS errors_{place}",
             f"{self._counted(f'{whole} IS NOT NULL', weight)} AS count_{place}",
             f"{self._counted(f'{whole} IS NOT NULL AND {kind} = {DECIMAL:d}', weight)} AS decimals_{place}",
-            f"sum(CASE WHEN {self._member} THEN {product(whole, weight)} END) AS whole_{place}",
-            f"sum(CASE WHEN {self._member} THEN {product(fraction, weight)} END) AS fraction_{place}",
-            f"{self._dialect.collect(fields, f'{self._member} AND {is_other}')} AS others_{place}",
+            f"coalesce(sum(CASE WHEN {self._member} THEN {product(whole, weight)} END), 0) AS whole_{place}",
+            f"coalesce(sum(CASE WHEN {self._member} THEN {product(fraction, weight)} END), 0) "
+            f"AS fraction_{place}",
+            f"{others} AS others_{place}",
         ]
 
     def _first(self, place: int, aggregate: Aggregate) -> list[str]:
         """The first place with the least id of those that have it, and with the greatest."""
         assert isinstance(aggregate.argument, Var)
         argument = _column_of(aggregate)
-        names = ("family", "number", "content")
-        fields = [f"{part} AS {n}" for part, n in zip(place_of(aggregate.argument), names, strict=True)]
-        function = "max" if aggregate.name == "MAX" else "min"
+        fields, function = _place_fields(aggregate.argument), _extreme(aggregate)
         where = f"FILTER (WHERE {self._member} AND {argument} <> 0)"
         least = self._dialect.struct([*fields, f"{argument} AS id"])
         greatest = self._dialect.struct([*fields, f"~{argument} AS id"])
@@ -204,6 +281,39 @@ class _Groups:
             f"{function}({least}) {where} AS least_{place}",
             f"{function}({greatest}) {where} AS greatest_{place}",
         ]
+
+    def _with_best(self, rows: Frame, place: int, aggregate: Aggregate) -> Frame:
+        """With the place of each row, and the first place of its group."""
+        assert isinstance(aggregate.argument, Var)
+        rows = self._with_first(rows, place, aggregate)
+        counts = f"{self._member} AND {_column_of(aggregate)} <> 0"
+        own = self._dialect.struct(_place_fields(aggregate.argument))
+        rows = rows.select("*", f"CASE WHEN {counts} THEN {own} END AS place_{place}")
+        by = ", ".join([*self._keys, SIDE])
+        best = f"{_extreme(aggregate)}(place_{place}) OVER (PARTITION BY {by})"
+        return rows.select("*", f"{best} AS best_{place}")
+
+    def _best(self, place: int, aggregate: Aggregate) -> list[str]:
+        """The terms that have the first place, once each: one of them, their number, and their list."""
+        assert isinstance(aggregate.argument, Var)
+        argument = _column_of(aggregate)
+        is_best = f"first_{place} = 1 AND place_{place} = best_{place}"
+        fields = (f"{argument} AS id", f"{typed_column(aggregate.argument, TEXT)} AS term")
+        return [
+            f"{self._counted(f'{argument} = 0')} AS errors_{place}",
+            f"max(CASE WHEN {is_best} THEN {argument} END) AS id_{place}",
+            f"count(CASE WHEN {is_best} THEN {argument} END) AS ties_{place}",
+            f"{self._dialect.collect(fields, is_best)} AS candidates_{place}",
+        ]
+
+
+def _place_fields(argument: Var) -> list[str]:
+    names = ("family", "number", "content")
+    return [f"{part} AS {name}" for part, name in zip(place_of(argument), names, strict=True)]
+
+
+def _extreme(aggregate: Aggregate) -> str:
+    return "max" if aggregate.name == "MAX" else "min"
 
 
 def _column_of(aggregate: Aggregate) -> str:
@@ -223,30 +333,41 @@ def _doubts(operator: op.Group) -> str:
 # What comes out
 
 
-def _results(evaluation: Evaluation, operator: op.Group, source: Solutions) -> list[str]:
+def _results(evaluation: Evaluation, operator: op.Group, source: Solutions, with_lists: bool) -> list[str]:
     """The keys, and of each aggregate the text or the id of its result."""
     results = [*(column(v) for v in operator.keys), *(text(v) for v in operator.keys if v in source.texts)]
     for place, (variable, aggregate) in enumerate(operator.aggregates):
         if aggregate.name in _FIRSTS:
-            first = f"coalesce(least_{place}.id, {ZERO})"
+            first = f"coalesce({_first_id(evaluation, place, aggregate)}, {ZERO})"
             if aggregate.name != "SAMPLE":
                 first = f"CASE WHEN errors_{place} <> 0 THEN {ZERO} ELSE {first} END"
             results += [f"{first} AS {column(variable)}", f"CAST(NULL AS STRING) AS {text(variable)}"]
         else:
-            results.append(f"{_text_of(evaluation, place, aggregate)} AS {text(variable)}")
+            result = _text_of(evaluation, place, aggregate, with_lists)
+            results.append(f"{result} AS {text(variable)}")
     return [*results, f"{SIDE} AS {WEIGHT}"]
 
 
-def _text_of(evaluation: Evaluation, place: int, aggregate: Aggregate) -> str:
+def _first_id(evaluation: Evaluation, place: int, aggregate: Aggregate) -> str:
+    if evaluation.backend.shares:
+        return f"least_{place}.id"
+    function = evaluation.terms.function(_chooser(aggregate.name), pa.int64())
+    is_tied = f"ties_{place} > 1"
+    return f"CASE WHEN {is_tied} THEN {function}(if({is_tied}, candidates_{place}, NULL)) ELSE id_{place} END"
+
+
+def _text_of(evaluation: Evaluation, place: int, aggregate: Aggregate, with_lists: bool) -> str:
     if aggregate.name == "COUNT":
         return _integer_text(f"count_{place}")
     function = evaluation.terms.function(_finisher(aggregate.name), pa.string())
-    whole, fraction = (f"CAST(coalesce({name}_{place}, 0) AS STRING)" for name in ("whole", "fraction"))
-    by_python = f"{function}(count_{place}, decimals_{place}, {whole}, {fraction}, others_{place})"
+    sums = [f"CAST({name}_{place} AS STRING)" for name in ("whole", "fraction")]
+    others = [f"others_{place}"] if with_lists else []
+    by_python = f"{function}({', '.join([f'count_{place}', f'decimals_{place}', *sums, *others])})"
     cases = [f"WHEN errors_{place} <> 0 THEN CAST(NULL AS STRING)"]
     if aggregate.name == "SUM":
-        is_integer = f"decimals_{place} = 0 AND {evaluation.backend.dialect.is_empty(f'others_{place}')}"
-        cases.append(f"WHEN {is_integer} THEN {_integer_text(f'coalesce(whole_{place}, 0)')}")
+        are_empty = [evaluation.backend.dialect.is_empty(name) for name in others]
+        is_integer = " AND ".join([f"decimals_{place} = 0", *are_empty])
+        cases.append(f"WHEN {is_integer} THEN {_integer_text(f'whole_{place}')}")
     return f"CASE {' '.join(cases)} ELSE {by_python} END"
 
 
@@ -254,11 +375,13 @@ def _integer_text(value: str) -> str:
     return f"""concat('"', CAST({value} AS STRING), '"^^<{_INTEGER_LITERAL}>')"""
 
 
-def _solutions(evaluation: Evaluation, operator: op.Group, source: Solutions, groups: Frame) -> Solutions:
+def _solutions(
+    evaluation: Evaluation, operator: op.Group, source: Solutions, groups: Frame, *, with_lists: bool = True
+) -> Solutions:
     """The results, with the ids of what has a text only; groups without rows do not exist."""
     keys, firsts = frozenset(operator.keys), frozenset(_firsts(operator))
     computed = frozenset(operator.variables) - keys
-    frame = groups.where(f"{WEIGHTS} > 0").select(*_results(evaluation, operator, source))
+    frame = groups.where(f"{WEIGHTS} > 0").select(*_results(evaluation, operator, source, with_lists))
     numbers = [
         f"{evaluation.terms.id_of_text(text(v))} AS {column(v)}"
         for v in operator.variables
@@ -289,6 +412,22 @@ def _firsts(operator: op.Group) -> dict[Var, Var]:
 # In the workers
 
 
+def _chooser(name: str) -> Callable[[pa.Array], pa.Array]:
+    """The id of the first or the last of several terms."""
+    choose = max if name == "MAX" else min
+
+    def chosen(lists: pa.Array) -> pa.Array:
+        found = (
+            None
+            if terms is None
+            else choose(terms, key=lambda term: order_key(value_of_text(term["term"])))["id"]
+            for terms in lists.to_pylist()
+        )
+        return pa.array(found, pa.int64())
+
+    return chosen
+
+
 def _finisher(name: str) -> Callable[..., pa.Array]:
     """The text of SUM or AVG, from the sum of the exact numbers and the list of the others."""
 
@@ -300,7 +439,7 @@ def _finisher(name: str) -> Callable[..., pa.Array]:
 
 
 def _finished(
-    name: str, count: int, decimals: int, whole: str, fraction: str, others: Sequence[dict[str, Any]]
+    name: str, count: int, decimals: int, whole: str, fraction: str, others: Sequence[dict[str, Any]] = ()
 ) -> str | None:
     exact = Exact(count, decimals, EXACT.add(Decimal(whole), EXACT.scaleb(Decimal(fraction), -18)))
     value = finished(name, exact, [(_number(other), other["weight"]) for other in others])

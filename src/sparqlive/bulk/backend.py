@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sparqlive.bulk.dialect import Dialect
 from sparqlive.bulk.frame import Frame
+from sparqlive.store.saving import Saved, Target
 
 Function = Callable[..., pa.Array]
 
@@ -24,7 +25,7 @@ class Later:
     """A table with these columns that is made when a query first reads it."""
 
     columns: Sequence[str]
-    make: Callable[[], pa.Table]
+    make: Callable[[], Any]
 
 
 class Backend(Protocol):
@@ -40,8 +41,11 @@ class Backend(Protocol):
     def columns(self, data: Any) -> Sequence[str]:
         """The names of a table's columns."""
 
-    def share(self, frame: Frame) -> Frame:
-        """The same rows, for several uses in one query."""
+    def share(self, frame: Frame) -> tuple[Frame, bool]:
+        """The same rows, expected to be few, for several uses in one query; and whether they are few."""
+
+    def measured(self, frame: Frame) -> tuple[Frame, bool]:
+        """The same rows, and whether they are few enough to be broadcast, where that makes a difference."""
 
     def repeats(self, frame: Frame) -> bool:
         """Whether a query may read a frame several times: it is computed once, or is small enough."""
@@ -51,6 +55,21 @@ class Backend(Protocol):
 
     def function(self, function: Function, kind: pa.DataType) -> str:
         """The name under which SQL calls a Python function of Arrow arrays; `kind` is its result's type."""
+
+    def files(self, paths: Sequence[str], columns: Sequence[str]) -> Frame:
+        """Columns of Parquet files, at least one, given by their addresses."""
+
+    def local(self, table: pa.Table) -> Frame:
+        """Rows that this process has; at most a few thousand for a backend elsewhere."""
+
+    def view(self, frame: Frame) -> Frame:
+        """The same rows under a name. Its readers share no work: each restricts what it reads."""
+
+    def rows(self, frame: Frame) -> pa.Table:
+        """The rows of a frame, in this process."""
+
+    def save(self, frame: Frame, relation: str, target: Target) -> Saved:
+        """Computes rows with the columns c0 … and w, and keeps them, sorted: many of them in files."""
 
     def query(self, frame: Frame) -> Any:
         """The rows of a frame, as the backend's own kind of table; not computed yet."""

@@ -11,17 +11,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparqlive.bulk.aggregate import follows_from_totals
 from sparqlive.bulk.backend import Later
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.bulk.scan import PairTables
+from sparqlive.bulk.totals import TotalsOf, are_complete
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES
+from sparqlive.zset.kept import Kept
 from sparqlive.zset.run import Column, Run, RunRows
 
 Rows = Mapping[tuple[int, ...], int]
+
+TOTALS_FROM = 10_000
+"""Groups with so many rows have running totals."""
 
 
 class InProcess:
@@ -33,7 +39,7 @@ class InProcess:
         terms: Callable[[], pa.Table],
         id_of: Callable[[Term], int],
         exceptions: Mapping[str, int],
-        enter: Callable[[str], int],
+        enter: Callable[[Column, pa.Array], Column],
     ) -> None:
         self._quads = quads
         self._terms = Later(("id", "term", *NAMES), terms)
@@ -47,18 +53,47 @@ class InProcess:
         plans: Sequence[op.Operator],
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
+        kept: Mapping[op.Keeping, Kept],
     ) -> list[Rows]:
         """The change of each plan by its delta rules. The quads know the changes."""
-        contents = (
-            self._content(
-                delta(
-                    plan, self._backend, self._quads, None, self._terms, self._id_of,
-                    parameters=parameters, exceptions=self._exceptions, few=False,
-                )
-            )
-            for plan in plans
-        )  # fmt: skip
-        return [RunRows(content) if isinstance(content, Run) else content for content in contents]
+        stored = {operator.source: _later(operator.source, held) for operator, held in kept.items()}
+        changed: dict[op.Operator, pa.Table] = {}
+        totals: dict[op.Group, tuple[pa.Table, pa.Table, bool]] = {}
+        deltas: list[Rows] = []
+        for plan in plans:
+            result = delta(
+                plan, self._backend, self._quads, None, self._terms, self._id_of, parameters=parameters,
+                exceptions=self._exceptions, few=False, kept=stored, changed=changed, totals=totals,
+            )  # fmt: skip
+            changed[plan] = result.rows
+            content = self._content(result)
+            deltas.append(RunRows(content) if isinstance(content, Run) else content)
+            if deltas[-1]:
+                self._add_totals(plan, result.rows, kept, totals)
+        return deltas
+
+    def _add_totals(
+        self,
+        source: op.Operator,
+        change: pa.Table,
+        kept: Mapping[op.Keeping, Kept],
+        known: dict[op.Group, tuple[pa.Table, pa.Table, bool]],
+    ) -> None:
+        """The totals of groups whose source has changed: before the change, of the change, and after it."""
+        compute = TotalsOf(self._backend, self._quads, self._terms, self._id_of, self._exceptions)
+        for operator, held in kept.items():
+            if operator.source != source or not isinstance(operator, op.Group):
+                continue
+            if held.rows < TOTALS_FROM or not follows_from_totals(operator):
+                continue
+            old = held.totals
+            if old is None:
+                old = compute.rows(operator, _table(held.columns()))
+            elif len(held.unseen):
+                old = compute.sum(operator, old, compute.rows(operator, _table(held.unseen)))
+            new = compute.rows(operator, change)
+            held.after = compute.sum(operator, old, new)
+            known[operator] = old, new, are_complete(operator, old, new)
 
     def contents(
         self,
@@ -67,25 +102,39 @@ class InProcess:
         parameters: Sequence[Sequence[int]],
     ) -> list[Rows | Run]:
         """The content of each plan after the changes, from scratch; a run, unless it has no columns."""
-        return [
-            self._content(
-                evaluate(
-                    plan, self._backend, self._quads, self._terms, self._id_of,
-                    parameters=parameters, exceptions=self._exceptions,
-                )
-            )
-            for plan in plans
-        ]  # fmt: skip
+        made: dict[op.Operator, pa.Table] = {}
+        contents = []
+        for plan in plans:
+            result = evaluate(
+                plan, self._backend, self._quads, self._terms, self._id_of,
+                parameters=parameters, exceptions=self._exceptions, made=made,
+            )  # fmt: skip
+            made[plan] = result.rows
+            contents.append(self._content(result))
+        return contents
 
     def _content(self, result: ResultTables) -> Rows | Run:
         """Computed terms are entered, and have the ids that the rows say."""
         if result.new_terms is not None:
-            for number, text in zip(*result.new_terms.to_pydict().values(), strict=True):
-                assert self._enter(text) == number, "a computed term has another id here than in SQL"
+            numbers, texts = result.new_terms.columns
+            ids = numbers.to_numpy()
+            entered = self._enter(ids, texts.combine_chunks())
+            assert (entered == ids).all(), "a computed term has another id here than in SQL"
         *columns, weights = _columns(result.rows)
         if columns:
             return Run.sort(columns, weights)
         return {(): int(weights[0])} if len(weights) else {}
+
+
+def _later(source: op.Operator, held: Kept) -> Later:
+    names = tuple(f"c{number}" for number in range(len(source.variables)))
+    return Later((*names, "w"), lambda: _table(held.columns()))
+
+
+def _table(columns: Sequence[Column]) -> pa.Table:
+    """Columns and weights with the names of `ResultTables.rows`."""
+    *ids, weights = columns
+    return pa.table({**{f"c{number}": ids[number] for number in range(len(ids))}, "w": weights})
 
 
 def _columns(table: Any) -> list[Column]:

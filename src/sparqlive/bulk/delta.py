@@ -12,9 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparqlive.bulk import distinct, join, keyed, leaves, left_join, mark, numbered, scan, semi
+from sparqlive.bulk import aggregate, distinct, join, keyed, leaves, left_join, mark, numbered, scan, semi
 from sparqlive.bulk.backend import Backend
-from sparqlive.bulk.evaluate import Evaluation, ResultTables, result
+from sparqlive.bulk.evaluate import (
+    Evaluation,
+    ResultFrames,
+    ResultTables,
+    result,
+    rows_of_table,
+    table_columns,
+)
 from sparqlive.bulk.solutions import WEIGHT, Solutions, column, united
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import delta as rules
@@ -31,20 +38,25 @@ def delta(
     terms: Any,
     id_of: Callable[[Term], int],
     *,
-    concerns: Callable[[op.Operator], bool] = lambda leaf: True,
+    changed_predicates: frozenset[int] | None = None,
     parameters: Sequence[Sequence[int]] = (),
     exceptions: Mapping[str, int] | None = None,
     few: bool = True,
     kept: Mapping[op.Operator, Any] | None = None,
+    changed: Mapping[op.Operator, Any] | None = None,
+    totals: Mapping[op.Group, tuple[Any, Any, bool]] | None = None,
 ) -> ResultTables:
     """The change of a plan's content.
 
     changes: s, p, o, g and w, +1 or -1, only what really changes; none where the quads are `PairTables`,
     which know theirs. terms: of the quads before and after.
-    `concerns` may tell that no change matches a leaf; the terms of the rules that start there are left out.
+    changed_predicates: those of the changes, where they are known; terms of rules that start at a pattern
+    with another one are left out.
     The others are as in `evaluate`. few: the changes can be broadcast, and so can what they change.
-    kept: tables with the rows that the sources of keeping operators had before, with the columns of a
-    `ResultTables`, each row once; `terms` has all of their terms. Where there is none, they are computed.
+    kept: contents that plans below it had before, where operators store them; changed: the changes of such
+    plans, where they are known. Both are tables with the columns of `ResultTables.rows`, each row once;
+    `terms` has all of their terms. totals: of groups, the totals before, those of the change, and whether
+    they have all numbers (`bulk/totals.py`). What is not given is computed.
     """
     with backend:
         states: scan.Quads
@@ -53,37 +65,52 @@ def delta(
         else:
             before = backend.frame(quads_before, scan.QUAD)
             changed_quads = backend.frame(changes, (*scan.QUAD, WEIGHT))
-            states = scan.TableOfQuads(before, changed_quads, id_of, few_changes=few)
+            states = scan.TableOfQuads(
+                before, changed_quads, id_of, few_changes=few, changed_predicates=changed_predicates
+            )
         known = Terms(backend, terms, plan, id_of, exceptions or {})
-        stored = {operator: _stored(backend, operator, table) for operator, table in (kept or {}).items()}
-        evaluation = Evaluation(backend, states, known, parameters, kept=stored)
-        changed = _Deltas(evaluation, concerns).compute(plan)
-        if changed is None:
-            changed = Solutions(leaves.table(plan.variables, ()), plan.variables, frozenset())
-        return result(plan, changed, backend)
+        of_groups: dict[op.Operator, aggregate.Totals] = {
+            group: _totals(backend, group, *tables) for group, tables in (totals or {}).items()
+        }
+        evaluation = Evaluation(backend, states, known, parameters, totals=of_groups)
+        for state, tables in ((State.OLD, kept), (State.DELTA, changed)):
+            for part, table in (tables or {}).items():
+                frame = backend.frame(table, table_columns(part))
+                evaluation.named[part, state] = rows_of_table(part, frame, are_entered=True)
+        return delta_frames(plan, evaluation).tables(backend)
 
 
-def _stored(backend: Backend, operator: op.Operator, table: Any) -> Solutions:
-    """The rows that a keeping operator's source had."""
-    assert isinstance(operator, op.Keeping)
-    source = operator.source
-    names = [f"c{number}" for number in range(len(source.variables))]
-    ids = [f"{name} AS {column(v)}" for name, v in zip(names, source.variables, strict=True)]
-    frame = backend.frame(table, (*names, WEIGHT)).select(*ids, WEIGHT)
-    return Solutions(frame, source.variables, always=source.always, plain=source.always)
+def _totals(backend: Backend, operator: op.Group, old: Any, change: Any, complete: bool) -> aggregate.Totals:
+    names = [*map(column, operator.keys), *aggregate.total_names(operator)]
+    return aggregate.Totals(backend.frame(old, names), backend.frame(change, names), complete)
+
+
+def delta_frames(
+    plan: op.Operator,
+    evaluation: Evaluation,
+    deltas: Mapping[op.Operator, Solutions | None] | None = None,
+) -> ResultFrames:
+    """The change of a plan's content, inside the backend's `with` block.
+
+    deltas: the changes of some of its operators, which are known already; None for no change.
+    """
+    made = _Deltas(evaluation, deltas or {}).compute(plan)
+    if made is None:
+        made = Solutions(leaves.table(plan.variables, ()), plan.variables, frozenset())
+    return result(plan, made, evaluation.backend)
 
 
 class _Deltas:
     """The change of each operator; what others use is made once."""
 
-    def __init__(self, evaluation: Evaluation, concerns: Callable[[op.Operator], bool]) -> None:
+    def __init__(self, evaluation: Evaluation, known: Mapping[op.Operator, Solutions | None]) -> None:
         self._evaluation = evaluation
-        self._concerns = concerns
-        self._deltas: dict[op.Operator, Solutions | None] = {}
+        self._deltas: dict[op.Operator, Solutions | None] = dict(known)
 
     def of(self, plan: op.Operator) -> Solutions | None:
         if plan not in self._deltas:
-            made = self.compute(plan)
+            known = self._evaluation.named.get((plan, State.DELTA))
+            made = self.compute(plan) if known is None else known
             made = None if made is None else self._evaluation.share(made)
             self._deltas[plan] = None if made is None or made.frame.is_empty else made
         return self._deltas[plan]
@@ -92,10 +119,12 @@ class _Deltas:
         return self._rule(rules.delta_rule(plan), plan) if plan.children else self._leaf(plan)
 
     def _leaf(self, leaf: op.Operator) -> Solutions | None:
+        if not self._evaluation.quads.concerns(leaf):
+            return None
         match leaf:
-            case op.Scan() if self._concerns(leaf):
+            case op.Scan():
                 return scan.delta(self._evaluation, leaf)
-            case op.Names() | op.Nodes() if self._concerns(leaf):
+            case op.Names() | op.Nodes():
                 return leaves.delta(self._evaluation, leaf)
         return None
 

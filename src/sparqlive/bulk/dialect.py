@@ -34,7 +34,11 @@ class Dialect(Protocol):
         """One row per number from start to end."""
 
     def stack(self, rows: Sequence[Sequence[str]], names: Sequence[str], kept: Sequence[str]) -> str:
-        """One row per list of cells, under these names, beside the columns that are kept."""
+        """One row per list of cells, under these names, beside the columns that are kept.
+
+        What reads the cells does not see how they are made: Spark's optimiser would write each of them out
+        wherever it is mentioned, again and again.
+        """
 
     def collect(self, fields: Sequence[str], condition: str = "true") -> str:
         """The list of a group's rows as structs; a field is `expression AS name` or a column."""
@@ -50,6 +54,24 @@ class Dialect(Protocol):
 
     def arithmetic_or_null(self, sign: str, left: str, right: str) -> str:
         """`+`, `-` or `*` of two numbers of 64 bits; NULL if the result has more."""
+
+    def quotient(self, dividend: str, divisor: str) -> str:
+        """The integral part of a quotient of two positive numbers of 64 bits; the divisor is not zero."""
+
+    def divided(self, dividend: str, divisor: str) -> str:
+        """The quotient of two doubles (IEEE 754)."""
+
+    def is_written(self, double: str) -> str:
+        """Whether `written` gives the shortest text of a double that is read as the same double."""
+
+    def written(self, double: str) -> str:
+        """A double without an exponent; INF and NaN as in XML Schema."""
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Whether a regular expression is found in a text."""
+
+    def bytes_of(self, text: str) -> str:
+        """The number of bytes of a text in UTF-8."""
 
     def starts_with(self, text: str, start: str) -> str:
         """Whether a text starts with another."""
@@ -94,6 +116,29 @@ class SparkSql:
     def arithmetic_or_null(self, sign: str, left: str, right: str) -> str:
         return f"{_TRY_FUNCTIONS[sign]}({left}, {right})"
 
+    def quotient(self, dividend: str, divisor: str) -> str:
+        return f"({dividend} DIV {divisor})"
+
+    def divided(self, dividend: str, divisor: str) -> str:
+        infinity = f"CAST(if(CAST({divisor} AS STRING) LIKE '-%', '-Infinity', 'Infinity') AS DOUBLE)"
+        return f"if({divisor} = 0, {dividend} * {infinity}, try_divide({dividend}, {divisor}))"
+
+    def is_written(self, double: str) -> str:
+        # Before Java 19, the digits may be one too many. Of up to 15 digits no other number is as short.
+        digits = f"length(regexp_replace(CAST({double} AS STRING), 'E.*|[-.]', ''))"
+        is_plain = f"abs({double}) >= 0.001 AND abs({double}) < 1e15 AND {digits} <= 15"
+        return f"{_is_special(double)} OR ({is_plain})"
+
+    def written(self, double: str) -> str:
+        digits = f"CAST(try_cast({double} AS DECIMAL(38, 18)) AS STRING)"
+        return _written(double, f"regexp_replace({digits}, '[.]?0+$', '')")
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"({text} RLIKE {self.text(pattern)})"
+
+    def bytes_of(self, text: str) -> str:
+        return f"octet_length({text})"
+
     def starts_with(self, text: str, start: str) -> str:
         return f"startswith({text}, {start})"
 
@@ -116,6 +161,10 @@ class DuckDbSql:
         return f"unnest(generate_series({start}, {end}))"
 
     def stack(self, rows: Sequence[Sequence[str]], names: Sequence[str], kept: Sequence[str]) -> str:
+        if len(rows) == 1:
+            return ", ".join(
+                [*kept, *(f"{cell} AS {name}" for cell, name in zip(rows[0], names, strict=True))]
+            )
         structs = ", ".join(
             _struct([f"{cell} AS {name}" for cell, name in zip(row, names, strict=True)]) for row in rows
         )
@@ -137,6 +186,24 @@ class DuckDbSql:
     def arithmetic_or_null(self, sign: str, left: str, right: str) -> str:
         return f"TRY({left} {sign} {right})"
 
+    def quotient(self, dividend: str, divisor: str) -> str:
+        return f"({dividend} // {divisor})"
+
+    def divided(self, dividend: str, divisor: str) -> str:
+        return f"({dividend} / {divisor})"
+
+    def is_written(self, double: str) -> str:
+        return f"{_is_special(double)} OR (abs({double}) >= 0.0001 AND abs({double}) < 1e16)"
+
+    def written(self, double: str) -> str:
+        return _written(double, f"regexp_replace(CAST({double} AS STRING), '[.]0$', '')")
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"regexp_matches({text}, {self.text(pattern)})"
+
+    def bytes_of(self, text: str) -> str:
+        return f"strlen({text})"
+
     def starts_with(self, text: str, start: str) -> str:
         return f"starts_with({text}, {start})"
 
@@ -145,6 +212,21 @@ class DuckDbSql:
 
     def inline(self, name: str, fields: Sequence[str]) -> str:
         return f"unnest({name}, recursive := true)"
+
+
+def _is_special(double: str) -> str:
+    return f"isnan({double}) OR abs({double}) = {_INFINITY} OR {double} = 0"
+
+
+def _written(double: str, finite: str) -> str:
+    zero = f"if(CAST({double} AS STRING) LIKE '-%', '-0', '0')"
+    return (
+        f"CASE WHEN isnan({double}) THEN 'NaN' WHEN {double} = {_INFINITY} THEN 'INF' "
+        f"WHEN {double} = -{_INFINITY} THEN '-INF' WHEN {double} = 0 THEN {zero} ELSE {finite} END"
+    )
+
+
+_INFINITY = "CAST('Infinity' AS DOUBLE)"
 
 
 def _struct(fields: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """DISTINCT: each solution once; the delta is the sign changes of the counts.
 
-No counts are stored: the old ones are computed again, for the solutions in the change.
+The old counts of the solutions in the change are read where they are stored, and computed otherwise.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def counted(changed: Solutions, old: Solutions) -> Frame:
     ids, texts = changed.ids, changed.text_columns
     nothing = [name if name in old.text_columns else f"CAST(NULL AS STRING) AS {name}" for name in texts]
     touched = changed.frame.select(*ids, *texts, f"{WEIGHT} AS d", f"{ZERO} AS n")
-    there = semi(old.frame, changed.frame.select(*ids).broadcast(), ids)
+    there = semi(old.frame, changed.frame.select(*ids).broadcast(changed.small), ids)
     there = there.select(*ids, *nothing, f"{ZERO} AS d", f"{WEIGHT} AS n")
     return touched.union(there).grouped(
         ids, *(f"max({name}) AS {name}" for name in texts), total("d"), total("n")

@@ -7,7 +7,7 @@ so a caller that restricts by keys must also join with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,8 +27,10 @@ from sparqlive.bulk import (
     template,
     union,
 )
+from sparqlive.bulk.aggregate import Totals
 from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.dialect import ZERO, total
+from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.sets import is_set
 from sparqlive.bulk.solutions import (
     WEIGHT,
@@ -38,13 +40,28 @@ from sparqlive.bulk.solutions import (
     column,
     narrowed,
     restricted,
+    summed,
     text,
+    united,
 )
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.keys import pushable
+from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.sparql.algebra import Term, Var
+
+
+@dataclass(frozen=True)
+class ResultFrames:
+    """What a `ResultTables` has, as frames that nothing has run yet."""
+
+    rows: Frame
+    new_terms: Frame | None
+
+    def tables(self, backend: Backend) -> ResultTables:
+        new_terms = None if self.new_terms is None else backend.query(self.new_terms)
+        return ResultTables(backend.query(self.rows), new_terms)
 
 
 @dataclass(frozen=True)
@@ -68,12 +85,14 @@ def evaluate(
     *,
     parameters: Sequence[Sequence[int]] = (),
     exceptions: Mapping[str, int] | None = None,
+    made: Mapping[op.Operator, Any] | None = None,
 ) -> ResultTables:
     """The content of a plan.
 
     quads, terms: tables of the backend, with the columns s, p, o, g and id, term; or `PairTables`. `id_of`
     gives the ids of constants; `exceptions` those of terms whose id is not their hash; `parameters` the rows
-    of the plan's table of parameters.
+    of the plan's table of parameters. made: contents of plans below it that are there already, as tables with
+    the columns of `ResultTables.rows`; `terms` has all of their terms.
     """
     with backend:
         states: scan.Quads
@@ -84,8 +103,16 @@ def evaluate(
             states = scan.TableOfQuads(named, None, id_of, are_broadcast=backend.is_broadcast(quads))
         known = Terms(backend, terms, plan, id_of, exceptions or {})
         evaluation = Evaluation(backend, states, known, parameters)
-        content = evaluation.content(plan, State.NEW, frozenset(plan.variables), None)
-        return result(plan, content, backend, once=is_set(plan))
+        for part, table in (made or {}).items():
+            frame = backend.frame(table, table_columns(part))
+            evaluation.named[part, State.NEW] = rows_of_table(part, frame, are_entered=True)
+        return content_frames(plan, evaluation).tables(backend)
+
+
+def content_frames(plan: op.Operator, evaluation: Evaluation) -> ResultFrames:
+    """The content of a plan, inside the backend's `with` block."""
+    content = evaluation.content(plan, State.NEW, frozenset(plan.variables), None)
+    return result(plan, content, evaluation.backend, once=is_set(plan))
 
 
 @dataclass(frozen=True)
@@ -97,9 +124,11 @@ class Evaluation:
     terms: Terms
     parameters: Sequence[Sequence[int]]
     named: dict[tuple[op.Operator, State], Solutions] = field(default_factory=dict)
-    """What several operators read, by its state, where it was made already."""
-    kept: Mapping[op.Operator, Solutions] = field(default_factory=dict)
-    """The rows that sources of keeping operators had before the change, where they are stored."""
+    """What is there already, by its state: it is stored, or was computed before. Each row once."""
+    kept: Mapping[op.Keeping, Solutions] = field(default_factory=dict)
+    """Rows that sources of keeping operators had before the change, which may be there several times."""
+    totals: Mapping[op.Operator, Totals] = field(default_factory=dict)
+    """The totals of groups before the change, and those of the change, where they are known."""
 
     def content(
         self, plan: op.Operator, state: State, needed: frozenset[Var], keys: Keys | None
@@ -109,6 +138,9 @@ class Evaluation:
         Keys restrict as far as they can be pushed down; what they reach is small.
         """
         keys = None if keys is None else keys.only(pushable(plan))
+        known = self._known(plan, state, keys)
+        if known is not None:
+            return known
         match plan:
             case op.Scan():
                 return scan.content(self, plan, state, keys)
@@ -160,17 +192,67 @@ class Evaluation:
                 return solutions
         raise AssertionError(type(operator).__name__)
 
+    def _known(self, plan: op.Operator, state: State, keys: Keys | None) -> Solutions | None:
+        """The content of a plan that is there already, or was before a change that is known."""
+        named = self.named.get((plan, state))
+        if named is not None:
+            return named if keys is None else _reached(named, keys)
+        if state is not State.NEW:
+            return None
+        old, changed = self.named.get((plan, State.OLD)), self.named.get((plan, State.DELTA))
+        if old is None or changed is None:
+            return None
+        parts = [old, changed] if keys is None else [_reached(part, keys) for part in (old, changed)]
+        return summed(united(parts, plan.variables))
+
     def before(self, operator: op.Keeping, keys: Keys | None) -> Solutions:
-        """What the source of a keeping operator had before the change; keys restrict as in `content`."""
-        kept = self.kept.get(operator)
-        if kept is None:
-            everything = frozenset(operator.source.variables)
-            return self.content(operator.source, State.OLD, everything, keys)
-        return replace(kept, frame=restricted(kept.frame, keys, kept.variables), small=keys is not None)
+        """What the source of a keeping operator had before the change; keys restrict as in `content`.
+
+        Rows that are stored are not restricted: callers do that themselves.
+        """
+        stored = self.kept.get(operator) or self.named.get((operator.source, State.OLD))
+        if stored is not None:
+            return stored
+        return self.content(operator.source, State.OLD, frozenset(operator.source.variables), keys)
 
     def share(self, solutions: Solutions) -> Solutions:
         """The same solutions, for several uses in one query; what is not small is left as it is."""
-        return solutions.of(self.backend.share(solutions.frame)) if solutions.small else solutions
+        if not solutions.small:
+            return solutions
+        frame, is_small = self.backend.share(solutions.frame)
+        return replace(solutions, frame=frame, small=is_small)
+
+
+def table_columns(plan: op.Operator) -> tuple[str, ...]:
+    """The columns of a table with rows of a plan."""
+    return (*(f"c{number}" for number in range(len(plan.variables))), WEIGHT)
+
+
+def rows_of_table(plan: op.Operator, table: Frame, *, are_entered: bool = False) -> Solutions:
+    """The solutions in a table with rows of a plan.
+
+    `are_entered`: the dictionary has all of their terms; otherwise it may not have those that are computed.
+    """
+    names = table_columns(plan)[:-1]
+    ids = [f"{name} AS {column(v)}" for name, v in zip(names, plan.variables, strict=True)]
+    plain = plan.always if are_entered else plan.always - frozenset(_computed(plan))
+    return Solutions(table.select(*ids, WEIGHT), plan.variables, always=plan.always, plain=plain)
+
+
+def _computed(plan: op.Operator) -> Iterator[Var]:
+    """The variables that operators of a plan bind to other terms than those of the data."""
+    for operator in operators_of(plan):
+        match operator:
+            case op.Extend(_, variable, _) | op.Mark(_, _, variable) | op.Numbered(variable=variable):
+                yield variable
+            case op.Table() | op.Template() | op.Parameters():
+                yield from operator.variables
+            case op.Group():
+                yield from operator.variables[len(operator.keys) :]
+
+
+def _reached(solutions: Solutions, keys: Keys) -> Solutions:
+    return replace(solutions, frame=restricted(solutions.frame, keys, solutions.variables), small=True)
 
 
 def _project(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
@@ -183,7 +265,7 @@ def _project(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
     return replace(kept, frame=frame, variables=columns, own_text=kept.own_text | missing)
 
 
-def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: bool = False) -> ResultTables:
+def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: bool = False) -> ResultFrames:
     """The one final sum, and the terms that go with it. `once`: each solution has one row already."""
     names = {v: f"c{number}" for number, v in enumerate(plan.variables)}
     own = frozenset(solutions.variables)
@@ -199,4 +281,4 @@ def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: b
         if v in solutions.texts
     ]
     new_terms = computed[0].union(*computed[1:]).distinct() if computed else None
-    return ResultTables(backend.query(rows), None if new_terms is None else backend.query(new_terms))
+    return ResultFrames(rows, new_terms)

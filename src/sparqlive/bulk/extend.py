@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.native import Native
-from sparqlive.bulk.operand import literal_text
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, semi, text, united
-from sparqlive.bulk.typed import with_types
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
@@ -50,7 +48,7 @@ def filtered(evaluation: Evaluation, source: Solutions, condition: Expression) -
     if written is None or (native.doubts and not evaluation.backend.repeats(source.frame)):
         return _filtered_by_python(evaluation, source, condition)
     columns = source.frame.columns
-    frame = with_types(evaluation, source, native.read)
+    frame = native.frame()
     if not native.doubts:
         return source.of(frame.where(written).select(*columns))
     sure = frame.where(f"NOT {native.doubt} AND {written}").select(*columns)
@@ -69,17 +67,17 @@ def extended(evaluation: Evaluation, source: Solutions, variable: Var, expressio
     if isinstance(expression, Var) and expression in source.variables:
         return _copied(source, variable, expression)
     native = Native(evaluation, source)
-    number = native.number(expression)
-    if number is None:
+    value, written = native.value(expression), None
+    if value is None:
         native = Native(evaluation, source)
-    value = native.value(expression) if number is None else None
-    is_native = number is not None or value is not None
+        written = native.text(expression)
+    is_native = value is not None or written is not None
     if not is_native or (native.doubts and not evaluation.backend.repeats(source.frame)):
         return _extended_by_python(evaluation, source, variable, expression)
-    typed = with_types(evaluation, source, native.read)
+    typed = native.frame()
     sure = typed.where(f"NOT {native.doubt}") if native.doubts else typed
-    if number is not None:
-        frame = sure.select(*source.frame.columns, f"{literal_text(number)} AS {text(variable)}")
+    if value is None:
+        frame = sure.select(*source.frame.columns, f"{written} AS {text(variable)}")
         found = _with_text(evaluation, source, frame, variable)
     else:
         frame = sure.select(*source.frame.columns, f"{value} AS {column(variable)}")

@@ -8,7 +8,7 @@ columns of a frame have different names; its leaves are tables that a `Backend` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -139,6 +139,11 @@ class Frame:
         ending = f" ORDER BY {order} LIMIT {count}"
         return Frame(Select(self, ", ".join(self.columns), ending), self.columns)
 
+    def sorted(self, order: Sequence[str]) -> Frame:
+        """The same rows in the order of some columns, where the frame is the whole query."""
+        ending = f" ORDER BY {', '.join(order)}" if order else ""
+        return Frame(Select(self, ", ".join(self.columns), ending), self.columns)
+
     def grouped(self, by: Sequence[str], *aggregates: str) -> Frame:
         """A row for each value of the columns `by`; without any, always exactly one."""
         columns = [*by, *aggregates]
@@ -179,14 +184,10 @@ class Frame:
     def reads(self) -> int:
         """How many tables a query of it reads where nothing is shared, each as often as it is read."""
         counted: dict[int, int] = {}
-
-        def of(node: Node) -> int:
-            if id(node) not in counted:
-                sources = _sources(node)
-                counted[id(node)] = sum(of(source.node) for source in sources) if sources else 1
-            return counted[id(node)]
-
-        return of(self.node)
+        for frame in _bottom_up(self):
+            sources = _sources(frame.node)
+            counted[id(frame.node)] = sum(counted[id(source.node)] for source in sources) if sources else 1
+        return counted[id(self.node)]
 
     def sql(self, dialect: Dialect) -> str:
         """The text of the whole query."""
@@ -196,8 +197,15 @@ class Frame:
 _NOTHING = f"{number(1)} AS nothing"
 
 
+_DEEPEST = 40
+"""Queries in queries, of which each takes several calls to write."""
+
+
 class _Writer:
-    """Writes one query. What is read more than once gets a name, unless it is a table already."""
+    """Writes one query. What is read more than once gets a name, unless it is a table already.
+
+    So does what has many queries in it: neither this class nor a parser of SQL can nest them without end.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -207,6 +215,7 @@ class _Writer:
 
     def whole(self, frame: Frame) -> str:
         self._count(frame)
+        self._name_deep(frame)
         text = self._query(frame)
         return f"WITH {', '.join(self._definitions)} {text}" if self._definitions else text
 
@@ -218,6 +227,16 @@ class _Writer:
                 readers = self._readers[id(source.node)] = self._readers.get(id(source.node), 0) + 1
                 if readers == 1:
                     waiting.append(source)
+
+    def _name_deep(self, root: Frame) -> None:
+        depths: dict[int, int] = {}
+        for frame in _bottom_up(root):
+            node = frame.node
+            depths[id(node)] = 1 + max((depths[id(source.node)] for source in _sources(node)), default=0)
+            if depths[id(node)] > _DEEPEST and frame is not root:
+                depths[id(node)] = 0
+                self._readers[id(node)] = max(2, self._readers[id(node)])
+                self._operand(frame)
 
     def _operand(self, frame: Frame) -> str:
         """As a source of its own: a name, or a query in brackets."""
@@ -286,6 +305,20 @@ class _Writer:
         condition = f"({first}) AND {' AND '.join(f'({other})' for other in others)}" if others else first
         where = f" WHERE {condition}" if condition else ""
         return f"SELECT {hint}{columns} FROM {source}{where}"
+
+
+def _bottom_up(root: Frame) -> Iterator[Frame]:
+    """Every frame that a query reads, once, after those that it reads itself."""
+    seen: set[int] = set()
+    waiting = [(root, False)]
+    while waiting:
+        frame, is_ready = waiting.pop()
+        if is_ready:
+            yield frame
+        elif id(frame.node) not in seen:
+            seen.add(id(frame.node))
+            waiting.append((frame, True))
+            waiting += [(source, False) for source in _sources(frame.node)]
 
 
 def _sources(node: Node) -> tuple[Frame, ...]:

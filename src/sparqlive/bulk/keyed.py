@@ -1,8 +1,8 @@
-"""Operators that keep their source's rows by key: groups, windows, closures. Spark keeps nothing of them.
+"""Operators that keep their source's rows by key: groups, windows, closures.
 
 The rows of one key come together in a Python worker, which runs the operator's own definition over them. For
 a change that is done for the keys that it touches only, over the rows before and over those after it, and the
-difference is the operator's change (the rule `Redone`).
+difference is the operator's change (the rule `Redone`). Groups follow from running totals where they can.
 
 To add an operator: a module of its name with a function `definition(operator)` that gives a `Definition`, and
 its case in `_definition`. What a definition runs must be what live runs, on ids and values, and it is
@@ -12,6 +12,7 @@ pickled: it holds columns and constants, not the plan. Invariant: over no rows a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow as pa
 from sparqlive.bulk import aggregate, closure, group, window
 from sparqlive.bulk.definition import Definition, Made, Row
 from sparqlive.bulk.extend import with_terms
+from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT, Solutions, before_and_after, column, keys_of, semi, text
 from sparqlive.bulk.terms import value_of_text
 from sparqlive.plan import operators as op
@@ -48,12 +50,25 @@ def content(evaluation: Evaluation, operator: op.Keyed, state: State) -> Solutio
 
 
 def delta(evaluation: Evaluation, operator: op.Keyed, changed: Solutions) -> Solutions:
-    reach = keys_of(changed).only(operator.keys)
-    old = evaluation.before(operator, reach)
     keys = [column(v) for v in operator.keys]
-    if keys:
-        old = old.of(semi(old.frame, changed.frame.select(*keys).broadcast(), keys))
-    return _change(evaluation, operator, old, changed)
+
+    def by_rows(some: Frame | None = None) -> Solutions:
+        """Of some keys, or of all that the change touches."""
+        more = changed if some is None else changed.of(semi(changed.frame, some, keys))
+        old = evaluation.before(operator, keys_of(more).only(operator.keys))
+        if keys or some is not None:
+            touched = more.frame.select(*keys).broadcast(more.small) if some is None else some
+            old = old.of(semi(old.frame, touched, keys))
+            if more.small and not old.small:
+                frame, is_small = evaluation.backend.measured(old.frame)
+                old = replace(old, frame=frame, small=is_small)
+        return _change(evaluation, operator, old, more)
+
+    totals = evaluation.totals.get(operator)
+    if totals is None:
+        return by_rows()
+    assert isinstance(operator, op.Group)
+    return aggregate.redone_from_totals(evaluation, operator, totals, by_rows)
 
 
 def _change(evaluation: Evaluation, operator: op.Keyed, old: Solutions | None, added: Solutions) -> Solutions:

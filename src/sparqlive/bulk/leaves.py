@@ -43,7 +43,7 @@ def content(evaluation: Evaluation, leaf: op.Operator, state: State, keys: Keys 
 def delta(evaluation: Evaluation, leaf: Counted) -> Solutions:
     """Names and nodes are there while a quad has them: the sign changes of their counts."""
     changed = _occurrences(evaluation, leaf, State.DELTA, None)
-    old = _occurrences(evaluation, leaf, State.OLD, Keys(changed.frame, changed.variables))
+    old = _occurrences(evaluation, leaf, State.OLD, Keys(changed.frame, changed.variables, changed.small))
     return changed.of(distinct.signs(changed, old))
 
 

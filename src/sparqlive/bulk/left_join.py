@@ -77,4 +77,4 @@ def from_right(evaluation: Evaluation, operator: op.LeftJoin, changed: Solutions
     flips = semi.key_flips(evaluation, operator, changed, keys)
     bare = flips.of(flips.frame.select(*flips.ids, f"o - n AS {WEIGHT}"))
     both = united([changed, bare], operator.right.variables)
-    return semi.joined_with_left(evaluation, operator, replace(both, small=True))
+    return semi.joined_with_left(evaluation, operator, replace(both, small=changed.small))

@@ -1,33 +1,52 @@
 """Writes expressions as SQL where the result is the same as in Python; others run as Arrow functions.
 
 Over ids alone: BOUND, sameTerm, equality with an IRI, IF, COALESCE, copies and constants. Over typed columns:
-comparisons, IN, sums, differences and products of exact numbers, effective boolean values, tests of kinds,
-languages, datatypes and strings. NULL is SPARQL's error: both logics have the same truth tables. What depends
-on the row, such as whether a number fits, is a doubt: Python decides these rows.
+comparisons and IN (`comparison`), numbers (`arithmetic`), strings (`strings`), parts of dates (`moments`),
+effective boolean values, tests of kinds, languages and datatypes. NULL is SPARQL's error: both logics have
+the same truth tables. What depends on the row, such as whether a number fits, is a doubt: Python decides
+these rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyoxigraph import Literal, NamedNode
 
-from sparqlive.bulk.dialect import ZERO, number
+from sparqlive.bulk import moments, strings
+from sparqlive.bulk.arithmetic import arithmetic, function, integer_operand
+from sparqlive.bulk.comparison import comparison
+from sparqlive.bulk.dialect import ZERO
+from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.operand import (
+    CHARACTERS,
+    LONGEST,
+    SIGNED,
     Operand,
-    arithmetic,
-    comparison,
-    computed_operand,
+    Writing,
+    chosen_operand,
     constant_operand,
-    negated,
+    nothing,
+    string_operand,
+    truth_operand,
 )
 from sparqlive.bulk.order import string_content, tagged_content
 from sparqlive.bulk.scan import literal
 from sparqlive.bulk.solutions import Solutions, column
-from sparqlive.bulk.typed import TEXT, typed_column
+from sparqlive.bulk.typed import TEXT, typed_column, with_types
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
-from sparqlive.sparql.columns import typed_value
-from sparqlive.sparql.values import BLANK, DOUBLE, ILL_TYPED, IRI, LANGSTRING, OTHER, STRING, XSD, value_of
+from sparqlive.sparql.values import (
+    BLANK,
+    DECIMAL,
+    DOUBLE,
+    ILL_TYPED,
+    IRI,
+    LANGSTRING,
+    OTHER,
+    STRING,
+    XSD,
+)
 
 if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
@@ -40,6 +59,7 @@ _KINDS = {
 }
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _DIRECTED = _RDF + "dirLangString"
+_NEGATIVE_ZERO = "CAST('-0.0' AS DOUBLE)"
 
 
 class Native:
@@ -49,17 +69,26 @@ class Native:
     """
 
     def __init__(self, evaluation: Evaluation, source: Solutions) -> None:
+        self._evaluation = evaluation
         self._id_of = evaluation.quads.id_of
         self._dialect = evaluation.backend.dialect
+        self._writing = Writing(self._dialect)
         self._source = source
         self._true, self._false = (literal(self._id_of(Literal(truth))) for truth in (True, False))
         self.read: dict[Var, set[str]] = {}
-        self.doubts: list[str] = []
+
+    @property
+    def doubts(self) -> list[str]:
+        return self._writing.doubts
 
     @property
     def doubt(self) -> str:
         """Whether a row is left to Python: never NULL."""
         return f"coalesce({' OR '.join(f'({doubt})' for doubt in self.doubts)}, false)"
+
+    def frame(self) -> Frame:
+        """The source's columns, and beside them all that what was written reads."""
+        return self._writing.with_steps(with_types(self._evaluation, self._source, self.read))
 
     # Truth values
 
@@ -69,11 +98,7 @@ class Native:
         if test is not None:
             return test
         operand = self._operand(expression)
-        if operand is None:
-            return None
-        if operand.computed:
-            return f"({operand.cell('whole')} <> 0 OR {operand.cell('fraction')} <> 0)"
-        return f"CAST({operand.cell('truth')} AS BOOLEAN)"
+        return None if operand is None else f"CAST({operand.cell('truth')} AS BOOLEAN)"
 
     def _test(self, expression: Expression) -> str | None:
         """Of what is a truth value by itself."""
@@ -96,25 +121,23 @@ class Native:
                 part = self._datatype(left, right) or self._equality("=", left, right)
                 return part if part is None or name == "=" else f"(NOT {part})"
             case ("=" | "!=" | "<" | ">" | "<=" | ">=") as name, (left, right):
-                return self._language(name, left, right) or self._comparison(name, left, right)
+                return self._comparison(name, left, right)
             case ("IN" | "NOT IN") as name, (sought, *members) if members:
                 return self._membership(name, sought, members)
             case "LANGMATCHES", (Call("LANG", (Var() as variable,)), Constant(Literal() as wanted)):
                 return self._language_matches(variable, wanted)
-            case ("STRSTARTS" | "STRENDS" | "CONTAINS") as name, (argument, Constant(Literal() as sought)):
-                return self._string_test(name, argument, sought)
+            case ("STRSTARTS" | "STRENDS" | "CONTAINS") as name, (left, right):
+                found = self._operands([left, right])
+                return None if found is None else strings.string_test(name, found[0], found[1], self._writing)
             case name, (Var() as variable,) if name in _KINDS and variable in self._source.variables:
                 return f"({self._cell(variable, 'kind')} {_KINDS[name]})"
         return None
 
     def _comparison(self, sign: str, left: Expression, right: Expression) -> str | None:
-        text = self._string_order(sign, left, right)
-        if text is not None:
-            return text
-        one, other = self._operand(left), self._operand(right)
-        if one is None or other is None or (one.constant is not None and other.constant is not None):
+        if isinstance(left, Constant) and isinstance(right, Constant):
             return None
-        return comparison(sign, one, other, self.doubts)
+        found = self._operands([left, right])
+        return None if found is None else comparison(sign, found[0], found[1], self._writing)
 
     def _membership(self, name: str, sought: Expression, members: list[Expression]) -> str | None:
         tests = [self._test(Call("=", (sought, member))) for member in members]
@@ -129,62 +152,6 @@ class Native:
         if one is None or other is None:
             return None
         return f"(nullif({one}, {ZERO}) {sign} nullif({other}, {ZERO}))"
-
-    # Strings
-
-    def _string_order(self, sign: str, left: Expression, right: Expression) -> str | None:
-        """`<` and the like of a variable and a constant string: by bytes of UTF-8, as by code points."""
-        if sign in ("=", "!=") or not isinstance(left, Var) or left not in self._source.variables:
-            return None
-        if not isinstance(right, Constant) or not _is_simple(right.term):
-            return None
-        kind, constant = self._cell(left, "kind"), self._dialect.text(right.term.value)
-        return f"(CASE WHEN {kind} = {STRING:d} THEN {self._string(left)} {sign} {constant} END)"
-
-    def _string_test(self, name: str, argument: Expression, sought: Literal) -> str | None:
-        content = self._text(argument)
-        if content is None or not _is_simple(sought):
-            return None
-        part = self._dialect.text(sought.value)
-        if name == "CONTAINS":
-            return f"contains({content}, {part})"
-        test = self._dialect.starts_with if name == "STRSTARTS" else self._dialect.ends_with
-        return test(content, part)
-
-    def _text(self, expression: Expression) -> str | None:
-        """The characters of a string or of STR; NULL for an error."""
-        is_any = isinstance(expression, Call) and expression.name == "STR"
-        variable = expression.arguments[0] if isinstance(expression, Call) and is_any else expression
-        if not isinstance(variable, Var) or variable not in self._source.variables:
-            return None
-        kind = self._cell(variable, "kind")
-        cases = f"WHEN {kind} = {STRING:d} THEN {self._string(variable)} "
-        cases += f"WHEN {kind} = {LANGSTRING:d} THEN {self._tagged(variable)} "
-        if is_any:
-            term = self._cell(variable, TEXT)
-            cases += f"WHEN {kind} = {IRI:d} THEN substring({term}, 2, length({term}) - 2) "
-            self.doubts.append(f"{kind} NOT IN ({STRING:d}, {LANGSTRING:d}, {IRI:d}, {BLANK:d})")
-        return f"(CASE {cases}END)"
-
-    def _string(self, variable: Var) -> str:
-        self._need(variable, "content", TEXT)
-        return string_content(variable)
-
-    def _tagged(self, variable: Var) -> str:
-        self._need(variable, "content", "language", TEXT)
-        return tagged_content(variable)
-
-    def _language(self, sign: str, left: Expression, right: Expression) -> str | None:
-        """LANG(?x) = "en"."""
-        match left, right:
-            case Call("LANG", (Var() as variable,)), Constant(Literal() as wanted):
-                pass
-            case _:
-                return None
-        if sign not in ("=", "!=") or not _is_simple(wanted) or variable not in self._source.variables:
-            return None
-        tag = self._tag(variable)
-        return f"({tag} {'=' if sign == '=' else '<>'} {self._dialect.text(wanted.value)})"
 
     def _tag(self, variable: Var) -> str:
         """What LANG answers; NULL for an error. A literal with a base direction is among the others."""
@@ -221,36 +188,115 @@ class Native:
             test = self._dialect.ends_with(self._cell(variable, TEXT), ending)
         return f"(CASE WHEN {kind} <= {ILL_TYPED:d} THEN {test} END)"
 
-    # Numbers and other operands
+    # Terms by their columns
 
-    def number(self, expression: Expression) -> Operand | None:
-        """A number that is computed; None if there is no SQL for it."""
+    def text(self, expression: Expression) -> str | None:
+        """The canonical text of the expression's value, NULL for an error; None if there is no SQL for it."""
         operand = self._operand(expression)
-        return operand if operand is not None and operand.computed else None
+        return None if operand is None else operand.cell(TEXT)
+
+    def _operands(self, expressions: Sequence[Expression]) -> list[Operand] | None:
+        found = [self._operand(expression) for expression in expressions]
+        known = [operand for operand in found if operand is not None]
+        return known if len(known) == len(found) else None
 
     def _operand(self, expression: Expression) -> Operand | None:
         match expression:
             case Var():
-                if expression not in self._source.variables:
-                    return None
-                return Operand(lambda name: self._cell(expression, name), column(expression))
+                return self._variable(expression) if expression in self._source.variables else None
             case Constant(term):
-                return constant_operand(typed_value(value_of(term)), literal(self._id_of(term)))
-            case Call(("+" | "-" | "*") as sign, (left, right)):
-                one, other = self._operand(left), self._operand(right)
-                if one is None or other is None:
+                return constant_operand(term, literal(self._id_of(term)), self._dialect)
+            case Call("IF", (test, *parts)):
+                holds, found = self.condition(test), self._operands(parts)
+                if holds is None or found is None:
                     return None
-                return arithmetic(sign, one, other, self._dialect, self.doubts)
-            case Call("NEGATE", (argument,)):
-                only = self._operand(argument)
-                return None if only is None else negated(only, self._dialect, self.doubts)
-            case Call("STRLEN", (argument,)):
-                content = self._text(argument)
-                if content is None:
+                holds = self._writing.step(holds)
+                return chosen_operand([(holds, found[0]), (f"NOT {holds}", found[1])])
+            case Call("COALESCE", arguments):
+                found = self._operands([part for part in arguments if self._may_be_bound(part)])
+                if not found:
                     return None
-                length = f"CAST(length({content}) AS BIGINT)"
-                return computed_operand(f"CASE WHEN {length} IS NOT NULL THEN 0 END", length, number(0))
+                return chosen_operand([(f"{part.kind} IS NOT NULL", part) for part in found])
+            case Call("LANG", (Var() as variable,)) if variable in self._source.variables:
+                return string_operand(self._writing.step(self._tag(variable)), None, self._writing)
+            case Call("STR", (Var() as variable,)) if variable in self._source.variables:
+                return self._lexical(variable)
+            case Call("DATATYPE", (Var() as variable,)) if variable in self._source.variables:
+                return self._datatype_of(variable)
+            case Call(name, arguments) if name in _OPERANDS:
+                found = self._operands(arguments)
+                return None if found is None else self._computed(name, found)
+        holds = self._test(expression)
+        if holds is None:
+            return None
+        return truth_operand(self._writing.step(holds), str(Literal(True)), str(Literal(False)))
+
+    def _computed(self, name: str, operands: list[Operand]) -> Operand | None:
+        writing = self._writing
+        match name, operands:
+            case (("+" | "-" | "*" | "/"), [left, right]):
+                return arithmetic(name, left, right, writing)
+            case (("NEGATE" | "PLUS" | "ABS" | "ROUND" | "CEIL" | "FLOOR"), [only]):
+                return function(name, only, writing)
+            case "STRLEN", [only]:
+                return integer_operand(f"CAST(length({only.cell(CHARACTERS)}) AS BIGINT)", writing)
+            case (("UCASE" | "LCASE"), [only]):
+                return strings.cased(name, only, writing)
+            case "SUBSTR", [text, start, *count]:
+                return strings.part(text, start, count[0] if count else None, writing)
+            case (("STRBEFORE" | "STRAFTER"), [text, separator]):
+                return strings.divided(name, text, separator, writing)
+            case "CONCAT", [_, *_]:
+                return strings.concatenated(operands, writing)
+            case _, [only] if name in moments.PARTS:
+                return moments.part(name, only, writing)
         return None
+
+    def _variable(self, variable: Var) -> Operand:
+        def cell(name: str) -> str:
+            if name == CHARACTERS:
+                return self._characters(variable)
+            if name == SIGNED:
+                kind, form, nearest = (self._cell(variable, n) for n in ("kind", "content", "nearest"))
+                return f"if({kind} > {DECIMAL:d} AND {form} IS NOT NULL, {_NEGATIVE_ZERO}, {nearest})"
+            return self._cell(variable, name)
+
+        return Operand(cell, column(variable))
+
+    def _characters(self, variable: Var) -> str:
+        """The characters of a string; NULL for any other term."""
+        self._need(variable, "content", "language", TEXT)
+        kind = self._cell(variable, "kind")
+        simple = f"WHEN {kind} = {STRING:d} THEN {string_content(variable)}"
+        tagged = f"WHEN {kind} = {LANGSTRING:d} THEN {tagged_content(variable)}"
+        return self._writing.step(f"CASE {simple} {tagged} END")
+
+    def _lexical(self, variable: Var) -> Operand:
+        """STR: an IRI without its brackets, a literal's form between its quotes, where it has no escapes."""
+        kind, term = self._cell(variable, "kind"), self._cell(variable, TEXT)
+        is_other = f"{kind} NOT IN ({STRING:d}, {LANGSTRING:d}, {IRI:d}, {BLANK:d})"
+        self.doubts.append(f"{is_other} AND contains({term}, {self._dialect.text(chr(92))})")
+        self.doubts.append(f"{self._dialect.bytes_of(term)} > {LONGEST}")
+        form = (
+            f"CASE WHEN {kind} = {IRI:d} THEN substring({term}, 2, length({term}) - 2) "
+            f"WHEN {is_other} THEN split_part({term}, '\"', 2) ELSE {self._characters(variable)} END"
+        )
+        return string_operand(self._writing.step(form), None, self._writing)
+
+    def _datatype_of(self, variable: Var) -> Operand:
+        """DATATYPE: what follows the last quote of a literal. With a base direction there is no datatype."""
+        kind, term = self._cell(variable, "kind"), self._cell(variable, TEXT)
+        self.doubts.append(f"{kind} = {OTHER:d} AND NOT {self._dialect.ends_with(term, repr('>'))}")
+        text = self._writing.step(
+            f"CASE WHEN {kind} = {STRING:d} THEN '<{XSD}string>' "
+            f"WHEN {kind} = {LANGSTRING:d} THEN '<{_RDF}langString>' "
+            f"WHEN {kind} <= {ILL_TYPED:d} THEN regexp_extract({term}, '<[^\"]*>$', 0) END"
+        )
+        cells = {"kind": f"CASE WHEN {text} IS NOT NULL THEN {IRI:d} END", TEXT: text}
+        return Operand(lambda name: cells.get(name) or nothing(name), kinds=range(IRI, IRI + 1))
+
+    def _may_be_bound(self, expression: Expression) -> bool:
+        return not isinstance(expression, Var) or expression in self._source.variables
 
     def _cell(self, variable: Var, name: str) -> str:
         self._need(variable, name)
@@ -308,6 +354,12 @@ class Native:
             case Call("COALESCE", arguments) | Call("IF", (_, *arguments)):
                 return all(self.has_own_text(argument) for argument in arguments)
         return True
+
+
+_OPERANDS = frozenset(
+    {"+", "-", "*", "/", "NEGATE", "PLUS", "ABS", "ROUND", "CEIL", "FLOOR"}
+    | {"STRLEN", "UCASE", "LCASE", "SUBSTR", "STRBEFORE", "STRAFTER", "CONCAT", *moments.PARTS}
+)
 
 
 def _is_iri(expression: Expression) -> bool:

@@ -46,6 +46,9 @@ class Quads(Protocol):
     def is_set(self, graph: op.GraphChoice) -> bool:
         """Whether what `of` gives for a merged graph is a set, and its delta the sign changes."""
 
+    def concerns(self, leaf: op.Operator) -> bool:
+        """Whether a change may match a leaf; where none does, the rules that start there cost nothing."""
+
 
 class TableOfQuads:
     """All quads in one table, and the changes in another."""
@@ -58,8 +61,11 @@ class TableOfQuads:
         *,
         are_broadcast: bool = False,
         few_changes: bool = True,
+        changed_predicates: frozenset[int] | None = None,
     ) -> None:
+        """`changed_predicates`: the predicates that the changes have, if they are known."""
         self.id_of = id_of
+        self._changed_predicates = changed_predicates
         self.few_changes = few_changes
         self.are_broadcast = are_broadcast
         self._changes = changes
@@ -76,12 +82,26 @@ class TableOfQuads:
             assert self._changes is not None
             return self._changes.select(*QUAD, WEIGHT).where(" AND ".join(conditions))
         found = self._before
-        if state is State.NEW and self._changes is not None:
-            found = _changed(found, self._changes, self.few_changes)
+        if state is State.NEW and self._changes is not None and self._may_change(predicate):
+            found = with_changes(found, self._changes, self.few_changes)
         return found.select(*QUAD, f"{ONE} AS {WEIGHT}").where(" AND ".join(conditions))
 
     def is_set(self, graph: op.GraphChoice) -> bool:
         return not isinstance(graph, op.MergedGraphs) or (graph.names is not None and len(graph.names) <= 1)
+
+    def concerns(self, leaf: op.Operator) -> bool:
+        return may_match(leaf, self._changed_predicates, self.id_of)
+
+    def _may_change(self, predicate: int | None) -> bool:
+        known = self._changed_predicates
+        return known is None or predicate is None or predicate in known
+
+
+def may_match(leaf: op.Operator, predicates: frozenset[int] | None, id_of: Callable[[Term], int]) -> bool:
+    """Whether a leaf may match quads with these predicates; None: any."""
+    if predicates is None or not isinstance(leaf, op.Scan) or isinstance(leaf.predicate, Var):
+        return True
+    return id_of(leaf.predicate) in predicates
 
 
 PairTable: TypeAlias = tuple[int, int, Column, Column]
@@ -127,6 +147,9 @@ class QuadsByPredicate:
     def is_set(self, graph: op.GraphChoice) -> bool:
         return self._tables.is_set(graph)
 
+    def concerns(self, leaf: op.Operator) -> bool:
+        return True
+
     def _name_changes(
         self, state: State, graph: op.GraphChoice, predicate: int | None
     ) -> Iterator[_NamedTable]:
@@ -170,7 +193,8 @@ def _joined(parts: Sequence[Column]) -> Column:
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
-def _changed(old: Frame, changes: Frame, few: bool) -> Frame:
+def with_changes(old: Frame, changes: Frame, few: bool) -> Frame:
+    """The quads after changes that are effective."""
     deleted = changes.where(f"{WEIGHT} < 0").select(*QUAD).broadcast(few)
     inserted = changes.where(f"{WEIGHT} > 0").select(*QUAD)
     return old.join(deleted, QUAD, "ANTI").union(inserted)
@@ -211,7 +235,7 @@ def delta(evaluation: Evaluation, scan: op.Scan) -> Solutions:
     changed = _matches(evaluation, scan, State.DELTA, None)
     if evaluation.quads.is_set(scan.graph):
         return changed
-    old = _matches(evaluation, scan, State.OLD, Keys(changed.frame, changed.variables))
+    old = _matches(evaluation, scan, State.OLD, Keys(changed.frame, changed.variables, changed.small))
     return changed.of(distinct.signs(changed, old))
 
 

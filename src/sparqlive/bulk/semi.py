@@ -127,7 +127,7 @@ def key_flips(
     evaluation: Evaluation, operator: Testing, changed: Solutions, keys: tuple[Var, ...]
 ) -> Solutions:
     """The keys of which something changed, where having a match does: old `o` and new `n`, each 0 or 1."""
-    touched = Keys(changed.frame, keys)
+    touched = Keys(changed.frame, keys, changed.small)
     columns = [column(v) for v in keys]
     frames = []
     for state, flags in (
@@ -140,7 +140,7 @@ def key_flips(
         frames.append(frame.select(*columns, *flags))
     both = frames[0].union(frames[1]).grouped(columns, "max(o) AS o", "max(n) AS n").where("o <> n")
     plain = changed.plain & frozenset(keys)
-    return evaluation.share(Solutions(both, keys, always=frozenset(keys), plain=plain, small=True))
+    return evaluation.share(Solutions(both, keys, always=frozenset(keys), plain=plain, small=changed.small))
 
 
 def whole_row_flips(
@@ -153,9 +153,9 @@ def whole_row_flips(
     reached = keys_of(changed).only(pushable(operator.left))
     left = summed(evaluation.content(operator.left, State.NEW, frozenset(operator.left.variables), reached))
     pairs = pairs_of(evaluation, operator, left, changed)
-    pairs = replace(pairs, small=True)
+    pairs = replace(pairs, small=changed.small)
     touched = _left_of(left, pairs, ())
-    touched = evaluation.share(replace(touched, frame=touched.frame.distinct(), small=True))
+    touched = evaluation.share(replace(touched, frame=touched.frame.distinct(), small=changed.small))
     frames = []
     for state, flags in (
         (State.OLD, (f"{ONE} AS o", f"{ZERO} AS n")),
@@ -170,7 +170,7 @@ def whole_row_flips(
         .grouped([*left.ids, WEIGHT], *texts, "max(o) AS o", "max(n) AS n")
         .where("o <> n")
     )
-    flipped = replace(left, frame=both.select(*left.ids, *left.text_columns, *outputs), small=True)
+    flipped = replace(left, frame=both.select(*left.ids, *left.text_columns, *outputs), small=changed.small)
     bare = pairs.of(pairs.frame.select(*pairs.columns))
     return bare, flipped
 

@@ -69,37 +69,41 @@ class Solutions:
 
 @dataclass(frozen=True)
 class Keys:
-    """Values of variables that are always bound: content is wanted only where it agrees with a row."""
+    """Values of variables that are always bound: content is wanted only where it agrees with a row.
+
+    small: they can be broadcast.
+    """
 
     frame: Frame
     variables: tuple[Var, ...]
+    small: bool
 
     def only(self, wanted: Iterable[Var]) -> Keys | None:
         """The keys on fewer variables; None if none is left."""
         allowed = frozenset(wanted)
         kept = tuple(v for v in self.variables if v in allowed)
-        return Keys(self.frame, kept) if kept else None
+        return Keys(self.frame, kept, self.small) if kept else None
 
     def renamed(self, old: Var, new: Var) -> Keys:
         """The keys of a copied variable as keys of what it is a copy of."""
         kept = tuple(v for v in self.variables if v != old)
         if new in kept:
-            return Keys(self.frame, kept)
+            return Keys(self.frame, kept, self.small)
         frame = self.frame.select(*map(column, kept), f"{column(old)} AS {column(new)}")
-        return Keys(frame, (*kept, new))
+        return Keys(frame, (*kept, new), self.small)
 
 
 def keys_of(solutions: Solutions) -> Keys:
     variables = tuple(v for v in solutions.variables if v in solutions.always)
-    return Keys(solutions.frame, variables)
+    return Keys(solutions.frame, variables, solutions.small)
 
 
 def restricted(frame: Frame, keys: Keys | None, own: Sequence[Var]) -> Frame:
-    """The rows that agree with a key, found by a broadcast semijoin."""
+    """The rows that agree with a key, found by a semijoin."""
     shared = [column(v) for v in own if keys is not None and v in keys.variables]
     if keys is None or not shared:
         return frame
-    return semi(frame, keys.frame.select(*shared).broadcast(), shared)
+    return semi(frame, keys.frame.select(*shared).broadcast(keys.small), shared)
 
 
 def semi(frame: Frame, other: Frame, columns: Sequence[str]) -> Frame:
@@ -189,4 +193,4 @@ def before_and_after(
         texts = [f"max({name}) AS {name}" for name in both.text_columns]
         frame = frame.grouped(both.ids, *texts, total("before"), total("after"))
         frame = frame.where("before <> 0 OR after <> 0")
-    return replace(both, frame=frame, small=old is not None or added.small)
+    return replace(both, frame=frame, small=added.small and (old is None or old.small))

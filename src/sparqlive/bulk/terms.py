@@ -8,7 +8,7 @@ Invariant: an id stands for one term, so a value that was read once is right for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from pyoxigraph import Literal
 
 from sparqlive.bulk.backend import Backend, Function
 from sparqlive.bulk.dialect import ZERO
+from sparqlive.bulk.frame import Frame
 from sparqlive.plan import operators as op
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import UNDEF, term_of
@@ -39,15 +40,23 @@ class Terms:
         id_of: Callable[[Term], int],
         exceptions: Mapping[str, int],
     ) -> None:
-        self.has_types = set(NAMES) <= set(backend.columns(terms))
+        columns = terms.columns if isinstance(terms, Frame) else backend.columns(terms)
+        self.has_types = set(NAMES) <= set(columns)
         """Whether the table has the typed columns, which are computed otherwise."""
-        self.frame = backend.frame(terms, ("id", "term", *(NAMES if self.has_types else ())))
+        self._terms = terms
         self._backend = backend
         self._typing: str | None = None
         self.constants = {id_of(term): str(term) for term in _constants(plan)}
         self._exceptions = exceptions
         self._exceptional_name: str | None = None
         self._functions: dict[tuple[pa.DataType, Expression, tuple[Var, ...]], str] = {}
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The dictionary, for plans that read terms."""
+        if isinstance(self._terms, Frame):
+            return self._terms
+        return self._backend.frame(self._terms, ("id", "term", *(NAMES if self.has_types else ())))
 
     def condition(self, condition: Expression, variables: tuple[Var, ...]) -> str:
         """The name of a function that tells whether solutions satisfy a condition."""

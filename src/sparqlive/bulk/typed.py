@@ -39,7 +39,9 @@ def _joined(
     evaluation: Evaluation, source: Solutions, frame: Frame, variable: Var, names: list[str]
 ) -> Frame:
     terms, columns = evaluation.terms, frame.columns
-    is_plain, has_own_text = variable in source.plain, variable in source.own_text
+    is_plain = variable in source.plain
+    # The dictionary has a constant that a pattern matches too.
+    has_own_text = variable in source.own_text and not is_plain
     if not has_own_text:
         frame = _with_found(evaluation, source, frame, variable, names if terms.has_types else [TEXT])
     if is_plain and terms.has_types:

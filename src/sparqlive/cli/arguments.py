@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -14,6 +15,8 @@ import typer
 import sparqlive
 from sparqlive.agent.tokens import LEAST
 from sparqlive.numbers import MOST_PORT, number, seconds, whole
+
+_DESCRIPTION = re.compile(r"(?is)\s*(PREFIX|BASE|DESCRIBE)\s+[^\s]+.*")
 
 
 class Format(StrEnum):
@@ -37,6 +40,7 @@ class Strategy(StrEnum):
 
     auto = "auto"
     live = "live"
+    duckdb = "duckdb"
     spark = "spark"
     rebuild = "rebuild"
 
@@ -68,10 +72,34 @@ check_count = _callback(partial(whole, least=1))
 check_rate = _callback(partial(number, least=LEAST))
 check_epoch = _callback(whole)
 
+
+class Syntax(StrEnum):
+    """RDF syntaxes, by the ending of their files."""
+
+    nt = "nt"
+    nq = "nq"
+    ttl = "ttl"
+    trig = "trig"
+    rdf = "rdf"
+    jsonld = "jsonld"
+
+
 Store = Annotated[Path, typer.Option("--store", metavar="DIR", help="Store directory.")]
 NewStore = Annotated[
     Path, typer.Option("--store", metavar="DIR", help="Store directory; created if missing.")
 ]
+# Commands that can also work on a running agent.
+StoreOrAgent = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Store directory.")]
+NewStoreOrAgent = Annotated[
+    Path | None, typer.Option("--store", metavar="DIR", help="Store directory; created if missing.")
+]
+Agent = Annotated[
+    str | None, typer.Option(metavar="URL", help="Address of a running agent to use instead of --store.")
+]
+Token = Annotated[
+    str | None, typer.Option(envvar="SPARQLIVE_TOKEN", help="Token, if the agent requires one.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 Default = Annotated[
     DefaultGraph | None,
     typer.Option(
@@ -91,15 +119,37 @@ QueryArgument = Annotated[
 ]
 ChangeFiles = Annotated[
     list[str],
-    typer.Argument(metavar="FILE", help="Change files (.changes, .rdfp), or - for standard input."),
+    typer.Argument(
+        metavar="FILE", help="Change files (.changes, .rdfp), folders and globs, or - for standard input."
+    ),
 ]
 
 
-def query_text(argument: str) -> str:
-    """Returns the query that an argument holds or names: text with a brace is SPARQL, else a file name."""
+def store_or_agent(store: Path | None, agent: str | None) -> None:
+    """Rejects a command that names neither a store nor an agent, or both."""
+    if (store is None) == (agent is None):
+        raise typer.BadParameter(
+            "Use either --store DIR for a store, or --agent URL for a running agent.", param_hint="--store"
+        )
+
+
+def update_text(argument: str) -> str:
+    """Returns the update that an argument holds or names: every request has a space, else a file name."""
     if argument == "-":
         return sys.stdin.read()
-    if "{" in argument:
+    if Path(argument).is_file() or not any(map(str.isspace, argument.strip())):
+        return read_text(Path(argument))
+    return argument
+
+
+def query_text(argument: str) -> str:
+    """Returns the query that an argument holds or names.
+
+    Text with a brace is SPARQL, and so is a DESCRIBE, which needs none; all else is a file name.
+    """
+    if argument == "-":
+        return sys.stdin.read()
+    if "{" in argument or (_DESCRIPTION.match(argument) and not Path(argument).is_file()):
         return argument
     try:
         return Path(argument).read_text(encoding="utf-8")

@@ -1,8 +1,7 @@
-"""Commands that change the quads of a store: load, apply, update."""
+"""Commands that change the quads of a store or an agent: load, apply, update."""
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -10,60 +9,119 @@ from typing import Annotated
 import typer
 
 import sparqlive
-from sparqlive.cli.arguments import ChangeFiles, Default, NewStore, Strategy, read_text
-from sparqlive.cli.sessions import apply_files, writing_session
+from sparqlive.cli import remote
+from sparqlive.cli.arguments import (
+    Agent,
+    ChangeFiles,
+    Default,
+    Json,
+    NewStoreOrAgent,
+    Strategy,
+    Syntax,
+    Token,
+    read_text,
+    store_or_agent,
+    update_text,
+)
+from sparqlive.cli.output import epoch_report, print_json
+from sparqlive.cli.sessions import apply_files, documents, writing_session
 from sparqlive.pipeline.progress import Progress
 
 
 def load(
-    store: NewStore,
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="RDF documents, folders and globs.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE", help="RDF documents, folders and globs, or - for standard input."),
+    ],
+    store: NewStoreOrAgent = None,
     graph: Annotated[str | None, typer.Option(metavar="IRI", help="Graph to load triples into.")] = None,
+    syntax: Annotated[Syntax, typer.Option(help="Syntax of standard input.")] = Syntax.nq,
     default_graph: Default = None,
     runs: Annotated[
         str | None,
         typer.Option(metavar="URI", help="Where a new store keeps its runs, if not in its directory."),
     ] = None,
+    agent: Agent = None,
+    token: Token = None,
+    json: Json = False,
 ) -> None:
     """Load RDF documents, plain or compressed, in one epoch."""
-    progress = Progress()
-    with writing_session(store, default_graph, runs=runs) as session, progress.step("loading") as step:
-        epoch = session.load(files, graph=graph)
-        step.end_with(f"epoch {epoch.number}, {epoch.inserted:,} new quads, {len(session):,} in all")
+    store_or_agent(store, agent)
+    with documents(files, syntax) as paths:
+        if agent is not None:
+            remote.load(agent, token, paths, graph, json)
+            return
+        assert store is not None
+        with writing_session(store, default_graph, runs=runs) as session:
+            if json:
+                with Progress.on_standard_error().waiting("loading"):
+                    epoch = session.load(paths, graph=graph)
+                print_json({**epoch_report(epoch), "quads": len(session)})
+                return
+            with Progress().step("loading") as step:
+                epoch = session.load(paths, graph=graph)
+                step.end_with(f"epoch {epoch.number}, {epoch.inserted:,} new quads, {len(session):,} in all")
 
 
 def apply(
-    store: NewStore,
     files: ChangeFiles,
+    store: NewStoreOrAgent = None,
     strategy: Annotated[Strategy, typer.Option(help="How to update the views.")] = Strategy.auto,
     default_graph: Default = None,
+    agent: Agent = None,
+    token: Token = None,
+    json: Json = False,
 ) -> None:
     """Apply change files, one epoch per batch, and print what each epoch changed."""
+    store_or_agent(store, agent)
+    if agent is not None:
+        remote.apply(agent, token, files, json)
+        return
+    assert store is not None
     progress = Progress()
     with writing_session(store, default_graph) as session:
         for source, epoch, seconds in apply_files(session, files, strategy):
-            progress.epoch(epoch, source, seconds)
+            if json:
+                print_json(epoch_report(epoch, source, seconds))
+            else:
+                progress.epoch(epoch, source, seconds)
 
 
 def update(
-    store: NewStore,
     text: Annotated[
-        str | None, typer.Argument(metavar="UPDATE", help="SPARQL Update request, or - for standard input.")
+        str | None,
+        typer.Argument(
+            metavar="UPDATE", help="SPARQL Update request, file with one, or - for standard input."
+        ),
     ] = None,
+    store: NewStoreOrAgent = None,
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Read the request from this file instead.")
     ] = None,
     strategy: Annotated[Strategy, typer.Option(help="How to update the views.")] = Strategy.auto,
     default_graph: Default = None,
+    agent: Agent = None,
+    token: Token = None,
+    json: Json = False,
 ) -> None:
     """Run a SPARQL Update request in one epoch, and print what it changed."""
+    store_or_agent(store, agent)
     if (text is None) == (file is None):
         raise sparqlive.Error(
-            "Pass the update either as UPDATE (- for standard input) or with --file, not both."
+            "Pass the update either as UPDATE (a request, a file, or - for standard input) or with --file, "
+            "not both."
         )
-    progress = Progress()
-    request = read_text(file) if file is not None else sys.stdin.read() if text == "-" else str(text)
+    request = read_text(file) if file is not None else update_text(str(text))
+    source = "update" if file is None else str(file)
+    if agent is not None:
+        remote.update(agent, token, request, source, json)
+        return
+    assert store is not None
     with writing_session(store, default_graph) as session:
         start = time.perf_counter()
         epoch = session.update(request, strategy=strategy.value)
-        progress.epoch(epoch, "update" if file is None else str(file), time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        if json:
+            print_json(epoch_report(epoch, source, seconds))
+        else:
+            Progress().epoch(epoch, source, seconds)

@@ -1,8 +1,8 @@
 """The command line: a thin layer over a session's methods.
 
 Owns the table of commands, the reference and the exit codes; makes no decision about data. An error prints
-one line on standard error and exits with code 1. `docs/CLI.md` is generated from the commands
-(`python -m sparqlive.cli.main --write-docs`).
+a sentence on standard error, and below it the line of a query where it has one, and exits with code 1.
+`docs/CLI.md` is generated from the commands (`python -m sparqlive.cli.main --write-docs`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
 import sparqlive
-from sparqlive.cli import data, run, serve, sources, tokens, upkeep, views
+from sparqlive.cli import data, demo, run, serve, sources, tokens, upkeep, views
 from sparqlive.opening import locked
 
 COMMANDS: tuple[Callable[..., None], ...] = (
@@ -31,6 +31,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     run.run,
     serve.serve,
     views.watch,
+    demo.demo,
 )
 """A command has the name of its function; `--help` lists them in this order."""
 
@@ -38,20 +39,35 @@ GROUPS: dict[str, typer.Typer] = {"source": sources.commands, "token": tokens.co
 """Commands with two words, by the first word."""
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"sparqlive {sparqlive.__version__}")
+        raise typer.Exit
+
+
 def _program() -> typer.Typer:
     app = typer.Typer(
         name="sparqlive",
-        help="Keep the results of SPARQL queries up to date while RDF data changes.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
+    app.callback()(_options)
     for command in COMMANDS:
         app.command()(command)
     for name, group in GROUPS.items():
         app.add_typer(group, name=name)
     return app
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Keep the results of SPARQL queries up to date while RDF data changes."""
 
 
 app = _program()
@@ -106,7 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _fail(sentence: str, stream: TextIO) -> None:
-    print(f"sparqlive: {' '.join(sentence.split())}", file=stream)
+    """Prints an error. The lines after the first show a line of a query and a caret below it."""
+    print(f"sparqlive: {sentence.rstrip()}", file=stream)
     sys.exit(1)
 
 

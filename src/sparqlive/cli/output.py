@@ -1,41 +1,68 @@
-"""How commands print results, deltas and rows."""
+"""How commands print results, deltas, rows and JSON."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from sparqlive.cli.arguments import Format
-from sparqlive.engine.view import GRAPH_FORMS, Answer, Delta, View
+from sparqlive.engine.view import GRAPH_FORMS, Answer, Delta, Epoch, View
 from sparqlive.sparql.results import json_delta, tsv_term
 
 if TYPE_CHECKING:
     from sparqlive.web.event_stream import Followed
 
 
-def write_result(result: View | Answer, output: Format | None) -> None:
+def print_json(report: Mapping[str, Any]) -> None:
+    """Prints one object on one line."""
+    print(json.dumps(report, ensure_ascii=False), flush=True)
+
+
+def epoch_report(epoch: Epoch, source: str | None = None, seconds: float | None = None) -> dict[str, Any]:
+    """What an epoch changed, with the members of an agent's answer first."""
+    report: dict[str, Any] = {
+        "epoch": epoch.number,
+        "inserted": epoch.inserted,
+        "deleted": epoch.deleted,
+        "ignored": epoch.ignored,
+        "strategy": epoch.strategy,
+        "views": {name: len(epoch.deltas[name]) for name in epoch.deltas.changed()},
+    }
+    if source is not None:
+        report |= {"source": source, "seconds": round(seconds or 0.0, 6)}
+    return report
+
+
+def chosen_format(form: str, output: Format | None) -> Format:
+    """The requested format, or the default for the form of a query."""
     on_terminal = Format.table if sys.stdout.isatty() else Format.tsv
-    chosen = output or (Format.nt if result.form in GRAPH_FORMS else on_terminal)
+    return output or (Format.nt if form in GRAPH_FORMS else on_terminal)
+
+
+def write_result(result: View | Answer, output: Format | None) -> None:
+    chosen = chosen_format(result.form, output)
     if chosen is not Format.table:
-        sys.stdout.write(result.serialize(chosen.value))
+        sys.stdout.writelines(result.pieces(chosen.value))
     elif result.form == "ASK":
         print("true" if result.answer() else "false")
     else:
-        _write_table(result)
+        solutions = result.solutions()
+        write_table(result.variables, [[one.get(name) for name in result.variables] for one in solutions])
 
 
-def _write_table(result: View | Answer) -> None:
-    table = Table(*(f"?{name}" for name in result.variables))
-    solutions = result.solutions()
-    for solution in solutions:
-        table.add_row(*(tsv_term(solution.get(name)) for name in result.variables))
+def write_table(variables: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Prints solutions as a table, and their number below it."""
+    table = Table(*(f"?{name}" for name in variables))
+    for row in rows:
+        table.add_row(*map(tsv_term, row))
     console = Console(markup=False, highlight=False)
     console.print(table)
-    console.print(f"{len(solutions):,} solutions")
+    console.print(f"{len(rows):,} solution{'' if len(rows) == 1 else 's'}")
 
 
 def signed_row(row: Sequence[Any], weight: int) -> str:

@@ -11,6 +11,7 @@ import typer
 import sparqlive
 from sparqlive.cli.arguments import DefaultGraph, NewStore, check_count, check_port, check_seconds
 from sparqlive.cli.sessions import default_graph_value
+from sparqlive.engine.budget import memory_limit
 from sparqlive.opening import is_store, say_created
 from sparqlive.store.locks import describe_writer
 
@@ -35,7 +36,10 @@ def serve(
     ] = None,
     allow_private: Annotated[
         bool,
-        typer.Option("--allow-private", help="Let sources and LOAD fetch from non-public addresses."),
+        typer.Option("--allow-private", help="Let sources, LOAD and SERVICE reach non-public addresses."),
+    ] = False,
+    no_service: Annotated[
+        bool, typer.Option("--no-service", help="Reject queries that ask other endpoints (SERVICE).")
     ] = False,
     origin: Annotated[
         list[str] | None,
@@ -52,6 +56,10 @@ def serve(
     body_bytes: Annotated[
         int | None,
         typer.Option(callback=check_count, metavar="BYTES", help="Size limit of a request body."),
+    ] = None,
+    upload_bytes: Annotated[
+        int | None,
+        typer.Option(callback=check_count, metavar="BYTES", help="Size limit of an uploaded file of quads."),
     ] = None,
     history_bytes: Annotated[
         int | None,
@@ -77,16 +85,21 @@ def serve(
         float | None,
         typer.Option(callback=check_seconds, metavar="SECONDS", help="Time limit for stopping."),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory for quads and views, such as 4GB; half of the machine's by default. "
+            "Views that do not fit stay in the store.",
+        ),
+    ] = None,
 ) -> None:
     """Serve a store over HTTP: SPARQL, views, subscriptions and sources.
 
     The agent watches the store's sources. It listens only on this machine unless the store has tokens
     (sparqlive token create).
     """
-    if find_spec("uvicorn") is None or find_spec("starlette") is None:
-        raise sparqlive.Error(
-            "sparqlive serve needs the packages of the extra 'agent': pip install 'sparqlive[agent]'."
-        )
+    ensure_agent_installed("serve")
     from sparqlive.agent.logs import start_logging
     from sparqlive.agent.routes.health import Opening
     from sparqlive.agent.serve import Listening
@@ -97,19 +110,25 @@ def serve(
         "query_seconds": query_seconds,
         "query_rows": query_rows,
         "body_bytes": body_bytes,
+        "upload_bytes": upload_bytes,
         "history_bytes": history_bytes,
         "progress_seconds": progress_seconds,
         "temporary_seconds": temporary_seconds,
         "stop_seconds": stop_seconds,
     }
     overrides: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
-    settings = Settings(allow_private=allow_private, origins=tuple(origin or ()), **overrides)
+    most_bytes = None if memory is None else memory_limit(memory, "--memory")
+    settings = Settings(
+        allow_private=allow_private, service=not no_service, origins=tuple(origin or ()), **overrides
+    )
     addresses: list[str] = []
 
     def open_session(opening: Opening) -> sparqlive.Session:
         is_new = not is_store(store)
         graph = DefaultGraph.union if default_graph is None and is_new else default_graph
-        session = sparqlive.open(store, default_graph=default_graph_value(graph), progress=opening)
+        session = sparqlive.open(
+            store, default_graph=default_graph_value(graph), progress=opening, memory=most_bytes
+        )
         if is_new:
             say_created(store)
         describe_writer(store, f"the agent at {addresses[0]}")
@@ -120,3 +139,11 @@ def serve(
     serve_store(
         store, open_session, settings, Listening(host, port, tls_certificate, tls_key), addresses.append
     )
+
+
+def ensure_agent_installed(command: str) -> None:
+    """Rejects a command that needs the packages of the extra `agent`, where they are missing."""
+    if find_spec("uvicorn") is None or find_spec("starlette") is None:
+        raise sparqlive.Error(
+            f"sparqlive {command} needs the packages of the extra 'agent': pip install 'sparqlive[agent]'."
+        )

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import glob
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import sparqlive
-from sparqlive.cli.arguments import DefaultGraph, Strategy
+from sparqlive.cli.arguments import DefaultGraph, Strategy, Syntax
 from sparqlive.engine.view import Epoch
 from sparqlive.opening import reading, writing
 from sparqlive.rdf.change_columns import EncodedBatch, read_batches
-from sparqlive.rdf.changes import Batch, parse_changes
+from sparqlive.rdf.changes import Batch, is_changes_name, parse_changes
 
 
 def reading_session(store: Path, default_graph: DefaultGraph | None) -> sparqlive.Session:
@@ -40,7 +43,7 @@ def apply_files(
     session: sparqlive.Session, files: Iterable[str], strategy: Strategy
 ) -> Iterator[tuple[str, Epoch, float]]:
     """Applies the batches of files, and yields the epochs that changed something."""
-    for file in files:
+    for file in change_files(files):
         for batch in _batches(session, file):
             start = time.perf_counter()
             epoch = session.apply_batch(batch, strategy=strategy.value)
@@ -52,3 +55,29 @@ def _batches(session: sparqlive.Session, file: str) -> Iterator[Batch | EncodedB
     if file == "-":
         return parse_changes(sys.stdin.buffer, "standard-input.changes")
     return read_batches(file, session.dictionary.exceptions)
+
+
+def change_files(names: Iterable[str]) -> Iterator[str]:
+    """Yields the files that names stand for: files, the change files of folders, and globs, in order."""
+    for name in names:
+        path = Path(name)
+        if path.is_dir():
+            found = sorted(str(file) for file in path.iterdir() if is_changes_name(file.name))
+        else:
+            found = [name] if name == "-" or path.exists() else sorted(glob.glob(name, recursive=True))
+        if not found and path.is_dir():
+            raise sparqlive.Error(f"The folder {name} has no change files (.changes, .rdfp).")
+        yield from found or [name]
+
+
+@contextmanager
+def documents(names: Sequence[str], syntax: Syntax) -> Iterator[list[str]]:
+    """The paths to load; standard input is copied to a temporary file, so that it is read like any other."""
+    if "-" not in names:
+        yield list(names)
+        return
+    with tempfile.TemporaryDirectory(prefix="sparqlive-") as folder:
+        copy = Path(folder) / f"standard-input.{syntax.value}"
+        with copy.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield [str(copy) if name == "-" else name for name in names]

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from datetime import datetime
+from json import dumps, loads
 from typing import Annotated, Any
 
 import typer
 
 import sparqlive
-from sparqlive.cli.arguments import Default, NewStore, Store, query_text
+from sparqlive.cli import remote
+from sparqlive.cli.arguments import (
+    Agent,
+    Default,
+    Json,
+    NewStoreOrAgent,
+    StoreOrAgent,
+    Token,
+    query_text,
+    store_or_agent,
+)
+from sparqlive.cli.output import print_json
 from sparqlive.cli.sessions import writing_session
-from sparqlive.opening import ensure_store
+from sparqlive.opening import ensure_store, say
 from sparqlive.pipeline.progress import duration
 
 commands = typer.Typer(
@@ -23,11 +35,11 @@ commands = typer.Typer(
 
 @commands.command("add")
 def add_source(
-    store: NewStore,
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="Kind of source, such as file, web, endpoint or ldes.")
     ],
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Path or URL.")],
+    store: NewStoreOrAgent = None,
     name: Annotated[str | None, typer.Option(help="Name of the source; by default its address.")] = None,
     option: Annotated[
         list[str] | None,
@@ -36,42 +48,81 @@ def add_source(
         ),
     ] = None,
     default_graph: Default = None,
+    agent: Agent = None,
+    token: Token = None,
+    json: Json = False,
 ) -> None:
     """Add a source."""
+    store_or_agent(store, agent)
     options = dict(_source_option(text) for text in option or ())
-    with writing_session(store, default_graph) as session:
-        session.source(kind, address, name=name, **options)
+    if agent is not None:
+        given = {"kind": kind, "address": address, "options": options} | ({"name": name} if name else {})
+        status = remote.add_source(agent, token, given)
+        then = "The agent watches it."
+    else:
+        assert store is not None
+        with writing_session(store, default_graph) as session:
+            status = session.source(kind, address, name=name, **options).status()
+        then = f"To watch it, run: sparqlive serve --store {store}"
+    if json:
+        print_json(status)
+    else:
+        print(f"Added source {status['name']} of kind {status['kind']}. {then}")
 
 
 @commands.command("list")
-def list_sources(store: Store) -> None:
+def list_sources(
+    store: StoreOrAgent = None, agent: Agent = None, token: Token = None, json: Json = False
+) -> None:
     """List the sources: kind, number of quads, last check, version, notifications and error.
 
     Works while another process has the store open.
     """
-    ensure_store(store)
-    with sparqlive.open(store, read_only=True) as session:
-        for source in session.sources.values():
-            status = source.status()
-            lag = status["lag_seconds"]
-            seen = "not seen yet" if lag is None else f"seen {duration(lag)} ago"
-            version = json.dumps(status["version"]) if status["version"] else "no version"
-            columns = [source.name, source.kind, f"{status['quads']:,} quads", seen, version]
-            if status["notifications"] is not None:
-                columns.append(f"notifications: {status['notifications']}")
-            if status["error"] is not None:
-                since = datetime.fromtimestamp(status["stale_since"]).astimezone().isoformat(" ", "seconds")
-                columns.append(f"stale since {since}: {status['error']}")
-            print("\t".join(columns))
+    store_or_agent(store, agent)
+    if agent is not None:
+        found = remote.sources(agent, token)
+    else:
+        assert store is not None
+        ensure_store(store)
+        with sparqlive.open(store, read_only=True) as session:
+            found = [source.status() for source in session.sources.values()]
+    if not found:
+        where = f"--agent {agent}" if agent is not None else f"--store {store}"
+        say(f"There are no sources yet. To add one, run: sparqlive source add KIND ADDRESS {where}")
+    for status in found:
+        if json:
+            print_json(status)
+        else:
+            print(_status_line(status))
+
+
+def _status_line(status: Mapping[str, Any]) -> str:
+    lag = status["lag_seconds"]
+    seen = "not seen yet" if lag is None else f"seen {duration(lag)} ago"
+    version = dumps(status["version"]) if status["version"] else "no version"
+    columns = [status["name"], status["kind"], f"{status['quads']:,} quads", seen, version]
+    if status["notifications"] is not None:
+        columns.append(f"notifications: {status['notifications']}")
+    if status["error"] is not None:
+        since = datetime.fromtimestamp(status["stale_since"]).astimezone().isoformat(" ", "seconds")
+        columns.append(f"stale since {since}: {status['error']}")
+    return "\t".join(columns)
 
 
 @commands.command("remove")
 def remove_source(
-    store: Store,
-    name: Annotated[str, typer.Argument(help="Name of the source.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the source.")],
+    store: StoreOrAgent = None,
     default_graph: Default = None,
+    agent: Agent = None,
+    token: Token = None,
 ) -> None:
     """Remove a source, and the quads that no other source asserts."""
+    store_or_agent(store, agent)
+    if agent is not None:
+        remote.remove_source(agent, token, name)
+        return
+    assert store is not None
     with writing_session(store, default_graph, creates=False) as session:
         source = session.sources.get(name)
         if source is None:
@@ -88,6 +139,6 @@ def _source_option(text: str) -> tuple[str, Any]:
     if name == "query":
         return name, query_text(value)
     try:
-        return name, json.loads(value)
+        return name, loads(value)
     except (ValueError, RecursionError):
         return name, value

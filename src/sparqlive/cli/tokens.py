@@ -13,7 +13,8 @@ import typer
 from sparqlive.agent.audit import Audit
 from sparqlive.agent.tokens import FILE as TOKENS
 from sparqlive.agent.tokens import Limits, Tokens
-from sparqlive.cli.arguments import Store, check_count, check_rate, check_seconds
+from sparqlive.cli.arguments import Json, Store, check_count, check_rate, check_seconds
+from sparqlive.cli.output import print_json
 from sparqlive.opening import ensure_store, is_store, say
 
 commands = typer.Typer(
@@ -32,7 +33,8 @@ def create_token(
         list[str],
         typer.Option(
             metavar="RIGHTS",
-            help="Rights, separated by commas: read, read:view=NAME, write, admin (everything).",
+            help="Rights, separated by commas: read, read:view=NAME, write, service (SERVICE in queries), "
+            "admin (everything).",
         ),
     ],
     name: Annotated[str | None, typer.Option(help="Name in the logs; random by default.")] = None,
@@ -49,6 +51,7 @@ def create_token(
         float | None,
         typer.Option(callback=check_seconds, metavar="SECONDS", help="Time limit of a one-off query."),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Create a token and print it. The store keeps only its hash, so it cannot be shown again.
 
@@ -60,15 +63,25 @@ def create_token(
     Audit(store).note("command line", f"create token {token_name}", "done", rights=rights)
     if not is_store(store):
         say(f"There is no store at {store} yet. To create it, run: sparqlive serve --store {store}")
+    if json:
+        print_json({"name": token_name, "rights": rights, "token": secret})
+        return
     print(f"Token {token_name} may {', '.join(rights)}. It is not shown again:", file=sys.stderr)
     print(secret)
 
 
 @commands.command("list")
-def list_tokens(store: Store) -> None:
+def list_tokens(store: Store, json: Json = False) -> None:
     """List the tokens: name, rights, limits, time of creation."""
     _ensure_tokens(store)
-    for token in Tokens(store).all().values():
+    found = Tokens(store).all().values()
+    if not found:
+        say(f"There are no tokens. To create one, run: sparqlive token create --store {store} --can read")
+    for token in found:
+        if json:
+            about = {"rights": list(token.rights), "limits": asdict(token.limits), "created": token.created}
+            print_json({"name": token.name, **about})
+            continue
         limits = [f"{name} {value:g}" for name, value in asdict(token.limits).items() if value is not None]
         print("\t".join([token.name, ",".join(token.rights), " ".join(limits) or "no limits", token.created]))
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from sparqlive.cli.arguments import Default, Store
+from sparqlive.cli.arguments import Default, Json, Store
+from sparqlive.cli.output import print_json
 from sparqlive.cli.sessions import reading_session, writing_session
 from sparqlive.pipeline.progress import Progress
 
@@ -17,6 +18,7 @@ def check(
         bool, typer.Option("--repair", help="First recompute views whose files are damaged or missing.")
     ] = False,
     default_graph: Default = None,
+    json: Json = False,
 ) -> None:
     """Recompute every view from scratch and compare."""
     opening = (
@@ -25,14 +27,24 @@ def check(
         else reading_session(store, default_graph)
     )
     with opening as session:
-        for name in session.repair() if repair else ():
+        with Progress.on_standard_error().waiting("checking"):
+            repaired = session.repair() if repair else []
+            session.check()
+        if json:
+            print_json({"views": len(session.views), "repaired": repaired})
+            return
+        for name in repaired:
             print(f"check: recomputed view {name}")
-        session.check()
         print(f"check: {len(session.views)} views equal their recomputation")
 
 
-def compact(store: Store, default_graph: Default = None) -> None:
+def compact(store: Store, default_graph: Default = None, json: Json = False) -> None:
     """Merge the store's log and deltas into new runs."""
-    progress = Progress()
-    with writing_session(store, default_graph, creates=False) as session, progress.step("compacting"):
-        session.compact()
+    with writing_session(store, default_graph, creates=False) as session:
+        if json:
+            with Progress.on_standard_error().waiting("compacting"):
+                session.compact()
+            print_json({"epoch": session.epoch})
+            return
+        with Progress().step("compacting"):
+            session.compact()

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import sparqlive
-from sparqlive.cli.arguments import Default, Output, QueryArgument, Store, Strategy, check_epoch, query_text
-from sparqlive.cli.output import print_delta, write_result
+from sparqlive.cli import remote
+from sparqlive.cli.arguments import (
+    Agent,
+    Default,
+    DefaultGraph,
+    Format,
+    Json,
+    Output,
+    QueryArgument,
+    StoreOrAgent,
+    Strategy,
+    Token,
+    check_epoch,
+    query_text,
+    store_or_agent,
+)
+from sparqlive.cli.output import print_delta, print_json, write_result
 from sparqlive.cli.sessions import apply_files, default_graph_value, reading_session, writing_session
 from sparqlive.engine.deferred import Refresh, parse_refresh
 from sparqlive.engine.register import check_view_name
 from sparqlive.engine.view import Delta, View
-from sparqlive.opening import reading
+from sparqlive.opening import reading, say
 from sparqlive.pipeline.progress import Progress
 
 
 def view(
-    store: Store,
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Name of the view; omit it to list all.")
     ] = None,
@@ -31,6 +46,7 @@ def view(
             help="Register this query: SPARQL query, file with a query, or - for standard input.",
         ),
     ] = None,
+    store: StoreOrAgent = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace an existing view that has a different query.")
     ] = False,
@@ -40,25 +56,61 @@ def view(
     ] = "immediate",
     output: Output = None,
     default_graph: Default = None,
+    agent: Agent = None,
+    token: Token = None,
+    json: Json = False,
 ) -> None:
     """List views, or show, register or drop one.
 
     Registering a view creates the store if it is missing.
     """
+    store_or_agent(store, agent)
     if name is not None and drop:
-        with writing_session(store, default_graph, creates=False) as session:
-            session.drop(name)
+        _drop(name, store, default_graph, agent, token)
     elif name is not None and query is not None:
         text, lag = query_text(query), parse_refresh(refresh, "--refresh")
         check_view_name(name)
-        with writing_session(store, default_graph) as session, Progress().step(f"computing {name}") as step:
-            step.end_with(f"{len(_register(session, name, text, replace, lag)):,} solutions")
+        waiting = Progress.on_standard_error().waiting(f"computing {name}")
+        if agent is not None:
+            with waiting:
+                statistics = remote.register(agent, token, name, text, replace, refresh)
+            _print_registered(name, statistics, json)
+            return
+        assert store is not None
+        with writing_session(store, default_graph) as session:
+            if json:
+                with waiting:
+                    statistics = _register(session, name, text, replace, lag).stats()
+                _print_registered(name, statistics, json)
+                return
+            with Progress().step(f"computing {name}") as step:
+                step.end_with(f"{len(_register(session, name, text, replace, lag)):,} solutions")
+    elif name is None:
+        _list_views(store, default_graph, agent, token, json)
+    elif agent is not None:
+        remote.show_view(agent, token, name, Format.json if json else output)
     else:
+        assert store is not None
         with reading_session(store, default_graph) as session:
-            if name is None:
-                _list_views(session.views)
-            else:
-                write_result(session.views[name], output)
+            write_result(session.views[name], Format.json if json else output)
+
+
+def _drop(
+    name: str, store: Path | None, default_graph: DefaultGraph | None, agent: str | None, token: str | None
+) -> None:
+    if agent is not None:
+        remote.drop(agent, token, name)
+        return
+    assert store is not None
+    with writing_session(store, default_graph, creates=False) as session:
+        session.drop(name)
+
+
+def _print_registered(name: str, statistics: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json({"name": name, **statistics})
+    else:
+        print(f"computing {name}: {statistics['rows']:,} rows")
 
 
 def _register(session: sparqlive.Session, name: str, text: str, replace: bool, refresh: Refresh) -> View:
@@ -71,20 +123,55 @@ def _register(session: sparqlive.Session, name: str, text: str, replace: bool, r
         ) from error
 
 
-def query(store: Store, query: QueryArgument, output: Output = None, default_graph: Default = None) -> None:
+def query(
+    query: QueryArgument,
+    store: StoreOrAgent = None,
+    output: Output = None,
+    default_graph: Default = None,
+    agent: Agent = None,
+    token: Token = None,
+    json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Let SERVICE reach non-public addresses.")
+    ] = False,
+) -> None:
     """Run a query once and print its result."""
+    store_or_agent(store, agent)
+    text, chosen = query_text(query), Format.json if json else output
+    if agent is not None:
+        if allow_private:
+            raise sparqlive.Error(
+                "--allow-private works with --store. An agent decides itself: see serve --help."
+            )
+        remote.query(agent, token, text, chosen)
+        return
+    assert store is not None
     with reading_session(store, default_graph) as session:
-        write_result(session.query(query_text(query)), output)
+        with Progress.on_standard_error().waiting("querying"):
+            answer = session.query(text, allow_private=allow_private)
+        write_result(answer, chosen)
 
 
 def explain(
-    store: Store,
-    name: Annotated[str, typer.Argument(help="Name of the view.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the view.")],
+    store: StoreOrAgent = None,
     default_graph: Default = None,
+    agent: Agent = None,
+    token: Token = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the plan as a tree in JSON.")] = False,
 ) -> None:
     """Print a view's plan, its delta rules, and what it stores."""
+    store_or_agent(store, agent)
+    if agent is not None:
+        print(remote.explain(agent, token, name, json))
+        return
+    assert store is not None
     with reading_session(store, default_graph) as session:
-        print(session.views[name].explain())
+        explained = session.views[name]
+        if json:
+            print_json({"epoch": explained.epoch, **asdict(explained.explained())})
+        else:
+            print(explained.explain())
 
 
 def watch(
@@ -99,9 +186,8 @@ def watch(
         Path | None,
         typer.Option("--store", metavar="DIR", help="Store directory, if NAME is not an address."),
     ] = None,
-    token: Annotated[
-        str | None, typer.Option(envvar="SPARQLIVE_TOKEN", help="Token, if the agent requires one.")
-    ] = None,
+    agent: Agent = None,
+    token: Token = None,
     since: Annotated[
         int | None,
         typer.Option(
@@ -119,14 +205,15 @@ def watch(
     files and prints what they change in the view, because only one process at a time can write to a store.
     To watch a running pipeline, use sparqlive run --show.
     """
+    if agent is not None:
+        name = remote.view_address(agent, name)
     if name.startswith(("http://", "https://")):
         for followed in sparqlive.follow(name, since=since, token=token):
             print_delta(followed.variables, followed, json)
         return
     if store is None:
         raise sparqlive.Error(
-            f"{name} is not an address. Use --store to name the view's store, or pass the view's address at "
-            f"an agent (http://…/views/{name})."
+            f"{name} is not an address. Use --store to name the view's store, or --agent to name an agent."
         )
     opening = (
         writing_session(store, default_graph, creates=False)
@@ -143,7 +230,28 @@ def watch(
                 print_delta(watched.variables, changed, json)
 
 
-def _list_views(views: Mapping[str, View]) -> None:
-    for name, kept in views.items():
-        stats = kept.stats()
-        print(f"{name}\t{stats['rows']:,} rows\tepoch {stats['last_epoch']}\t{stats['failure'] or 'kept'}")
+def _list_views(
+    store: Path | None,
+    default_graph: DefaultGraph | None,
+    agent: str | None,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    found: Iterable[Mapping[str, Any]]
+    if agent is not None:
+        found = remote.views(agent, token)
+    else:
+        assert store is not None
+        with reading_session(store, default_graph) as session:
+            found = [
+                {"name": name, "query": kept.text, **kept.stats()} for name, kept in session.views.items()
+            ]
+    if not found:
+        where = f"--agent {agent}" if agent is not None else f"--store {store}"
+        say(f"There are no views yet. To register one, run: sparqlive view NAME QUERY {where}")
+    for one in found:
+        if as_json:
+            print_json(one)
+        else:
+            state = one["failure"] or "kept"
+            print(f"{one['name']}\t{one['rows']:,} rows\tepoch {one['last_epoch']}\t{state}")

@@ -124,11 +124,11 @@ class Assertions:
         return {**{change[:4]: change[4] for change in changes}, **self._staged.get(_LOCAL, {})}
 
     def commit(self) -> None:
+        if not self._staged:
+            return
         for name, rows in self._staged.items():
             if rows:
-                relation = self._relation(name)
-                relation.stage(rows)
-                relation.commit()
+                self._relation(name).add(rows)
         self._staged = {}
 
     def _relation(self, name: str) -> Relation:

@@ -9,36 +9,59 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 import pyarrow as pa
 
 from sparqlive.engine.costs import BULK, LIVE, Measurements, Sizes, Way, seconds_of, ways_of
-from sparqlive.engine.export import BulkData, SessionTables, term_table
-from sparqlive.errors import BulkFailed, SparkFailed, Timeout, TooLarge, Unsupported
+from sparqlive.engine.export import BulkData, SessionTables
+from sparqlive.errors import BulkFailed, Error, SparkFailed, Timeout, TooLarge, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
+from sparqlive.live.lent import LentQuads
 from sparqlive.live.maintained import Inputs, Maintained, Saved
 from sparqlive.live.quads import Change, Quads
-from sparqlive.plan.operators import Operator
+from sparqlive.plan.operators import Keeping, Operator
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sparql.columns import entry_table
 from sparqlive.sparql.deadline import stopped_by
+from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Row, change_between
 from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
+    from sparqlive.bulk.backend import Backend
     from sparqlive.bulk.ingest.workers import Workers
+    from sparqlive.store.saving import Saved as SavedRows
+    from sparqlive.store.saving import Target
+
+
+@dataclass(frozen=True)
+class FileBackend:
+    """A backend that works from file to file: its name, the strategy and the reason, and how to create it."""
+
+    name: str
+    strategy: str
+    reason: str
+    create: Callable[[Target], Backend]
+
 
 Strategy = Literal["auto", "live", "duckdb", "spark", "rebuild"]
 BulkChoice = Literal["auto", "duckdb", "spark"]
 """Which bulk backends a session uses."""
+Result = TypeVar("Result")
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 # A batch of at most this many changed quads is carried live without estimates: it takes milliseconds.
 ALWAYS_LIVE = 256
+SPARK_WORK = 2_000_000
+"""For contents that stay in the store, Spark, where the session has one, does work on more rows than this."""
+_LEAST_FILE_MEMORY = 256 << 20
+QUADS_PER_CHANGE = 20
+"""A change meets about so many quads."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +94,23 @@ class CarryResult:
 
     def summary(self) -> str:
         """The strategies in one word, such as `live+spark`."""
-        return "+".join(sorted({choice.strategy for choice in self.choices.values()})) or "live"
+        if not self.choices:
+            return "live"
+        return "+".join(sorted({choice.strategy for choice in self.choices.values()}))
+
+
+@dataclass
+class Outcome:
+    """What an epoch brings to contents that are not held."""
+
+    relations: dict[str, SavedRows] = field(default_factory=dict)
+    """The deltas of all relations, by name."""
+    deltas: dict[PlanContent, Mapping[Row, int]] = field(default_factory=dict)
+    """The changes of results."""
+    choices: dict[Any, Choice] = field(default_factory=dict)
+
+
+NO_OUTCOME = Outcome()
 
 
 class Carrier(Protocol):
@@ -82,8 +121,12 @@ class Carrier(Protocol):
         plans: Sequence[Operator],
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
+        kept: Mapping[Keeping, Kept],
     ) -> Sequence[Mapping[Row, int]]:
-        """The change of each plan by its delta rules."""
+        """The change of each plan by its delta rules; one may be a part of those after it.
+
+        `kept`: what operators store of their sources, where it is there as columns.
+        """
 
     def contents(
         self,
@@ -91,7 +134,7 @@ class Carrier(Protocol):
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
     ) -> Sequence[Mapping[Row, int] | Run]:
-        """The content of each plan after the changes, from scratch."""
+        """The content of each plan after the changes, from scratch; one may be a part of those after it."""
 
 
 class Strategies:
@@ -100,7 +143,12 @@ class Strategies:
     `spark`: a Spark session, the URL of a master, or None.
     """
 
-    def __init__(self, data: BulkData, spark: Any, bulk: BulkChoice = "auto") -> None:
+    def __init__(self, data: BulkData, spark: Any, bulk: BulkChoice, memory: int) -> None:
+        """`memory`: the limit of the session; a third of it is for work on files, which spills to disk.
+
+        In a session with Spark, which does the large work, DuckDB gets the least.
+        """
+        self._file_memory = max(_LEAST_FILE_MEMORY, memory // 3 if spark is None else 0)
         self._data = data
         self._spark = spark
         self._bulk = bulk
@@ -147,9 +195,17 @@ class Strategies:
         self._started.add("duckdb")
         return _in_process(self._data.quads, self._data.dictionary, self._data.terms)
 
+    def contents_if_any(
+        self, quads: LentQuads, dictionary: Dictionary, lock: AbstractContextManager[Any]
+    ) -> Callable[[Operator], Mapping[Row, int] | Run] | None:
+        """Like `contents_on`, for one plan; None if this session does not use DuckDB."""
+        if "duckdb" not in self.carriers:
+            return None
+        return lambda plan: self.contents_on(quads, dictionary, lock)([plan])[0]
+
     def contents_on(
-        self, quads: Quads, dictionary: Dictionary, lock: AbstractContextManager[Any]
-    ) -> Callable[[Operator], Mapping[Row, int] | Run]:
+        self, quads: Quads | LentQuads, dictionary: Dictionary, lock: AbstractContextManager[Any]
+    ) -> Callable[[Sequence[Operator]], Sequence[Mapping[Row, int] | Run]]:
         """Returns a function that computes contents on a copy of the quads with DuckDB, without the lock.
 
         `dictionary` extends the session's dictionary, whose terms are read under the lock.
@@ -158,10 +214,10 @@ class Strategies:
         def terms() -> pa.Table:
             with lock:
                 known = self._data.terms()
-            return pa.concat_tables([known, term_table(dictionary.entries())])
+            return pa.concat_tables([known, entry_table(dictionary.entries())])
 
         carrier = cache(partial(_in_process, quads, dictionary, terms))  # made if a plan is large enough
-        return lambda plan: carrier().contents([plan], (), ())[0]
+        return lambda plans: carrier().contents(plans, (), ())
 
     def _spark_carrier(self, undone: Sequence[Change]) -> Carrier:
         from sparqlive.bulk.backends.spark.carry import Carrier
@@ -179,6 +235,55 @@ class Strategies:
         from sparqlive.bulk.ingest.workers import Processes
 
         return Processes(), "live"
+
+    def file_backend(self, requested: Strategy, quads: int, changes: int | None = None) -> FileBackend:
+        """The backend for contents that stay in the store: of a view, or of an epoch with some changes."""
+        name, reason = self._file_backend(requested, quads, changes)
+        strategy = "rebuild" if requested == "rebuild" else name
+        if name == "spark":
+            return FileBackend(name, strategy, reason, self._spark_on_files)
+        self._started.add("duckdb")
+        return FileBackend(name, strategy, reason, self._duckdb_on_files)
+
+    def by_files(
+        self, way: FileBackend, requested: Strategy, work: Callable[[FileBackend], Result]
+    ) -> Result:
+        """Has a backend do work for contents that stay in the store.
+
+        If Spark fails, DuckDB does it, unless Spark was requested; then the error says why in one sentence.
+        """
+        try:
+            return work(way)
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            failure = _failure(way.name, error)
+            if way.name != "spark" or requested == "spark" or "duckdb" not in self.carriers:
+                raise failure from error
+            self._started.add("duckdb")
+            strategy = "rebuild" if way.strategy == "rebuild" else "duckdb"
+            reason = f"the view is not held in memory, and {failure}"
+            return work(FileBackend("duckdb", strategy, reason, self._duckdb_on_files))
+
+    def _file_backend(self, requested: Strategy, quads: int, changes: int | None) -> tuple[str, str]:
+        if requested in ("duckdb", "spark"):
+            return requested, f"{requested} was requested, and the view is not held in memory."
+        if self._bulk != "auto":
+            return self._bulk, f"the view is not held in memory, and the session uses {self._bulk}."
+        work = quads if changes is None else changes * QUADS_PER_CHANGE
+        if self.has_spark_setting and work > SPARK_WORK:
+            return "spark", f"the view is not held in memory, and the work is large ({work:,} rows)."
+        return "duckdb", "the view is not held in memory, and DuckDB is the cheapest for work of this size."
+
+    def _duckdb_on_files(self, target: Target) -> Backend:
+        from sparqlive.bulk.backends.duckdb import DuckDb
+
+        return DuckDb(memory=self._file_memory)
+
+    def _spark_on_files(self, target: Target) -> Backend:
+        from sparqlive.bulk.backends.spark.backend import SparkBackend
+
+        return SparkBackend(self.spark_session(), scratch=target)
 
     def contents_by(self, backend: str) -> Saved:
         """Returns a function that computes contents of plans as of the last epoch on a backend."""
@@ -232,7 +337,8 @@ class Strategies:
     ) -> tuple[Mapping[Row, int], Choice]:
         """The delta of a plan's result, by the requested or the cheapest strategy."""
         rows = sum(len(given) for given in inputs.values())
-        sizes = Sizes(maintained.matching_quads() + rows, *batch.keeper.size_of(maintained))
+        quads, unread = maintained.matching_quads() + rows, maintained.unread_rows()
+        sizes = Sizes(quads, *batch.keeper.size_of(maintained), unread)
         costs = {way: seconds_of(way, sizes, rows) for way in ways_of(self.carriers)}
         cheapest = self._cheapest(maintained.key, costs)
         estimates = {way.strategy: seconds for way, seconds in cheapest.items()}
@@ -283,16 +389,23 @@ class Strategies:
         except (BulkFailed, Timeout, TooLarge):  # a limit stops the plan; the backend did not fail
             raise
         except Exception as error:
-            first_line = str(error).strip().split("\n")[0]
-            failure = SparkFailed if name == "spark" else BulkFailed
-            raise failure(f"{BULK[name].title} failed: {type(error).__name__}: {first_line}") from error
+            raise _failure(name, error) from error
 
 
-def _in_process(quads: Quads, dictionary: Dictionary, terms: Callable[[], pa.Table]) -> Carrier:
+def _failure(name: str, error: Exception) -> BulkFailed:
+    """The failure of a backend in one sentence."""
+    lines = str(error).strip().split("\n")
+    causes = [line.strip() for line in lines if line.startswith("Caused by: ")]
+    reason = causes[-1].removeprefix("Caused by: ") if causes else lines[0]
+    kind = SparkFailed if name == "spark" else BulkFailed
+    return kind(f"{BULK[name].title} failed: {type(error).__name__}: {reason}")
+
+
+def _in_process(quads: Quads | LentQuads, dictionary: Dictionary, terms: Callable[[], pa.Table]) -> Carrier:
     from sparqlive.bulk.carry import InProcess
 
     tables = SessionTables(quads, dictionary)
-    return InProcess(tables, terms, dictionary.id_of, dictionary.exceptions, dictionary.enter)
+    return InProcess(tables, terms, dictionary.id_of, dictionary.exceptions, dictionary.enter_columns)
 
 
 @dataclass(frozen=True)
@@ -311,15 +424,15 @@ class _Batch:
 
 def _delta_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
     sources = maintained.state_sources()
-    plans = [maintained.plan, *sources.values()]
-    result, *states = carrier.deltas(plans, batch.changes, maintained.parameter_rows())
-    maintained.take(dict(zip(sources, states, strict=True)))
+    plans, kept = [*sources.values(), maintained.plan], maintained.kept()
+    *states, result = carrier.deltas(plans, batch.changes, maintained.parameter_rows(), kept)
+    maintained.take(dict(zip(sources, states, strict=True)), kept)
     return result
 
 
 def _rebuild_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
-    plans = [maintained.plan, *maintained.state_sources().values()]
-    result, *states = carrier.contents(plans, batch.changes, maintained.parameter_rows())
+    plans = [*maintained.state_sources().values(), maintained.plan]
+    *states, result = carrier.contents(plans, batch.changes, maintained.parameter_rows())
     old = maintained.state_rows()
     maintained.take(
         {number: change_between(old[number], new) for number, new in zip(old, states, strict=True)}

@@ -91,6 +91,9 @@ def _check_by_backends(epochs: Epochs) -> None:
         if view.failure is None:
             with _as_of(view, epochs.quads):
                 for content in view.content.stored_parts():
+                    if not content.is_held:
+                        _check_unheld(view, content, epochs)
+                        continue
                     assert content.maintained is not None
                     for evaluator in _EVALUATORS[content.maintained.evaluator]:
                         _check_content(view, content, epochs, evaluator)
@@ -119,7 +122,8 @@ def _check_content(view: View, content: PlanContent, epochs: Epochs, evaluator: 
         if evaluator == "live":
             recomputed = compute_rewritten(content.plan, quads, terms, {})
         else:
-            recomputed = epochs.strategies.contents_on(quads, terms.dictionary, epochs.lock)(content.plan)
+            contents = epochs.strategies.contents_on(quads, terms.dictionary, epochs.lock)
+            (recomputed,) = contents([content.plan])
     present = content.whole()
     differing = set(change_between(present, recomputed))
     if not differing:
@@ -132,6 +136,25 @@ def _check_content(view: View, content: PlanContent, epochs: Epochs, evaluator: 
             _term_rows(present, differing, view.dictionary, width),
             _term_rows(recomputed, differing, terms.dictionary, width),
         )
+
+
+def _check_unheld(view: View, content: PlanContent, epochs: Epochs) -> None:
+    """Compares in the store: a backend recomputes the content, and joins it with the stored rows."""
+    assert epochs.views.unheld is not None
+    way = epochs.strategies.file_backend("auto", epochs.quads.size)
+    with epochs.views.unheld.differing(content, way) as (count, missing):
+        if not count:
+            return
+        shown = {tuple(map(view.dictionary.term, row)): weight for row, weight in missing.items()}
+    examples = "; ".join(
+        f"({', '.join('UNDEF' if term is None else str(term) for term in row)}) occurs {abs(weight)} times "
+        f"{'too rarely' if weight > 0 else 'too often'}"
+        for row, weight in list(shown.items())[:5]
+    )
+    more = f" and {count - 5:,} more" if count > 5 else ""
+    raise CheckFailed(
+        f"View {view.name!r} differs from its recomputation in {count:,} rows: {examples}{more}."
+    )
 
 
 def _term_rows(

@@ -33,15 +33,20 @@ def ways_of(backends: Iterable[str]) -> list[Way]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that determine the costs of a plan: quads that its patterns match, rows, derivations."""
+    """The sizes that determine the costs of a plan: quads that its patterns match, rows, derivations.
+
+    `unread`: the stored rows of groups that live has not read yet, and reads when they change.
+    """
 
     quads: int
     rows: int
     derivations: int
+    unread: int = 0
 
     def live(self, changed: int) -> float:
-        """Lookups per changed row, and as many derivations as a quad has on average."""
-        return changed * (1e-5 + 1e-6 * self.derivations / max(1, self.quads))
+        """Lookups per changed row, and as many derivations as a quad has on average; and groups to read."""
+        reading = 8e-7 * self.unread * min(1.0, changed / max(1, self.rows))
+        return reading + changed * (4e-6 + 1e-6 * self.derivations / max(1, self.quads))
 
     def rebuild(self) -> float:
         """In process, each quad is looked up and each derivation is computed one by one."""

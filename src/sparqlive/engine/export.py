@@ -7,23 +7,24 @@ none. Invariant: backends see the quads and terms as they were before the curren
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sparqlive.live.lent import LentQuads
 from sparqlive.live.quad_pairs import PairTable
 from sparqlive.live.quads import Change, Quads
 from sparqlive.live.scan import scope_of
 from sparqlive.plan.delta import State
 from sparqlive.plan.operators import GraphChoice
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.sparql.columns import NAMES, typed
+from sparqlive.rdf.term_columns import TermColumns, is_in
+from sparqlive.sparql.columns import TERM_SCHEMA, entry_table, has_types, term_table
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column
 
@@ -38,19 +39,23 @@ class BulkData:
         self.quads = quads
         self.dictionary = dictionary
         self._stored: Callable[[], Sources] | None = None
+        self._stored_term_files: Callable[[], Sequence[str]] = tuple
         self._export: _Export | None = None
         self._terms: pa.Table | None = None
-        """The dictionary's terms in memory that are in no file."""
+        """The dictionary's single entries that are in no file."""
         self._counted = 0
-        """How many of the dictionary's entries were read for `_terms`."""
+        """How many of the dictionary's single entries were read for `_terms`."""
+        self._columns: dict[TermColumns, pa.Table] = {}
+        """The dictionary's entries by columns, those that are in no file."""
         self._basis: tuple[int, tuple[str, ...]] | None = None
         """The moves of the dictionary and the files that `_terms` belongs to."""
         self._term_files: dict[str, pa.Table] = {}
         """The terms of a store's files, which never change."""
 
-    def attach(self, stored: Callable[[], Sources]) -> None:
+    def attach(self, stored: Callable[[], Sources], term_files: Callable[[], Sequence[str]]) -> None:
         """Takes quads and terms from a store from now on."""
         self._stored = stored
+        self._stored_term_files = term_files
 
     def sources(self, undone: Sequence[Change] = ()) -> Sources:
         """The files, and the changes after them.
@@ -69,18 +74,28 @@ class BulkData:
 
     def terms(self) -> pa.Table:
         """The dictionary with the terms of the current epoch: id, term, and its typed columns."""
-        files = () if self._stored is None else tuple(self._stored().term_files)
+        files = tuple(self._stored_term_files())
         basis = (self.dictionary.moves, files)
-        entries, count = self.dictionary.entries(), len(self.dictionary)
+        entries = self.dictionary.single_entries()
         if self._terms is None or self._basis != basis:
             self._term_files = {file: self._term_files.get(file) or _read_terms(file) for file in files}
             # A new entry is in no file, but new files may have terms that are in memory.
-            self._terms = _not_in(self._term_files.values(), term_table(entries))
-        elif self._counted < count:
-            new = term_table(islice(entries, self._counted, None))
+            self._terms = self._in_no_file(TermColumns.of(list(entries.items())))
+            self._columns = {}
+        elif self._counted < len(entries):
+            new = entry_table(islice(entries.items(), self._counted, None))
             self._terms = pa.concat_tables([self._terms, new])
-        self._basis, self._counted = basis, count
-        return pa.concat_tables([self._terms, *self._term_files.values()])
+        self._basis, self._counted = basis, len(entries)
+        parts = self.dictionary.columns()
+        self._columns = {part: self._columns.get(part) or self._in_no_file(part) for part in parts}
+        return pa.concat_tables([self._terms, *self._columns.values(), *self._term_files.values()])
+
+    def _in_no_file(self, terms: TermColumns) -> pa.Table:
+        """The typed columns of terms that are in no file."""
+        known = np.zeros(len(terms), dtype=bool)
+        for file in self._term_files.values():
+            known |= is_in(terms.ids, file.column("id").to_numpy())
+        return term_table(pa.array(terms.ids[~known]), terms.texts.filter(pa.array(~known)))
 
     def record(self, changes: Sequence[Change]) -> None:
         """Records the changes of a committed epoch."""
@@ -97,7 +112,7 @@ class BulkData:
 class SessionTables:
     """The quads of a session by graph and predicate, for a backend in this process (`PairTables`)."""
 
-    def __init__(self, quads: Quads, dictionary: Dictionary) -> None:
+    def __init__(self, quads: Quads | LentQuads, dictionary: Dictionary) -> None:
         self._quads = quads
         self._dictionary = dictionary
 
@@ -124,7 +139,8 @@ class _Export:
         self._store = Store(self._directory.name)
         self._dictionary = dictionary
         self._store.write_quads(quads.columns(), 0)
-        self._store.write_terms(list(dictionary.entries()))
+        singles = TermColumns.of(list(dictionary.single_entries().items()))
+        self._store.write_terms(TermColumns.together([singles, *dictionary.columns()]))
         dictionary.start_journal()
         self._log: list[Change] = []
 
@@ -132,7 +148,7 @@ class _Export:
         self._log.extend(changes)
 
     def sources(self) -> Sources:
-        found = self._store.sources(self._dictionary.journal()[0])
+        found = self._store.sources(self._dictionary.new_entries())
         return replace(found, log=np.array(self._log, dtype=np.int64).reshape(-1, 5))
 
     def close(self) -> None:
@@ -140,29 +156,10 @@ class _Export:
         self._directory.cleanup()
 
 
-def term_table(entries: Iterable[tuple[int, str]]) -> pa.Table:
-    """Terms with their ids and typed columns."""
-    rows = list(entries)
-    texts = pa.array([text for _, text in rows], pa.large_string())
-    return _typed_table(pa.array([number for number, _ in rows], pa.int64()), texts)
-
-
 def _read_terms(file: str) -> pa.Table:
-    """Stores write texts as `string` or `large_string`; all tables here have the same type."""
+    """Reads a file of terms; computes the typed columns if it has none, or those of another version."""
+    if has_types(pq.read_schema(file)):
+        return pq.read_table(file, columns=TERM_SCHEMA.names).cast(TERM_SCHEMA)
     terms = pq.read_table(file, columns=["id", "term"])
     texts = terms.column("term").cast(pa.large_string())
-    return _typed_table(terms.column("id").combine_chunks(), texts.combine_chunks())
-
-
-def _not_in(files: Iterable[pa.Table], terms: pa.Table) -> pa.Table:
-    """The terms whose ids are in none of the files' tables."""
-    for file in files:
-        ids = file.column("id")
-        found = ids.filter(pc.is_in(ids, value_set=terms.column("id")))
-        terms = terms.filter(pc.invert(pc.is_in(terms.column("id"), value_set=found)))
-    return terms
-
-
-def _typed_table(ids: pa.Array, texts: pa.Array) -> pa.Table:
-    columns = zip(NAMES, typed(texts).flatten(), strict=True)
-    return pa.table({"id": ids, "term": texts, **dict(columns)})
+    return term_table(terms.column("id").combine_chunks(), texts.combine_chunks())

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from sparqlive.errors import InvalidChange
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
-from sparqlive.store.compaction import QUADS
 from sparqlive.store.quad_runs import segments_of
-from sparqlive.store.runs import RunFile, read_terms, terms_with_prefix
-from sparqlive.store.store import TERMS, Store, TermRuns
+from sparqlive.store.runs import QUADS, TERMS, RunFile, read_terms, terms_with_prefix
+from sparqlive.store.store import Store
+from sparqlive.store.term_runs import TermRuns
 
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.job import IngestResult, OnError
@@ -44,7 +44,8 @@ def ingest_runs(
         target = store.place.text(folder)
         exceptions |= taken
         ingested = ingest(workers, paths, graph, target, on_error=on_error, exceptions=exceptions)
-    runs = store.sync_files(folder, ingested.quad_files, ingested.term_files)
+    files = [(file.path, QUADS, None) for file in ingested.quad_files]
+    runs = store.describe(folder, files + [(file.path, TERMS, None) for file in ingested.term_files])
     _check_names(store, runs)
     return ingested, runs
 
@@ -54,8 +55,8 @@ def _collisions(store: Store, dictionary: Dictionary, ingested: IngestResult, fo
     unnamed = [RunFile(f"{folder}/{file.path}", TERMS, file.rows, 0, (), b"") for file in ingested.term_files]
     files = TermRuns(store.place, unnamed)
     taken = {}
-    for number, text in dictionary.entries():
-        other = files(number)
+    for number, text in list(dictionary.entries()):
+        other = files.text_of(number)
         if other is not None and other != text:
             taken[other] = dictionary.enter(other)
     return taken
@@ -66,8 +67,7 @@ def _check_names(store: Store, runs: Iterable[RunFile]) -> None:
     texts: dict[int, str] = {}
     for run in runs:
         if run.relation == TERMS:
-            numbers, terms = read_terms(store.place, run)
-            texts.update(terms_with_prefix(numbers, terms, PREFIXES))
+            texts.update(terms_with_prefix(read_terms(store.place, run), PREFIXES))
     quads = segments_of(store.place, (run for run in runs if run.relation == QUADS)) if texts else ()
     for graph, predicate in (segment.key for segment in quads):
         for number, refusal in ((graph, graph_refusal), (predicate, predicate_refusal)):

@@ -1,24 +1,29 @@
 """Evaluates one-off queries on the current epoch.
 
-A query reads copies, without the lock, so that it does not block writers and can be stopped at any point.
-Invariant: an answer belongs to one epoch.
+A query reads lent quads, without the lock, so that it does not block writers and can be stopped at any point.
+Rows are computed as they are read. Invariant: an answer belongs to one epoch.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import islice
 
 from sparqlive.engine.register import Registration
 from sparqlive.engine.results import Answer
+from sparqlive.engine.rows import RowStream
 from sparqlive.engine.writer import Epochs
-from sparqlive.live.once import collect, compute_once, snapshot_for
+from sparqlive.errors import Error
+from sparqlive.live.once import lend_for, stream_once
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, whole
-from sparqlive.plan.operators import kept_of
-from sparqlive.plan.spelling import spelling_of
 from sparqlive.sparql.algebra import Dataset
-from sparqlive.sparql.deadline import within
+from sparqlive.sparql.deadline import Steps, within
+from sparqlive.zset.blocks import Block, blocks_of, rows_in
+from sparqlive.zset.relation import Row
 
 
 def query_once(
@@ -30,6 +35,9 @@ def query_once(
     row_limit: int | None,
     dataset: Dataset | None,
     from_views: bool,
+    stream: bool,
+    allow_private: bool,
+    service_refusal: Error | None,
 ) -> Answer:
     """Evaluates a query; see `Session.query`."""
     if timeout_seconds is not None:
@@ -37,27 +45,53 @@ def query_once(
     if row_limit is not None:
         whole("row_limit", row_limit)
     began = time.monotonic()
-    parsed, plan = within(
-        timeout_seconds,
-        lambda: registration.plan(text, base, volatile=True, dataset=dataset),
-        began=began,
-    )
-    spelling, kept = spelling_of(plan) if from_views else None, kept_of(plan)
+    planned = registration.planned_before(text, base, dataset)
+    if planned is None:
+        planned = within(timeout_seconds, lambda: registration.plan_once(text, base, dataset), began=began)
+    parsed, plan = planned.query, planned.plan
+    spelling = planned.spelling if from_views and not planned.asks_endpoints else None
     terms = Terms(epochs.terms.dictionary.extended())
-    with ExitStack() as files:
-        with epochs.lock:
-            epochs.ensure_open()
-            epoch = epochs.epoch
-            view = None if spelling is None else epochs.views.standing(parsed.form, spelling, epoch)
-            if view is None:
-                quads = snapshot_for(kept, epochs.quads, terms.dictionary)
-                files.enter_context(epochs.pinned(quads))
-            else:
-                content = view.content.copied()
-        if view is not None:
-            rows = within(timeout_seconds, lambda: collect(content()), began=began)
-            return Answer(parsed, plan, rows, terms, epoch, view.name)
-        rows = within(timeout_seconds, lambda: compute_once(kept, quads, terms, row_limit), began=began)
+    files = ExitStack()
+    rows: Iterator[tuple[Row, int]]
     with epochs.lock:
-        epochs.quads.keep_inverses(quads)
-    return Answer(parsed, plan, rows, terms, epoch)
+        epochs.ensure_open()
+        epoch = epochs.epoch
+        view = None if spelling is None else epochs.views.standing(parsed.form, spelling, epoch)
+        if view is None:
+            quads = lend_for(planned.kept, epochs.quads, terms.dictionary)
+            files.enter_context(epochs.pinned(quads))
+            bulk = epochs.strategies.contents_if_any(quads, terms.dictionary, epochs.lock)
+        else:
+            captured = view.content.captured()
+            if stream or timeout_seconds is None:
+                return Answer(parsed, plan, captured, view.terms, epoch, view.name)
+            rows, row_limit = rows_in(captured()), None
+    if view is None:
+        if planned.asks_endpoints:
+            ask = partial(registration.answered, planned, quads, terms, allow_private, service_refusal)
+            with _closed_on_error(files):
+                planned = within(timeout_seconds, ask, began=began)
+            parsed, plan = planned.query, planned.plan
+        is_ask = parsed.form == "ASK"
+        rows = stream_once(planned.runnable, quads, terms, is_ask, bulk)
+        rows = islice(rows, 1) if is_ask else rows
+    found = RowStream(rows, Steps(timeout_seconds, spent=time.monotonic() - began), row_limit, files)
+    if not stream and (timeout_seconds is not None or row_limit is not None):
+        found.gathered()
+    else:
+        found.start()
+    blocks = partial(_blocks, found, len(planned.kept.variables), stream)
+    return Answer(parsed, plan, blocks, terms, epoch, None if view is None else view.name, repeats=True)
+
+
+@contextmanager
+def _closed_on_error(files: ExitStack) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        files.close()
+        raise
+
+
+def _blocks(rows: RowStream, width: int, forget: bool) -> Iterator[Block]:
+    return blocks_of(rows.once() if forget else rows, width)

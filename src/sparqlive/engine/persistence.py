@@ -25,11 +25,15 @@ from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.store.catalog import Durability
-from sparqlive.store.compaction import QUADS
+from sparqlive.store.commits import Commit
 from sparqlive.store.compactor import Compactor
 from sparqlive.store.connections import Poller
 from sparqlive.store.locks import Lease
-from sparqlive.store.store import TERMS, Commit, Sources, Store
+from sparqlive.store.runs import QUADS, TERMS, RunFile
+from sparqlive.store.saving import Saved
+from sparqlive.store.store import Sources, Store
+from sparqlive.store.streaming import StoredParts, parts_of
+from sparqlive.store.term_runs import MOST_BYTES
 from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Run
 
@@ -46,6 +50,8 @@ class Retention:
     seconds: float | None
 
 
+_LEAST_TERM_BYTES = 32 << 20
+_NOTHING_SAVED: Mapping[str, Saved] = {}
 # Relations that cannot be recomputed from the quads.
 _NOT_COMPUTED = {QUADS, TERMS, "gathered", "source", "sources"}
 
@@ -62,13 +68,16 @@ class Persistence:
         sync_milliseconds: int = 100,
         read_only: bool = False,
         runs: str | os.PathLike[str] | None = None,
+        memory: int = MOST_BYTES,
     ) -> None:
+        """`memory`: how many bytes the session may use; an eighth of it is for terms."""
         self.store = Store(
             directory,
             read_only=read_only,
             durability=durability,
             sync_milliseconds=sync_milliseconds,
             runs=runs,
+            term_bytes=max(_LEAST_TERM_BYTES, memory // 8),
         )
         self._retention = retention
         self._dictionary = dictionary
@@ -115,6 +124,11 @@ class Persistence:
                 self.store.catalog.set_meta("lineage", recorded)
         return recorded
 
+    @property
+    def terms_are_limited(self) -> bool:
+        """Whether memory has no room for all terms."""
+        return self._data.terms_are_limited
+
     # Opening
 
     def load_quads(self) -> None:
@@ -148,9 +162,22 @@ class Persistence:
         saved = self.store.relation(name)
         return saved.rows() if saved is not None else {}
 
+    def parts(self, name: str) -> StoredParts:
+        """Where the rows of a relation are."""
+        found = parts_of(self.store.place, self.store.catalog, name)
+        assert found is not None, "the relations of a content that is not held are in the store"
+        return found
+
+    def approximate_rows(self, name: str) -> int:
+        """About how many rows a relation has."""
+        return self.store.approximate_rows(name)
+
     def has(self, content: PlanContent) -> bool:
         """Whether all relations of a content are in the store."""
-        return all(self.store.catalog.has(name) for name, _, _ in content.relations())
+        return all(self.has_relation(name) for name, _, _ in content.relations())
+
+    def has_relation(self, name: str) -> bool:
+        return self.store.catalog.has(name)
 
     # Writing
 
@@ -164,15 +191,18 @@ class Persistence:
         batch: tuple[str, int] | None,
         notes: Mapping[str, str],
         failed: Iterable[PlanContent] = (),
+        saved: Mapping[str, Saved] = _NOTHING_SAVED,
     ) -> None:
         """Makes an epoch durable: its changes, new terms, the deltas of all stored relations, and its notes.
 
-        Relations of failed contents are deleted; they are recomputed when the store is next opened.
+        Relations of failed contents are deleted; they are recomputed when the store is next opened. `saved`
+        are deltas that a backend computed for contents that are not held.
         """
         inserted = inserts_of(changes)
         forgotten = names_of_failed(failed)
         kept = {name: delta for name, delta in deltas.items() if name not in forgotten}
-        self.store.commit(
+        kept |= {name: (d.width, d.few()) for name, d in saved.items() if d.count and not d.files}
+        written = self.store.commit(
             Commit(
                 epoch,
                 (inserted, len(changes) - inserted),
@@ -181,13 +211,15 @@ class Persistence:
                 changes,
                 kept,
                 *self._dictionary.journal(),
+                runs=[run for delta in saved.values() for run in delta.files],
                 forgotten=forgotten,
                 batch=batch,
                 notes=notes,
             )
         )
-        self._dictionary.start_journal()
-        self._compactor.count_epoch(len(changes) + sum(len(rows) for _, rows in kept.values()))
+        self._data.committed(written)
+        in_files = sum(delta.count for delta in saved.values() if delta.files)
+        self._compactor.count_epoch(len(changes) + in_files + sum(len(rows) for _, rows in kept.values()))
 
     def keep(
         self,
@@ -206,18 +238,17 @@ class Persistence:
         Writes the relations of its content that the store does not have yet, and the notes.
         """
         forgotten = set() if instead_of is None else unshared_names(instead_of)
-        with self._contents(content, epoch, unshared_names(content)) as commit:
-            unseen: dict[str, tuple[int, dict[Row, int]]] = {}
-            if refresh != "immediate":
-                unseen = {gathered_name(name): (4, {})}
-            commit = replace(
-                commit,
-                forgotten={gathered_name(name), *forgotten, *commit.forgotten},
-                notes=notes,
-                bases={**commit.bases, **unseen},
-            )
-            self.store.keep(name, text, base, str(refresh), owner, commit)
-        self._dictionary.start_journal()
+        commit = self._contents(content, epoch, unshared_names(content))
+        unseen: dict[str, tuple[int, dict[Row, int]]] = {}
+        if refresh != "immediate":
+            unseen = {gathered_name(name): (4, {})}
+        commit = replace(
+            commit,
+            forgotten={gathered_name(name), *forgotten, *commit.forgotten},
+            notes=notes,
+            bases={**commit.bases, **unseen},
+        )
+        self._data.committed(self.store.keep(name, text, base, str(refresh), owner, commit))
 
     def damaged(self) -> set[str]:
         """The damaged relations that can be recomputed; raises if another relation is damaged."""
@@ -237,25 +268,32 @@ class Persistence:
 
     def save(self, name: str, content: PlanContent, epoch: int, damaged: Set[str] = frozenset()) -> int:
         """Writes a recomputed content; its history starts now."""
-        with self._contents(content, epoch, damaged) as commit:
-            forgotten = {*commit.forgotten, *(damaged & all_names(content))}
-            self.store.save(name, replace(commit, forgotten=forgotten))
-        self._dictionary.start_journal()
+        commit = self._contents(content, epoch, damaged)
+        forgotten = {*commit.forgotten, *(damaged & all_names(content))}
+        self._data.committed(self.store.save(name, replace(commit, forgotten=forgotten)))
         return epoch
 
-    @contextmanager
-    def _contents(self, content: PlanContent, epoch: int, new: Set[str]) -> Iterator[Commit]:
+    def _contents(self, content: PlanContent, epoch: int, new: Set[str]) -> Commit:
         """The relations of a content that are new or not in the store, ready to be committed."""
         fresh = {
-            key: (width, _whole(rows))
+            key: (width, rows)
             for key, width, rows in content.relations()
             if key in new or not self.store.catalog.has(key)
         }
-        with self.store.contents(fresh) as (runs, bases):
-            terms, exceptions = self._dictionary.journal()
-            yield Commit(
-                epoch, terms=terms, exceptions=exceptions, runs=runs, bases=bases, forgotten=fresh.keys()
-            )
+        runs: list[RunFile] = []
+        bases: dict[str, tuple[int, Mapping[Row, int] | Run | None]] = {}
+        for key, (width, rows) in fresh.items():
+            if isinstance(rows, Saved):
+                runs += rows.files
+                bases[key] = (width, None if rows.files else rows.few())
+            else:
+                bases[key] = (width, _whole(rows))
+        return Commit(epoch, **self._new_terms(), runs=runs, bases=bases, forgotten=fresh.keys())
+
+    def _new_terms(self) -> dict[str, Any]:
+        """The part of a commit with the terms that are not in the store yet."""
+        terms, columns, exceptions = self._dictionary.journal()
+        return {"terms": terms, "term_columns": columns, "exceptions": exceptions}
 
     def drop(self, name: str, content: PlanContent, epoch: int) -> None:
         """Drops a view, and the relations that no other view uses."""
@@ -272,19 +310,17 @@ class Persistence:
         """Makes the refresh of a view durable."""
         forgotten = names_of_failed(failed)
         deltas = {key: delta for key, delta in deferred.keeper.staged().items() if key not in forgotten}
-        terms, exceptions = self._dictionary.journal()
-        self.store.refresh(
+        written = self.store.refresh(
             name,
             Commit(
                 epoch,
                 deltas=deltas,
-                terms=terms,
-                exceptions=exceptions,
+                **self._new_terms(),
                 forgotten={*forgotten, deferred.relation},
                 bases={deferred.relation: (4, {})},
             ),
         )
-        self._dictionary.start_journal()
+        self._data.committed(written)
 
     # Reading while another process writes
 
@@ -325,7 +361,7 @@ class Persistence:
 
     def history(self, content: PlanContent, since: int, until: int) -> Iterator[tuple[int, dict[Row, int]]]:
         """The deltas of a content's rows after epoch `since`, up to epoch `until`."""
-        for epoch, rows in self.store.catalog.deltas(content.name, since, until):
+        for epoch, rows in self.store.deltas(content.name, since, until):
             yield epoch, {tuple(row): weight for *row, weight in rows.tolist()}
 
     # Compaction
@@ -359,22 +395,20 @@ class Persistence:
                 self.store, self._dictionary, attempt, workers, paths, graph, on_error
             )
             self._dictionary.load_exceptions(ingested.exceptions)
-            terms, exceptions = self._dictionary.journal()
             note = {"rejected": ingested.rejected, "seconds": dict(ingested.seconds)}
-            self.store.commit(
+            written = self.store.commit(
                 Commit(
                     epoch,
                     (ingested.quads, 0),
                     strategy,
                     note,
-                    terms=terms,
-                    exceptions=exceptions,
+                    **self._new_terms(),
                     runs=runs,
                     bases={QUADS: (4, None)},
                     batch=batch,
                 )
             )
-        self._dictionary.start_journal()
+        self._data.committed(written)
         self._data.replaced_terms()
         return ingested
 

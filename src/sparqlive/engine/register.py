@@ -12,19 +12,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, cached_property, partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
-from sparqlive.engine.carry import Strategy
+from sparqlive.engine.carry import FileBackend, Strategy
 from sparqlive.engine.deferred import Deferred, Refresh, check_refresh, stored_refresh
 from sparqlive.engine.limits import QUERY_CHARACTERS
+from sparqlive.engine.services import Services
 from sparqlive.engine.view import View
 from sparqlive.engine.views import readable
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, TooLarge, ViewExists
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
-from sparqlive.live.once import snapshot_for
+from sparqlive.live.lent import LentQuads
+from sparqlive.live.once import Runnable, runnable, snapshot_for
 from sparqlive.live.prepared import Bulk, Prepared, prepare, prepare_apart
 from sparqlive.live.quads import Quad, Quads
 from sparqlive.live.terms import Terms
@@ -35,6 +38,8 @@ from sparqlive.plan.once import fixed
 from sparqlive.plan.operators import Operator, kept_of
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
+from sparqlive.plan.services import services_in, with_unknown_tables
+from sparqlive.plan.spelling import Spelling, spelling_of
 from sparqlive.plan.translate import translate
 from sparqlive.plan.unfold import unfold, views_read
 from sparqlive.rdf.dictionary import Dictionary
@@ -51,6 +56,8 @@ if TYPE_CHECKING:
 SPARK_QUADS = 2_000_000
 BULK_QUADS = 50_000
 """A view whose patterns match at least this many quads is computed by columns."""
+_KEPT_PLANS = 256
+_KEPT_CHARACTERS = 10_000
 VIEW_NAME = r"[^\s/~.\ufffd-](?:[^/\ufffd]{0,126}[^\s/\ufffd])?"
 """Pattern of a view name, whose characters must also be printable. U+FFFD replaces undecodable bytes."""
 
@@ -68,6 +75,33 @@ def check_view_name(name: object) -> None:
 
 
 @dataclass(frozen=True)
+class PlannedQuery:
+    """A query to be evaluated once, its plan, and the part of it whose rows are computed.
+
+    If it asks endpoints, the plan has tables that say nothing in the place of their solutions.
+    """
+
+    query: Query
+    plan: Operator
+    kept: Operator
+    graph_of: Callable[[str], Operator]
+    """Gives the graphs of views as they were when the query was planned."""
+
+    @cached_property
+    def asks_endpoints(self) -> bool:
+        return any(services_in(self.query))
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        return spelling_of(self.plan)
+
+    @cached_property
+    def runnable(self) -> Runnable:
+        """The plan as it is evaluated; volatile functions have to be evaluated first, if it has any."""
+        return runnable(self.kept)
+
+
+@dataclass(frozen=True)
 class PlannedView:
     """A query to be registered as a view: its plan, and its content if that was computed without the lock."""
 
@@ -78,6 +112,10 @@ class PlannedView:
     terms: Terms | None = None
     prepared: Prepared | None = None
     gathered: dict[Quad, int] = field(default_factory=dict)
+    needed_bytes: int = 0
+    """The memory that it is estimated to need if it is held."""
+    unheld: str | None = None
+    """Why the content stays in the store; None if it is held in memory."""
 
 
 class Registration:
@@ -87,6 +125,8 @@ class Registration:
         self._epochs = epochs
         self._views = epochs.views
         self._union = union
+        self._planned: dict[tuple[str, str | None, Dataset | None], PlannedQuery] = {}
+        self._guard = Lock()
 
     # Plans
 
@@ -96,9 +136,15 @@ class Registration:
         base: str | None,
         volatile: bool,
         name: str | None = None,
-        dataset: Dataset | None = None,
     ) -> tuple[Query, Operator]:
-        """Parses and plans a query, for the view `name` if given; `dataset` replaces the query's own."""
+        """Parses and plans a query, for the view `name` if given."""
+        parsed = self._parsed(text, base, volatile)
+        if name is not None:
+            self._views.check_no_cycle(name, views_read(parsed))
+        return parsed, self.translated(parsed)
+
+    def _parsed(self, text: str, base: str | None, volatile: bool, dataset: Dataset | None = None) -> Query:
+        """Parses and checks a query; `dataset` replaces the query's own."""
         if len(text) > QUERY_CHARACTERS:
             raise TooLarge(
                 f"The query has {len(text):,} characters; the limit is {QUERY_CHARACTERS:,}. Put long lists "
@@ -108,15 +154,47 @@ class Registration:
         if dataset is not None:
             parsed = replace(parsed, dataset=dataset)
         check_functions(parsed, volatile)
-        if name is not None:
-            self._views.check_no_cycle(name, views_read(parsed))
-        if volatile:
-            parsed = fixed(parsed)
-        return parsed, self.translated(parsed)
+        return fixed(parsed) if volatile else parsed
 
-    def translated(self, query: Query) -> Operator:
+    def planned_before(self, text: str, base: str | None, dataset: Dataset | None) -> PlannedQuery | None:
+        """What `plan_once` has kept for the same query, if anything."""
+        return self._planned.get((text, base, dataset))
+
+    def plan_once(self, text: str, base: str | None, dataset: Dataset | None) -> PlannedQuery:
+        """Plans a query that is evaluated once. Plans that depend on the text alone are kept for a while."""
+        parsed = self._parsed(text, base, volatile=True, dataset=dataset)
+        graph_of = cache(self._views.graph_of)
+        plan = self.translated(with_unknown_tables(parsed), graph_of)
+        planned = PlannedQuery(parsed, plan, kept_of(plan), graph_of)
+        is_fixed = "now" not in text.lower() and not views_read(parsed) and not planned.asks_endpoints
+        if len(text) <= _KEPT_CHARACTERS and is_fixed:
+            with self._guard:
+                while len(self._planned) >= _KEPT_PLANS:
+                    del self._planned[next(iter(self._planned))]
+                self._planned[(text, base, dataset)] = planned
+        return planned
+
+    def translated(self, query: Query, graph_of: Callable[[str], Operator] | None = None) -> Operator:
+        """Plans a query; `graph_of` gives the graphs of views, if not those of now."""
         plan = translate(query, self._union)
-        return unfold(plan, self._views.graph_of) if views_read(query) else plan
+        return unfold(plan, graph_of or self._views.graph_of) if views_read(query) else plan
+
+    def answered(
+        self,
+        planned: PlannedQuery,
+        quads: LentQuads,
+        terms: Terms,
+        allow_private: bool,
+        refusal: Error | None,
+    ) -> PlannedQuery:
+        """Asks the endpoints of a query, on the quads that were lent for it."""
+
+        def plan_of(query: Query) -> Operator:
+            return self.translated(query, planned.graph_of)
+
+        query = Services(planned.query, plan_of, quads, terms, allow_private, refusal).answered()
+        plan = plan_of(query)
+        return PlannedQuery(query, plan, kept_of(plan), planned.graph_of)
 
     def explained(self, text: str, base: str | None) -> Explained:
         """Returns the plan that a view of the query would have; see `Session.explained`."""
@@ -157,7 +235,10 @@ class Registration:
             keeper = self._views.temporary if temporary else self._views.keeper
             if refresh == "immediate" and keeper.is_known(planned.kept):
                 is_there = True
-            if is_there or epochs.read_only or self._backend(strategy) is not None:
+            if not is_there and not temporary and refresh == "immediate":
+                needed, why = self._why_unheld(planned.kept, strategy)
+                planned = replace(planned, unheld=why, needed_bytes=needed)
+            if is_there or epochs.read_only or planned.unheld or self._backend(strategy) is not None:
                 yield planned
                 return
         with ExitStack() as files:
@@ -232,18 +313,14 @@ class Registration:
             if planned.temporary:
                 keeper = self._views.temporary
                 epochs.limit_temporary()
-            content = self._content(keeper, planned, strategy)
             owner = owner if known is None else known.owner
-            try:
+            with self._new_content(keeper, planned, strategy) as content:
                 if epochs.persistence is not None and not planned.temporary:
                     before = known if known is not None and known.failure is None else None
                     replaced = None if before is None else before.content
                     epochs.persistence.keep(
                         name, text, base, refresh, owner, content, epochs.epoch, replaced, notes
                     )
-            except BaseException:
-                keeper.release(content)
-                raise
             if known is not None:
                 self._views.release(known)
             terms = content.terms if planned.temporary else None
@@ -251,6 +328,48 @@ class Registration:
             if not planned.temporary:
                 epochs.settle()
             return view
+
+    @contextmanager
+    def _new_content(self, keeper: Keeper, planned: PlannedView, strategy: Strategy) -> Iterator[PlanContent]:
+        """The content of a view; released if the block, which stores it, fails."""
+        unheld = self._views.unheld
+        if planned.unheld is None or unheld is None:
+            content = self._content(keeper, planned, strategy)
+            content.reserve(planned.needed_bytes)
+            try:
+                yield content
+            except BaseException:
+                keeper.release(content)
+                raise
+            return
+        with unheld.computed(planned.kept, self._by_files(strategy)) as content:
+            yield content
+
+    def _by_files(self, strategy: Strategy) -> Callable[[Callable[[FileBackend], None]], None]:
+        """Has the backend for new contents that stay in the store do work."""
+        strategies = self._epochs.strategies
+        way = strategies.file_backend(strategy, self._epochs.quads.size)
+        return partial(strategies.by_files, way, strategy)
+
+    def _why_unheld(
+        self, kept: Operator, strategy: Strategy, stored_rows: int | None = None
+    ) -> tuple[int, str | None]:
+        """The memory that a content needs, and why it stays in the store; None if it is held in memory."""
+        unheld, budget = self._views.unheld, self._epochs.budget
+        if unheld is None or self._views.keeper.is_known(kept):
+            return 0, None
+        if unheld.known(kept):
+            return 0, "its content is not held in memory already"
+        if strategy == "spark":
+            return 0, "spark was requested"
+        needed = budget.needed(kept, stored_rows)
+        used = self._epochs.held_bytes()
+        if budget.fits(used, needed):
+            return needed, None
+        return needed, (
+            f"about {needed >> 20:,} MiB more would exceed the memory limit of {budget.limit >> 20:,} MiB, "
+            f"of which {used >> 20:,} MiB are used"
+        )
 
     def _content(self, keeper: Keeper, planned: PlannedView, strategy: Strategy) -> PlanContent:
         """The content of a view: computed without the lock and brought up to date, or else computed now."""
@@ -301,8 +420,8 @@ class Registration:
         """How to compute a new view over many quads, without blocking writers."""
         if strategy not in ("auto", "duckdb") or "duckdb" not in self._epochs.strategies.carriers:
             return None
-        content = self._epochs.strategies.contents_on(quads, dictionary, self._epochs.lock)
-        return Bulk(content, 0 if strategy == "duckdb" else BULK_QUADS)
+        contents = self._epochs.strategies.contents_on(quads, dictionary, self._epochs.lock)
+        return Bulk(contents, 0 if strategy == "duckdb" else BULK_QUADS)
 
     def _backend(self, strategy: Strategy) -> str | None:
         """The backend that computes a new view, or None for this process."""
@@ -389,7 +508,13 @@ class Registration:
         keep = self._views.keeper.keep if deferred is None else deferred.keep
         if deferred is not None and read_only:
             keep = deferred.keeper.keep
-        content = keep(rewrite(kept_of(plan)), store.saved)
+        kept = rewrite(kept_of(plan))
+        needed, stays = self._stays_in_store(kept) if deferred is None else (0, False)
+        if stays:
+            content, since = self._unheld_content(store, name, kept, since)
+        else:
+            content = keep(kept, store.saved)
+            content.reserve(needed)
         content.computed_by(None)
         view = self._add(name, text, parsed, plan, content, deferred, store.owner(name))
         view.begin_history(since)
@@ -398,6 +523,31 @@ class Registration:
                 view.fail(f"View {name!r} is not available yet: the store's writer has to recompute it.")
             else:
                 view.begin_history(store.save(name, content, view.epoch))
+
+    def _stays_in_store(self, kept: Operator) -> tuple[int, bool]:
+        """The memory that a stored view needs, and whether it is not held.
+
+        A reader computes nothing that the store lacks.
+        """
+        unheld = self._views.unheld
+        if unheld is None or (self._epochs.read_only and not unheld.is_stored(kept)):
+            return 0, False
+        needed, why = self._why_unheld(kept, "auto", unheld.stored_rows(kept))
+        return needed, why is not None
+
+    def _unheld_content(
+        self, store: Persistence, name: str, kept: Operator, since: int
+    ) -> tuple[PlanContent, int]:
+        """The content of a stored view that is not held, and the epoch at which its history starts.
+
+        What held contents do not store, because an operator's state has it, is computed now.
+        """
+        unheld = self._views.unheld
+        assert unheld is not None
+        if unheld.is_stored(kept):
+            return unheld.keep(kept), since
+        with unheld.computed(kept, self._by_files("auto")) as content:
+            return content, store.save(name, content, self._epochs.epoch)
 
     def follow(self, store: Persistence) -> None:
         """Brings a reader to the store's last epoch, after the writer has committed."""
@@ -416,7 +566,13 @@ class Registration:
                 views.release_content(view)
             for view in stale:
                 keeper = views.keeper if view.deferred is None else view.deferred.keeper
-                content = keeper.keep(rewrite(kept_of(view.plan)), store.saved)
+                kept = rewrite(kept_of(view.plan))
+                needed, stays = self._stays_in_store(kept) if view.deferred is None else (0, False)
+                if stays and views.unheld is not None:
+                    content = views.unheld.keep(kept)
+                else:
+                    content = keeper.keep(kept, store.saved)
+                    content.reserve(needed)
                 content.computed_by(None)
                 views.give(view, content)
             for entry in readable(now.values()):

@@ -6,21 +6,24 @@ Terms are decoded only when they are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from typing import Any, TypeAlias
 
+import numpy as np
 from pyoxigraph import Quad
 
 from sparqlive.errors import Error
 from sparqlive.live.terms import Terms
-from sparqlive.live.window import in_order
+from sparqlive.live.window import in_order, order_of
 from sparqlive.plan.operators import Listing, Operator, kept_of
-from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary
+from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Query, Term
 from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.results import write_answer, write_graph, write_results
+from sparqlive.zset.blocks import Block, Blocks, blocks_of, cut, rows_in, sizes
 from sparqlive.zset.relation import Row
+from sparqlive.zset.run import RunRows
 from sparqlive.zset.zset import add_into, without_zeros
 
 TermRow: TypeAlias = tuple[Term | None, ...]
@@ -43,25 +46,45 @@ class Columns:
         self._order = plan.order if isinstance(plan, Listing) else ()
         self._width = len(plan.variables)
         self._terms = terms
+        self.are_visible = len(self._variables) == self._width
+        """Whether all columns are visible."""
 
     def visible(self, rows: Mapping[Row, int]) -> Mapping[Row, int]:
-        if len(self._variables) == self._width:
+        if self.are_visible:
             return rows
         total: dict[Row, int] = {}
         for row, weight in rows.items():
             total[row[: self._width]] = total.get(row[: self._width], 0) + weight
         return without_zeros(total)
 
-    def listed(self, variables: tuple[str, ...], rows: Iterable[tuple[Row, int]]) -> list[Solution]:
-        """The solutions in the order of ORDER BY, each as often as its multiplicity."""
-        if self._order:
-            rows = in_order(rows, self._variables, self._order, self._terms)
-        term = self._terms.dictionary.term
-        result: list[Solution] = []
-        for row, weight in paced(rows):
-            solution = {name: term(number) for name, number in zip(variables, row, strict=False) if number}
-            result.extend(dict(solution) for _ in range(weight))  # type: ignore[arg-type]
-        return result
+    def listed(self, blocks: Blocks) -> Iterator[Block]:
+        """The visible columns in the order of ORDER BY. Only an order needs all rows at once."""
+        if not self._order:
+            return (block.narrowed(self._width) for block in blocks())
+        return self._sorted(list(paced(blocks())))
+
+    def _sorted(self, blocks: Sequence[Block]) -> Iterator[Block]:
+        if not blocks:
+            return
+        columns = [np.concatenate(parts) for parts in zip(*(block.columns for block in blocks), strict=True)]
+        weights = np.concatenate([block.weights for block in blocks])
+        if not columns:  # an order of no variables
+            yield from blocks
+            return
+        places = order_of(columns, self._variables, self._order, self._terms)
+        start = 0
+        for size in sizes():
+            if start >= len(places):
+                return
+            chosen = places[start : start + size]
+            yield Block(tuple([column[chosen] for column in columns[: self._width]]), weights[chosen])
+            start += size
+
+    def distinct(self, blocks: Blocks) -> Iterator[Block]:
+        """The visible columns of distinct rows. Only hidden columns need all rows at once."""
+        if len(self._variables) == self._width:
+            return blocks()
+        return blocks_of(self.visible(dict(rows_in(paced(blocks())))).items(), self._width)
 
     @property
     def is_ordered(self) -> bool:
@@ -94,52 +117,121 @@ class Readable:
         """Returns each distinct row with its multiplicity; None means unbound."""
         raise NotImplementedError
 
-    def solutions(self) -> list[Solution]:
+    def blocks(self) -> Iterator[Block]:
+        """Yields the rows as blocks of ids with weights, in the order of ORDER BY.
+
+        Reads one captured epoch, some rows at a time. Without ORDER BY, only a block is in memory. A row that
+        ORDER BY lists at several positions occurs several times.
+        """
+        raise NotImplementedError
+
+    def distinct_blocks(self) -> Iterator[Block]:
+        """Yields the distinct rows as blocks of ids with weights, in any order."""
+        raise NotImplementedError
+
+    def texts(self, numbers: Sequence[int]) -> list[str]:
+        """Returns the terms of ids in N-Triples syntax."""
+        raise NotImplementedError
+
+    def solutions(self) -> Iterable[Solution]:
         """Returns the solutions in the order of ORDER BY, with duplicates, without unbound variables."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Solution]:
+        """Yields the solutions; where the content is large, as they are read."""
         raise NotImplementedError
 
     def answer(self) -> bool:
         """Returns the answer of an ASK query."""
+        self._check_answer()
+        return bool(self.weights())
+
+    def _check_answer(self) -> None:
         if self.form != "ASK":
             raise Error(f"{_an(self.form)} query has no answer; only ASK has one. Use weights() instead.")
-        return bool(self.weights())
 
     def quads(self) -> Iterator[Quad]:
         """Yields the graph of a CONSTRUCT or DESCRIBE query, as quads of the unnamed graph."""
+        raise NotImplementedError
+
+    def ensure_graph(self) -> None:
         if self.form not in GRAPH_FORMS:
             raise Error(
                 f"{_an(self.form)} query has no graph; only CONSTRUCT and DESCRIBE have one. "
                 f"Use weights() instead."
             )
-        for subject, predicate, object_ in self.weights():
-            yield Quad(subject, predicate, object_)  # type: ignore[arg-type]
 
     def serialize(self, syntax: str) -> str:
         """Returns text: json, xml, csv or tsv; for a graph nt, nquads, turtle, trig, rdfxml or jsonld."""
+        return "".join(self.pieces(syntax))
+
+    def pieces(self, syntax: str) -> Iterator[str]:
+        """Yields the text that `serialize` returns, in pieces of bounded size."""
         if self.form in GRAPH_FORMS:
-            return write_graph(syntax, self.quads())
+            return write_graph(syntax, paced(self.quads()))
         if self.form == "ASK":
-            return write_answer(syntax, self.answer())
-        return "".join(write_results(syntax, self.variables, paced(self.solutions())))
+            return iter((write_answer(syntax, self.answer()),))
+        return write_results(syntax, self.variables, paced(self.blocks()), self.texts)
 
-    def to_arrow(self) -> Any:
-        """Returns an Arrow table with one row per distinct row.
+    def to_arrow(self, *, typed: bool = True, weights: bool = False) -> Any:
+        """Returns an Arrow table: a column per variable, and a row per solution in the order of ORDER BY.
 
-        One column per variable holds terms in N-Triples syntax, or null if unbound. The last column,
-        `_weight`, holds the multiplicity.
+        A variable whose values all have one datatype has that type: int64 or decimal, decimal, float, double,
+        boolean, date, timestamp, string; IRIs are strings without brackets. Others are structs of value, type
+        and language. Null is unbound. `typed=False` gives terms in N-Triples syntax. `weights=True` gives
+        each distinct row once, with its multiplicity in the column `_weight`. An ASK has a column `answer`.
         """
-        from sparqlive.sparql.arrow import table  # imported late because it is slow to import
+        return self._tables(typed, weights).table()
 
-        return table(self.variables, self.weights())
+    def to_pandas(self, *, typed: bool = True, weights: bool = False) -> Any:
+        """Returns the Arrow table as a pandas data frame; decimals become doubles."""
+        pandas = _package("pandas")
+        from sparqlive.sparql.arrow import data_frame
 
-    def to_pandas(self) -> Any:
-        """Returns the Arrow table as a pandas data frame."""
-        _package("pandas")
-        return self.to_arrow().to_pandas()
+        return data_frame(self.to_arrow(typed=typed, weights=weights), pandas)
 
-    def to_polars(self) -> Any:
+    def to_polars(self, *, typed: bool = True, weights: bool = False) -> Any:
         """Returns the Arrow table as a Polars data frame."""
-        return _package("polars").from_arrow(self.to_arrow())
+        return _package("polars").from_arrow(self.to_arrow(typed=typed, weights=weights))
+
+    def to_rdflib(self) -> Any:
+        """Returns an rdflib Graph for CONSTRUCT and DESCRIBE, an rdflib Result for SELECT and ASK."""
+        _package("rdflib")
+        from sparqlive.rdf.rdflib_terms import answer_of, graph_of, solutions_of
+
+        if self.form in GRAPH_FORMS:
+            return graph_of(self.quads())
+        if self.form == "ASK":
+            return answer_of(self.answer())
+        return solutions_of(self.variables, self.solutions())
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks."""
+        if self.form == "ASK":
+            return html.preformatted("true" if self.answer() else "false")
+        rows: Iterable[Sequence[Term | None]]
+        if self.form in GRAPH_FORMS:
+            rows, noun = (tuple(quad.triple) for quad in self.quads()), "triple"
+        else:
+            rows, noun = ([one.get(name) for name in self.variables] for one in self), "solution"
+        return html.table([f"?{name}" for name in self.variables], rows, noun)
+
+    def _tables(self, typed: bool, weights: bool) -> Any:
+        from sparqlive.sparql.arrow import Tables, answer_tables  # imported late because it is slow to import
+
+        if self.form == "ASK" and not weights:
+            return answer_tables(self.answer(), typed)
+        blocks = list(paced(self.distinct_blocks() if weights else self.blocks()))
+        return Tables(self.variables, blocks, self.texts, typed, weights)
+
+    def typed_pieces(self, syntax: str, weights: bool = False) -> Iterator[str] | Iterator[bytes]:
+        """Yields a table with typed columns as ndjson, arrow (an IPC stream) or parquet; see `to_arrow`."""
+        from sparqlive.sparql.arrow import WRITERS
+
+        if syntax not in WRITERS:
+            raise Error(f"A table cannot be written as {syntax!r}. Available formats: {', '.join(WRITERS)}.")
+        written: Iterator[str] | Iterator[bytes] = WRITERS[syntax](self._tables(True, weights))
+        return written
 
 
 def _package(name: str) -> Any:
@@ -154,40 +246,79 @@ def _an(form: str) -> str:
 
 
 class Answer(Readable):
-    """The result of a one-off query; reads like a view."""
+    """The result of a one-off query, or of a view at an epoch; reads like a view."""
 
     def __init__(
         self,
         query: Query,
         plan: Operator,
-        rows: Mapping[Row, int],
+        blocks: Blocks,
         terms: Terms,
         epoch: int,
         view: str | None = None,
+        repeats: bool = False,
     ) -> None:
+        """`repeats`: a row may come several times."""
         self.form = query.form
         self.variables = tuple(variable.name for variable in plan.variables)
         self.epoch = epoch
         """The epoch that the answer belongs to."""
         self.view = view
         """The name of the view that the answer was read from, if any."""
-        self._rows = rows
+        self._blocks = blocks
+        self._repeats = repeats
         self._columns = Columns(plan, terms)
         self._dictionary = terms.dictionary
 
     def weights(self) -> dict[TermRow, int]:
-        return decoded(self._dictionary, self._columns.visible(self._rows).items())
+        return decoded(self._dictionary, self._columns.visible(self._gathered()).items())
 
-    def as_delta(self) -> Delta:
-        """The whole answer as a delta, marked `reset`."""
-        return Delta(self.epoch, self._columns.visible(self._rows), partial(decoded, self._dictionary), True)
+    def _gathered(self) -> dict[Row, int]:
+        """All rows, each once."""
+        if not self._repeats:
+            return dict(rows_in(self._blocks()))
+        total: dict[Row, int] = {}
+        for row, weight in rows_in(self._blocks()):
+            total[row] = total.get(row, 0) + weight
+        return total
+
+    def blocks(self) -> Iterator[Block]:
+        return self._columns.listed(self._blocks)
+
+    def distinct_blocks(self) -> Iterator[Block]:
+        if self._repeats:
+            return blocks_of(self._columns.visible(self._gathered()).items(), len(self.variables))
+        return self._columns.distinct(self._blocks)
+
+    def texts(self, numbers: Sequence[int]) -> list[str]:
+        return self._dictionary.texts(numbers)
 
     def solutions(self) -> list[Solution]:
-        return self._columns.listed(self.variables, self._rows.items())
+        return list(iter(self))  # `list(self)` would count the rows first
+
+    def __iter__(self) -> Iterator[Solution]:
+        """Yields the solutions as they are computed; with ORDER BY, once all are."""
+        term = self._dictionary.term
+        for row, weight in paced(rows_in(self.blocks())):
+            solution = {
+                name: term(number) for name, number in zip(self.variables, row, strict=True) if number
+            }
+            for _ in range(weight - 1):
+                yield dict(solution)  # type: ignore[arg-type]
+            yield solution  # type: ignore[misc]
+
+    def answer(self) -> bool:
+        self._check_answer()
+        return any(len(block.weights) for block in self._blocks())
+
+    def quads(self) -> Iterator[Quad]:
+        self.ensure_graph()
+        rows = rows_in(self.distinct_blocks() if self._repeats else self.blocks())
+        return self._dictionary.quads((s, p, o, DEFAULT_GRAPH) for (s, p, o), _ in rows)
 
     def __len__(self) -> int:
         """Number of solutions, counted with their multiplicity."""
-        return sum(self._rows.values())
+        return sum(int(block.weights.sum()) for block in self._blocks())
 
 
 class Delta:
@@ -220,9 +351,21 @@ class Delta:
             add_into(rows, delta.rows)
         return cls(deltas[-1].epoch, rows, deltas[0]._decode, deltas[0].reset)
 
+    def blocks(self, width: int) -> Iterator[Block]:
+        """Yields the changed rows, of `width` columns, as blocks of ids with weights."""
+        if type(self.rows) is RunRows and self.rows.run.weights is not None:
+            return cut(self.rows.run.columns, self.rows.run.weights)
+        return blocks_of(self.rows.items(), width)
+
     def weights(self) -> dict[TermRow, int]:
         """Returns added rows (positive weight) and removed rows (negative weight)."""
         return self._decode(self.rows.items())
+
+    def _repr_html_(self) -> str:
+        """The first changed rows, for notebooks."""
+        return html.signed_rows(
+            self.weights(), f"epoch {self.epoch}{', whole content' if self.reset else ''}"
+        )
 
     def __len__(self) -> int:
         """Number of changed rows."""

@@ -12,9 +12,11 @@ import numpy as np
 
 from sparqlive.live.quads import Change, Quads
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.store.compaction import QUADS
+from sparqlive.store.commits import TermRun
 from sparqlive.store.quad_runs import QuadRuns
-from sparqlive.store.store import Sources, Store, TermRuns
+from sparqlive.store.runs import QUADS
+from sparqlive.store.store import Sources, Store
+from sparqlive.store.term_runs import TermRuns
 from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
 from sparqlive.zset.run import Column
 
@@ -33,6 +35,11 @@ class StoredData:
         if not store.catalog.read_only:
             dictionary.start_journal()
 
+    @property
+    def terms_are_limited(self) -> bool:
+        """Whether memory has no room for all terms."""
+        return self._terms.is_limited
+
     def load_quads(self) -> tuple[QuadRuns, TermRuns]:
         """Attaches the runs, which stay on disk until they are read, and loads the changes after them."""
         runs, log = self._store.quads()
@@ -44,16 +51,25 @@ class StoredData:
 
     def sources(self) -> Sources:
         """Where a bulk backend finds the quads and terms of the last epoch."""
-        return self._store.sources(self._dictionary.journal()[0])
+        return self._store.sources(self._dictionary.new_entries())
+
+    def committed(self, terms: TermRun | None) -> None:
+        """Starts a new journal of terms after a commit; `terms` is the file of those in the old journal."""
+        if terms is None:
+            self._dictionary.start_journal()
+        else:
+            self._terms.add(*terms)
+            self._dictionary.move_journal()
 
     def moved(self, runs: QuadRuns, terms: TermRuns) -> None:
         """Switches to the files that a compaction wrote."""
+        self._terms = terms
         self._quads.move(runs, self._logged())
         self._dictionary.move(terms, self._store.catalog.terms())
 
     def replaced_terms(self) -> None:
         """Switches to new runs of terms."""
-        self._terms = self._store.terms()
+        self._terms = self._store.terms(self._terms)
         self._dictionary.load(self._terms, (), ())
 
     def advance(self) -> int:
@@ -65,7 +81,7 @@ class StoredData:
             self._quads.clear()
             self.load_quads()
         else:
-            for _, rows in catalog.changes(self._at):
+            for _, rows in self._store.changes(self._at):
                 self._quads.add(_changes(rows))
             if self._runs is None or self._runs.paths() != {run.path for run in runs}:
                 self._runs = QuadRuns(self._store.place, runs, self._runs)
@@ -78,7 +94,7 @@ class StoredData:
 
     def _logged(self) -> list[Change]:
         """The changes that are not in runs yet."""
-        log = self._store.catalog.changes(self._store.quads_epoch())
+        log = self._store.changes(self._store.quads_epoch())
         return [change for _, rows in log for change in _changes(rows)]
 
 

@@ -24,11 +24,11 @@ from pyoxigraph import Quad as Statement
 
 from sparqlive.engine.limits import LOADED_DOCUMENTS, UPDATE_OPERATIONS
 from sparqlive.errors import Error, TooLarge, Unsupported
-from sparqlive.live.once import compute_once, snapshot_for
+from sparqlive.live.once import compute_once, lend_for
 from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
-from sparqlive.plan.once import fixed
+from sparqlive.plan.once import fixed, without_services
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import check_quad
@@ -268,15 +268,14 @@ class _Request:
             dataset = al.Dataset((operation.with_graph,), None)
         query = al.Query("SELECT", al.Project(operation.pattern, variables), variables, dataset)
         check_functions(query, volatile=True)
-        plan, dictionary = self._plan_of(fixed(query)), self._terms.dictionary.extended()
-        quads = snapshot_for(plan, self._quads, dictionary)
+        plan, dictionary = self._plan_of(without_services(fixed(query))), self._terms.dictionary.extended()
+        quads = lend_for(plan, self._quads, dictionary)
         rows = within(
             self._timeout_seconds,
             lambda: compute_once(plan, quads, Terms(dictionary)),
             "The WHERE clauses of the update",
             self._began,
         )
-        self._quads.keep_inverses(quads)
         return self._entered(dictionary, rows)
 
     def _entered(self, dictionary: Dictionary, rows: Mapping[Row, int]) -> Mapping[Row, int]:

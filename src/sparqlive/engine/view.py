@@ -7,10 +7,12 @@ Invariant: everything that is read together belongs to one epoch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
+
+from pyoxigraph import Quad
 
 from sparqlive.engine.carry import Choice
 from sparqlive.engine.deferred import Deferred, Refresh
@@ -33,11 +35,14 @@ from sparqlive.plan.explain import Explained, explain, explain_plan
 from sparqlive.plan.operators import Operator, kept_of
 from sparqlive.plan.spelling import Spelling, spelling_of
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Query
+from sparqlive.zset.blocks import Block, blocks_of
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into
 
 if TYPE_CHECKING:
+    from sparqlive.engine.live_table import LiveTable
     from sparqlive.engine.writer import Epochs
 
 __all__ = ["FORMS", "GRAPH_FORMS", "Answer", "Cost", "Delta", "Deltas", "Epoch", "TermRow", "View"]
@@ -47,7 +52,7 @@ RETAINED_DELTAS = 4_000
 RETAINED_ROWS = 1_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Epoch:
     """One committed batch of changes: its number, how many quads it changed, and each view's delta.
 
@@ -65,6 +70,37 @@ class Epoch:
     choices: Mapping[str, Choice] = field(default_factory=dict)
     rejected: int = 0
     seconds: float = 0.0
+
+    def __init__(
+        self,
+        number: int,
+        inserted: int,
+        deleted: int,
+        ignored: int,
+        deltas: Deltas,
+        strategy: str = "live",
+        choices: Mapping[str, Choice] | None = None,
+        rejected: int = 0,
+        seconds: float = 0.0,
+    ) -> None:
+        # One update: nine assignments around the protection of a frozen class would cost each epoch 1.5 µs.
+        self.__dict__.update(
+            number=number,
+            inserted=inserted,
+            deleted=deleted,
+            ignored=ignored,
+            deltas=deltas,
+            strategy=strategy,
+            choices={} if choices is None else choices,
+            rejected=rejected,
+            seconds=seconds,
+        )
+
+    def _repr_html_(self) -> str:
+        """What changed, for notebooks."""
+        rows = [(name, len(self.deltas[name])) for name in self.deltas.changed()]
+        about = f"Epoch {self.number}: +{self.inserted:,} −{self.deleted:,} quads, {self.strategy}"
+        return html.preformatted(about) + html.table(("view", "changed rows"), rows, "changed view")
 
 
 @dataclass(frozen=True)
@@ -133,15 +169,15 @@ class View(Readable):
         self.owner = owner
         """The person or program that registered the view, if recorded."""
         self.temporary = terms is not None
-        self._terms = terms or epochs.terms
-        self._columns = Columns(plan, self._terms)
+        self.terms = terms or epochs.terms
+        self._columns = Columns(plan, self.terms)
         self.since = epochs.epoch
         self.failure: str | None = None
         self.choice: tuple[int, Choice] | None = None
         self.follow: Any = None
         """The view's link following (`sources.links.traversal.LinkFollower`), if it has one."""
         self._epochs = epochs
-        self._decode = partial(decoded, self._terms.dictionary)  # one object for all deltas
+        self._decode = partial(decoded, self.terms.dictionary)  # one object for all deltas
         self._history: deque[Delta] = deque()
         self._history_rows = 0
         self._retained_from = self.epoch
@@ -154,7 +190,7 @@ class View(Readable):
     @property
     def dictionary(self) -> Dictionary:
         """The terms of the view's rows."""
-        return self._terms.dictionary
+        return self.terms.dictionary
 
     @cached_property
     def spelling(self) -> Spelling:
@@ -189,24 +225,42 @@ class View(Readable):
             return self._decode(self._rows_at(at).items())
 
     def now(self, row_limit: int | None = None) -> Answer:
-        """Returns a copy of the view's result, which can be read without blocking writers.
+        """Captures the view's result, which can then be read without blocking writers.
 
         More rows than `row_limit` are an error.
         """
-        return self.copied(row_limit)()
-
-    def copied(self, row_limit: int | None = None) -> Callable[[], Answer]:
-        """Returns a function that returns what `now` returns, as of the current epoch."""
         with self._epochs.reading():
             self._ensure_alive()
-            count = self.content.row_count()
+            count = 0 if row_limit is None else self.content.row_count()
             if row_limit is not None and count > row_limit:
                 raise TooLarge(
                     f"View {self.name!r} has {count:,} rows; the limit is {row_limit:,} per read. Read a "
                     f"part of them with a query."
                 )
-            epoch, rows = self.epoch, self.content.copied()
-        return lambda: Answer(self.query, self.plan, dict(rows()), self._terms, epoch, self.name)
+            captured = self.content.captured()
+            return Answer(self.query, self.plan, captured, self.terms, self.epoch, self.name)
+
+    def blocks(self) -> Iterator[Block]:
+        return self.now().blocks()
+
+    def distinct_blocks(self) -> Iterator[Block]:
+        return self.now().distinct_blocks()
+
+    def texts(self, numbers: Sequence[int]) -> list[str]:
+        return self.terms.dictionary.texts(numbers)
+
+    def __iter__(self) -> Iterator[Solution]:
+        return iter(self.now())
+
+    def live(self) -> LiveTable:
+        """Shows the first rows in a notebook, and draws them again when they change, until `stop()`."""
+        from sparqlive.engine.live_table import LiveTable
+
+        return LiveTable(self)
+
+    def quads(self) -> Iterator[Quad]:
+        self.ensure_graph()
+        return self.now().quads()
 
     def at(self, epoch: int) -> Answer:
         """Returns the view's result at an earlier epoch, as far back as deltas are kept."""
@@ -218,7 +272,9 @@ class View(Readable):
                     f"View {self.name!r} cannot be listed in order at epoch {epoch}: its ORDER BY uses "
                     f"values that are not selected, and its deltas do not have them. Select them too."
                 )
-            return Answer(self.query, self.plan, self._rows_at(epoch), self._terms, epoch)
+            rows = self._rows_at(epoch)
+        blocks = partial(blocks_of, rows.items(), len(self.variables))
+        return Answer(self.query, self.plan, blocks, self.terms, epoch)
 
     def _rows_at(self, epoch: int) -> dict[Row, int]:
         """The content without the later deltas."""
@@ -240,10 +296,14 @@ class View(Readable):
     def _rows(self) -> Mapping[Row, int]:
         return self._columns.visible(dict(self.content.items()))
 
-    def solutions(self) -> list[Solution]:
-        with self._epochs.reading():
-            self._ensure_alive()
-            return self._columns.listed(self.variables, self.content.items())
+    def solutions(self) -> Iterable[Solution]:
+        """Returns the solutions in the order of ORDER BY, with duplicates, without unbound variables.
+
+        They are a list; of a view that stays in the store, unless it has an ORDER BY, an iterator over its
+        files as of now.
+        """
+        answer = self.now()
+        return answer.solutions() if self.content.is_held or self.ordered else iter(answer)
 
     @property
     def ordered(self) -> bool:
@@ -267,7 +327,7 @@ class View(Readable):
         """Number of solutions, counted with their multiplicity."""
         with self._epochs.reading():
             self._ensure_alive()
-            return sum(weight for _, weight in self.content.items())
+            return self.content.total_weight()
 
     def changes(self, since: int = 0, follow: bool = False) -> Iterator[Delta]:
         """Yields the deltas after epoch `since`, one per epoch that changed the view.
@@ -287,11 +347,16 @@ class View(Readable):
             if not follow or not self._epochs.wait_beyond(self, seen):
                 return
 
+    def deltas_after(self, epoch: int) -> list[Delta] | None:
+        """Returns the deltas after an epoch; None if they are no longer kept."""
+        with self._epochs.reading():
+            self._ensure_alive()
+            return self._after(epoch)
+
     def _since(self, since: int) -> tuple[list[Delta], int]:
         """The deltas after an epoch, and the epoch they lead to."""
         with self._epochs.reading():
-            self._ensure_alive()
-            deltas = self._after(since)
+            deltas = self.deltas_after(since)
             if deltas is None:
                 deltas = [Delta(self.epoch, self._rows(), self._decode, reset=True)]
             return deltas, self.epoch
@@ -405,14 +470,19 @@ class View(Readable):
 
     def record(self, epoch: int, rows: Mapping[Row, int]) -> Delta:
         """Adds an epoch's delta to the history, and drops the oldest deltas beyond the bounds."""
-        delta = Delta(epoch, self._columns.visible(rows), self._decode)
-        if not delta:
+        if not self._columns.are_visible:
+            rows = self._columns.visible(rows)
+        delta = Delta(epoch, rows, self._decode)
+        if not self.content.is_held:  # its history is in the store
+            self._retained_from = epoch
+            return delta
+        if not rows:
             return delta
         self._history.append(delta)
-        self._history_rows += len(delta)
-        while len(self._history) > 1 and (
-            len(self._history) > RETAINED_DELTAS or self._history_rows > RETAINED_ROWS
-        ):
+        self._history_rows += len(rows)
+        while (self._history_rows > RETAINED_ROWS or len(self._history) > RETAINED_DELTAS) and len(
+            self._history
+        ) > 1:
             oldest = self._history.popleft()
             self._history_rows -= len(oldest)
             self._retained_from = oldest.epoch

@@ -7,7 +7,7 @@ while a view reads it, and no view reads its own graph, directly or indirectly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from sparqlive.engine.deferred import Deferred
 from sparqlive.engine.results import GRAPH_FORMS
@@ -19,6 +19,9 @@ from sparqlive.plan.operators import Operator
 from sparqlive.plan.spelling import Spelling
 from sparqlive.plan.unfold import views_read
 from sparqlive.sparql.syntax import parse_query
+
+if TYPE_CHECKING:
+    from sparqlive.engine.unheld import Unheld
 
 Entry: TypeAlias = tuple[str, str, str | None, int, str]
 """A view as a store lists it: name, text, base, first epoch of its history, refresh setting."""
@@ -32,6 +35,8 @@ class Views(Mapping[str, View]):
         """Keeps the contents that follow every epoch."""
         self.temporary = temporary
         """Keeps the contents of temporary views, which share nothing with others."""
+        self.unheld: Unheld | None = None
+        """Keeps the contents that stay in the store, if there is one."""
         self.by_name: dict[str, View] = {}
         self.readers: dict[PlanContent, list[View]] = {}
         self.later: dict[View, Deferred] = {}
@@ -55,6 +60,10 @@ class Views(Mapping[str, View]):
         self._observers.append(observer)
 
     # Contents
+
+    def attach(self, unheld: Unheld) -> None:
+        """Sets what keeps the contents that stay in the store."""
+        self.unheld = unheld
 
     def add(self, view: View) -> None:
         self.by_name[view.name] = view
@@ -93,9 +102,12 @@ class Views(Mapping[str, View]):
         self.keeper_of(view).release(view.content)
         return True
 
-    def keeper_of(self, view: View) -> Keeper:
+    def keeper_of(self, view: View) -> Keeper | Unheld:
         if view.temporary:
             return self.temporary
+        if not view.content.is_held:
+            assert self.unheld is not None
+            return self.unheld
         return self.keeper if view.deferred is None else view.deferred.keeper
 
     def standing(self, form: str, wanted: Spelling, epoch: int) -> View | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -20,7 +20,16 @@ import numpy as np
 from pyoxigraph import Quad, Triple
 
 from sparqlive.engine.assertions import Assertions
-from sparqlive.engine.carry import BulkChoice, CarryResult, Choice, Strategies, Strategy
+from sparqlive.engine.budget import Budget
+from sparqlive.engine.carry import (
+    NO_OUTCOME,
+    BulkChoice,
+    CarryResult,
+    Choice,
+    Outcome,
+    Strategies,
+    Strategy,
+)
 from sparqlive.engine.collector import SettledObjects, collector_paused
 from sparqlive.engine.export import BulkData
 from sparqlive.engine.limits import Limits
@@ -30,6 +39,7 @@ from sparqlive.engine.views import Views
 from sparqlive.errors import Closed, Timeout
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
+from sparqlive.live.lent import LentQuads
 from sparqlive.live.limit import Limit
 from sparqlive.live.quad_pairs import last_changes
 from sparqlive.live.quads import Change, Quads, inserts_of
@@ -55,7 +65,7 @@ _NOT_CARRIED = CarryResult({}, {}, {})
 
 
 class Epochs:
-    def __init__(self, terms: Terms, spark: Any, bulk: BulkChoice, read_only: bool) -> None:
+    def __init__(self, terms: Terms, spark: Any, bulk: BulkChoice, read_only: bool, memory: int) -> None:
         self.epoch = 0
         self.lock = threading.RLock()
         self.closed = False
@@ -65,17 +75,20 @@ class Epochs:
         # A reader evaluates no delta rules: its contents come from the store and need no quads in memory.
         self.carried_quads = Quads() if read_only else self.quads
         self.limits = Limits()
+        self.budget = Budget(memory, self.quads, terms.dictionary.id_of)
         self._keeper = Keeper(self.carried_quads, terms)
         self._temporary = Keeper(self.carried_quads, terms, "~", families=False)
         self.views = Views(self._keeper, self._temporary)
         self.assertions = Assertions()
         self._bulk_data = BulkData(self.quads, terms.dictionary)
-        self.strategies = Strategies(self._bulk_data, spark, bulk)
+        self.strategies = Strategies(self._bulk_data, spark, bulk, memory)
         self.persistence: Persistence | None = None
         self._observers: list[Callable[[Epoch], None]] = []
         self._witnesses: list[Callable[[str | None, Mapping[Row, int]], None]] = []
         self._gathering: list[dict[QuadIds, int]] = []
         self._advanced = threading.Condition(self.lock)
+        self._waiting = 0
+        """The number of threads that wait for an epoch."""
         self._begun = 0.0
         self._batches: set[Batch] = set()
         self._gate = Gate(terms.dictionary)
@@ -84,7 +97,17 @@ class Epochs:
     def attach(self, persistence: Persistence) -> None:
         """Writes epochs into a store from now on."""
         self.persistence = persistence
-        self._bulk_data.attach(persistence.sources)
+        self._bulk_data.attach(persistence.sources, persistence.store.term_files)
+
+    def keep_in_store(self, persistence: Persistence) -> None:
+        """Allows contents that stay in a store, from now on."""
+        from sparqlive.engine.unheld import Unheld  # imported late because it is slow to import
+
+        self.views.attach(Unheld(persistence, self.terms))
+
+    def held_bytes(self) -> int:
+        """The memory that held contents, with the quads that they read, were estimated to need."""
+        return sum(content.reserved_bytes for content in self.views.readers)
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
         """Calls an observer, under the lock, with each epoch and each refresh of a deferred view."""
@@ -123,6 +146,10 @@ class Epochs:
             if batch is not None and self.knows(batch):
                 return self.unchanged()
             wanted: dict[QuadIds, int] = {}
+            if self.persistence is not None and self.persistence.terms_are_limited:
+                deletes, inserts = list(deletes), list(inserts)
+                quads = (quad for quad in (*deletes, *inserts) if isinstance(quad, Quad | Triple))
+                self.terms.dictionary.enter_ahead(term for quad in quads for term in quad)
             given = self.want(wanted, deletes, -1) + self.want(wanted, inserts, 1)
             return self.commit(wanted, given, strategy, batch)
 
@@ -135,7 +162,7 @@ class Epochs:
             if batch is not None and self.knows(batch):
                 return self.unchanged()
             parts = [(part, weight) for weight, given in ((-1, deletes), (1, inserts)) for part in given]
-            columns = [[*self._entered(part), np.full(len(part.quads[0]), weight)] for part, weight in parts]
+            columns = [[*self._entered(part), np.full(len(part), weight)] for part, weight in parts]
             wanted = ColumnRows([np.concatenate(pieces) for pieces in zip(*columns, strict=True)])
             return self.commit(wanted, len(wanted), strategy, batch)
 
@@ -156,32 +183,29 @@ class Epochs:
             return self.commit(wanted, len(wanted), strategy, batch)
 
     def _entered(self, encoded: Encoded) -> Sequence[Column]:
-        """Enters the terms, and replaces ids that this dictionary already uses for other terms."""
-        ids = self.terms.dictionary.enter_columns(encoded.ids, encoded.texts.to_pylist())
-        quads: Sequence[Column] = encoded.quads
-        for place in np.flatnonzero(ids != encoded.ids).tolist():
-            old, new = encoded.ids[place], ids[place]
-            quads = [np.where(column == old, new, column) for column in quads]
-        return quads
+        """Enters the terms; returns the quads with the ids that the dictionary has for them."""
+        return encoded.quads_with(self.terms.dictionary.enter_columns(encoded.ids, encoded.texts))
 
     def want(self, wanted: dict[QuadIds, int], quads: Iterable[Any], weight: int) -> int:
         """Encodes quads into `wanted`; returns how many there were."""
         dictionary = self.terms.dictionary
-        ids, id_of = dictionary.ids, dictionary.id_of
+        cached, enter = dictionary.ids.get, dictionary.id_of_uncached
         given = 0
         for quad in quads:
             given += 1
-            if type(quad) is Quad:
-                subject, predicate, object_, graph = quad
-                try:
-                    wanted[ids[subject], ids[predicate], ids[object_], ids[graph]] = weight
-                    continue
-                except KeyError:  # a term that is new, or not in the cache
-                    pass
-            if type(quad) is not Quad or type(quad.object) is Triple:
-                subject, predicate, object_, graph = check_quad(quad, None)
-            wanted[id_of(subject), id_of(predicate), id_of(object_), id_of(graph)] = weight
-            ids = dictionary.ids
+            if type(quad) is not Quad:
+                quad = check_quad(quad, None)
+            subject, predicate, object_, graph = quad
+            s, p, o, g = cached(subject), cached(predicate), cached(object_), cached(graph)
+            if s is None or p is None or o is None or g is None:
+                if o is None and type(object_) is Triple:
+                    check_quad(quad, None)  # raises
+                s = enter(subject) if s is None else s
+                p = enter(predicate) if p is None else p
+                o = enter(object_) if o is None else o
+                g = enter(graph) if g is None else g
+                cached = dictionary.ids.get
+            wanted[s, p, o, g] = weight
         return given
 
     def commit(
@@ -258,22 +282,24 @@ class Epochs:
     ) -> Epoch:
         number, readers = self.epoch + 1, self.views.readers
         if not readers:
-            self._save(number, changes, batch, notes, _NOT_CARRIED)
+            self._save(number, changes, batch, notes, _NOT_CARRIED, NO_OUTCOME)
             self.quads.add(changes)
             return self._advance(number, changes, ignored, {}, _NOT_CARRIED)
         self.quads.stage(changes)
-        try:
-            carried = self.strategies.carry(self._keeper, changes, strategy)
-            results, failed = carried.deltas, carried.failed
-            if self._temporary.is_used:
-                temporary = self._carry_temporary(changes)
-                results, failed = {**results, **temporary.deltas}, {**failed, **temporary.failed}
-            self._save(number, changes, batch, notes, carried)
-        except BaseException:
-            self._keeper.rollback()
-            self._temporary.rollback()
-            self.quads.rollback()
-            raise
+        with ExitStack() as files:
+            try:
+                carried = self.strategies.carry(self._keeper, changes, strategy)
+                unheld = files.enter_context(self._carry_unheld(changes, strategy, carried))
+                results, failed = {**carried.deltas, **unheld.deltas}, carried.failed
+                if self._temporary.is_used:
+                    temporary = self._carry_temporary(changes)
+                    results, failed = {**results, **temporary.deltas}, {**failed, **temporary.failed}
+                self._save(number, changes, batch, notes, carried, unheld)
+            except BaseException:
+                self._keeper.rollback()
+                self._temporary.rollback()
+                self.quads.rollback()
+                raise
         changed = {
             view.name: delta
             for content, rows in results.items()
@@ -288,6 +314,23 @@ class Epochs:
         if failed:
             self._mark_failed(failed, number)
         return self._advance(number, changes, ignored, changed, carried)
+
+    @contextmanager
+    def _carry_unheld(
+        self, changes: Sequence[Change], strategy: Strategy, carried: CarryResult
+    ) -> Iterator[Outcome]:
+        """Carries an epoch to the contents that stay in the store; their files are there during the block."""
+        if not self.views.unheld:
+            yield NO_OUTCOME
+            return
+        unheld, number = self.views.unheld, self.epoch + 1
+        way = self.strategies.file_backend(strategy, self.quads.size, len(changes))
+        with unheld.attempt() as folder:
+            outcome = self.strategies.by_files(
+                way, strategy, lambda way: unheld.carry(number, changes, way, folder)
+            )
+            carried.choices.update(outcome.choices)
+            yield outcome
 
     def _carry_temporary(self, changes: Sequence[Change]) -> CarryResult:
         """Carries an epoch to the temporary views; ends the slowest if all together take too long."""
@@ -329,6 +372,7 @@ class Epochs:
         batch: Batch | None,
         notes: Mapping[str, str],
         carried: CarryResult,
+        unheld: Outcome,
     ) -> None:
         """Makes the current epoch durable before it becomes visible."""
         if self.persistence is not None:
@@ -339,7 +383,9 @@ class Epochs:
                 deltas.update({deferred.relation: (4, unseen) for deferred in self.views.later.values()})
             deltas.update(self.assertions.staged())
             strategy, failed = carried.summary(), carried.failed
-            self.persistence.commit(number, changes, deltas, strategy, note, batch, notes, failed)
+            self.persistence.commit(
+                number, changes, deltas, strategy, note, batch, notes, failed, unheld.relations
+            )
         elif batch is not None:
             self._batches.add(batch)
 
@@ -377,11 +423,12 @@ class Epochs:
     def _note_choices(self, number: int, carried: CarryResult) -> dict[str, Choice]:
         """Records how each view was carried, if there was a choice."""
         choices: dict[str, Choice] = {}
-        if carried.choices:
-            for content, views in self.views.readers.items():
-                for maintained in content.carried_by():
-                    if maintained in carried.choices:
-                        choices.update({view.name: carried.choices[maintained] for view in views})
+        if not carried.choices:
+            return choices
+        for content, views in self.views.readers.items():
+            for maintained in content.carried_by():
+                if maintained in carried.choices:
+                    choices.update({view.name: carried.choices[maintained] for view in views})
         for name, choice in choices.items():
             self.views[name].chose(number, choice)
         return choices
@@ -409,7 +456,8 @@ class Epochs:
     def moved_to(self, epoch: int) -> None:
         """Sets the current epoch, and wakes the threads that wait for it. The caller holds the lock."""
         self.epoch = epoch
-        self._advanced.notify_all()
+        if self._waiting:
+            self._advanced.notify_all()
 
     def settle(self) -> None:
         """Excludes present objects from garbage collection, after a load or a new view."""
@@ -479,7 +527,7 @@ class Epochs:
         with self.lock:
             yield
 
-    def pinned(self, snapshot: Quads) -> AbstractContextManager[None]:
+    def pinned(self, snapshot: Quads | LentQuads) -> AbstractContextManager[None]:
         """Context in which the store's files that a snapshot reads stay. Entered under the lock."""
         if self.persistence is None or not snapshot.is_on_disk:
             return nullcontext()
@@ -499,7 +547,11 @@ class Epochs:
     def wait_beyond(self, view: View, epoch: int) -> bool:
         """Waits until a view is at a later epoch; returns False when the session is closed."""
         with self._advanced:
-            self._advanced.wait_for(lambda: self.closed or view.epoch > epoch)
+            self._waiting += 1
+            try:
+                self._advanced.wait_for(lambda: self.closed or view.epoch > epoch)
+            finally:
+                self._waiting -= 1
             return not self.closed
 
     def ensure_open(self) -> None:

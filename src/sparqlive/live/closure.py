@@ -9,8 +9,9 @@ changes, and the steps around them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sparqlive.live import lazy
 from sparqlive.live.closure_pairs import Pairs
 from sparqlive.live.closure_tree import Edge, Tree
 from sparqlive.live.code import Function, Local, Point, tuple_of
@@ -147,7 +148,13 @@ def state(operator: op.Closure, terms: Terms) -> ClosureState:
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
     env = point.env
     bound = [v for v in node.operator.variables if v in env]
-    reader = compiler.program.name("s", compiler.states[node.number].reader(bound, state))
+
+    def read() -> Any:
+        if compiler.lazy:
+            return lazy.path_of(compiler, node, bound)
+        return compiler.states[node.number].reader(bound, state)
+
+    reader = compiler.program.made("s", read)
     own = {v: f.fresh() for v in node.operator.variables}
     with f.block(f"for {tuple_of(list(own.values()))} in {reader}({', '.join(env[v].name for v in bound)})"):
         fresh = {v: Local(name, True) for v, name in own.items() if v not in env}

@@ -1,13 +1,13 @@
 """Generates Python functions as lines of text, compiled once per shape.
 
-A `Function` gathers the solutions of nested loops in one of four ways (`Gathering`). Loops that would nest
+A `Function` gathers the solutions of nested loops in one of several ways (`Gathering`). Loops that would nest
 deeper than Python allows continue in a nested function. Invariant: the source text contains no constants of
 the query, only names, so that queries of one shape share one code object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -31,8 +31,13 @@ class Gathering(Enum):
 
     SUM = "adds its weight in the dict `out`"
     ROWS = "appends (row, weight) to the list `out`"
+    EACH = "yields (row, weight)"
+    FIRST = "yields (row, weight), the first as early as possible: counts nothing ahead"
     COUNT = "adds its weight to a number"
     EXISTS = "stops at the first"
+
+
+LAZY = (Gathering.EACH, Gathering.FIRST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +73,22 @@ class Point:
 
 
 class Program:
-    """The namespace that the functions of one plan share: relations, constants and each other, by name."""
+    """The namespace that the functions of one plan share: relations, constants and each other, by name.
 
-    def __init__(self) -> None:
+    `renewable`: the functions run again and again, on other quads and terms (`renew`).
+    """
+
+    def __init__(self, renewable: bool = False) -> None:
         self.stop: Flag = flagged([])
         """Checked by all loops: an exception in it ends them, and a None makes them give way."""
-        self.namespace: dict[str, Any] = {"stop": self.stop, "halt": self._halt}
+        self.namespace: dict[str, Any] = {"stop": self.stop, "halt": self._halt, "either": _either}
         self.sources: list[str] = []
         self._names: dict[int, str] = {}
         self._objects: list[Any] = []
         self._numbers = count()
+        self._renewable = renewable
+        self._made: dict[str, Callable[[], Any]] = {}
+        """How to make the values that depend on quads or terms, by name."""
 
     def name(self, prefix: str, value: Any) -> str:
         """A global name for an object, always the same."""
@@ -90,11 +101,30 @@ class Program:
         self._objects.append(value)
         return name
 
-    def constant(self, value: int) -> str:
+    def made(self, prefix: str, make: Callable[[], Any]) -> str:
+        """A global name for an object that depends on the quads or the terms."""
+        return self._fresh(prefix, make) if self._renewable else self.name(prefix, make())
+
+    def constant(self, make: Callable[[], int]) -> str:
         """A name for a number of the query; equal numbers may have several names."""
-        name = f"c{next(self._numbers)}"
-        self.namespace[name] = value
+        return self._fresh("c", make)
+
+    def _fresh(self, prefix: str, make: Callable[[], Any]) -> str:
+        name = f"{prefix}{next(self._numbers)}"
+        self.namespace[name] = make()
+        if self._renewable:
+            self._made[name] = make
         return name
+
+    def renew(self) -> None:
+        """Makes all objects again that depend on the quads or the terms."""
+        self.stop = self.namespace["stop"] = flagged([])
+        for name, make in self._made.items():
+            self.namespace[name] = make()
+
+    def release(self) -> None:
+        """Forgets these objects; the functions stay."""
+        self.namespace.update(dict.fromkeys(self._made))
 
     def _halt(self) -> None:
         error = self.stop[0]
@@ -108,6 +138,16 @@ class Program:
     def define(self, source: str) -> None:
         self.sources.append(source)
         exec(_compiled(source), self.namespace)
+
+
+def _either(rows: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
+    """The rows; if there are none, the others."""
+    empty = True
+    for row in rows:
+        empty = False
+        yield row
+    if empty:
+        yield from others
 
 
 @lru_cache(maxsize=4096)
@@ -183,6 +223,8 @@ class Function:
                 self.line(f"out[r] = get(r, 0) + {weight}")
             case Gathering.ROWS:
                 self.line(f"out.append(({row}, {weight}))")
+            case Gathering.EACH | Gathering.FIRST:
+                self.line(f"yield {row}, {weight}")
             case Gathering.COUNT:
                 self.line(f"n += {weight}")
             case Gathering.EXISTS:
@@ -204,6 +246,8 @@ class Function:
         if self.gathering is Gathering.EXISTS:
             with self.block(f"if {name}()"):
                 self.line("return True")
+        elif self.gathering in LAZY:
+            self.line(f"yield from {name}()")
         else:
             self.line(f"{name}()")
 
@@ -221,7 +265,14 @@ class Function:
             later.then(self, later.env, later.weight)
             if self.gathering is Gathering.EXISTS:
                 self.line("return False")
+            elif self.gathering in LAZY:
+                self._be_generator()
         return self._with_what_follows(self._lines, depth + 1)
+
+    def _be_generator(self) -> None:
+        """A function without solutions has no other `yield`."""
+        self.line("return")
+        self.line("yield")
 
     def finish(self) -> str:
         """Compiles the function; returns its name."""
@@ -233,6 +284,8 @@ class Function:
                 self.line("return n")
             case Gathering.EXISTS:
                 self.line("return False")
+            case Gathering.EACH | Gathering.FIRST:
+                self._be_generator()
         self.program.define("\n".join(self._with_what_follows(self._lines, 1)) + "\n")
         return self.name
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from sparqlive.live import extend, join, left_join, mark, scan, semi, template
 from sparqlive.live.code import Continue, Env, Function, Gathering, Local, Point, Program, times, tuple_of
+from sparqlive.live.lazy import Bulk, Remembered
+from sparqlive.live.lent import LentQuads
 from sparqlive.live.operators import OPERATORS
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
@@ -26,6 +28,9 @@ from sparqlive.plan.keys import keys_of_flips, pushable
 from sparqlive.sparql.algebra import Var
 
 _MOST_CHOICES = 3
+_OTHER_SIZE = 4
+_SMALL_SIZE = 8
+"""Sizes that differ by less than the factor, or by less than this, do not change the order of loops."""
 
 
 class Node:
@@ -111,34 +116,84 @@ class Segment:
 
 
 class Compiler:
-    def __init__(self, plan: op.Operator, quads: Quads, terms: Terms) -> None:
+    def __init__(
+        self,
+        plan: op.Operator,
+        quads: Quads | LentQuads,
+        terms: Terms,
+        lazy: bool = False,
+        bulk: Bulk | None = None,
+    ) -> None:
+        """`lazy`: the plan is evaluated once, by generators; states are computed when they are first read.
+
+        `bulk` then computes groups of many rows.
+        """
+        self.bulk = bulk
         self.quads = quads
         self.terms = terms
-        self.program = Program()
+        self.lazy = lazy
+        self.program = Program(renewable=lazy)
         self._shared: dict[op.Shared, Node] = {}
         self.root = Node(plan, None, 0, frozenset(plan.variables), self._shared)
         self.nodes = self.root.in_order()
         self.readers: dict[int, list[int]] = {}
         """For the number of a shared operator, the numbers of its other positions."""
-        self.states: dict[int, Any] = {}
         for number, node in enumerate(self.nodes):
             node.number = number
             if isinstance(node.operator, op.Join) and len(node.children) > MOST_PARTS:
                 raise too_large()
-            state = OPERATORS[type(node.operator)].state
             if isinstance(node.operator, op.Shared) and self._shared[node.operator] is not node:
                 self.readers.setdefault(self._shared[node.operator].number, []).append(number)
-            elif state is not None:
-                self.states[number] = state(node.operator, terms)
+        self.states = self._new_states()
         self._functions: dict[tuple[Any, ...], str] = {}
         self._estimates: dict[tuple[int, frozenset[Var]], float] = {}
+        self._measured: list[tuple[op.Scan, frozenset[Var], float | None]] = []
+        """The sizes that a lazy plan's order of loops was chosen for."""
         self.methods: dict[str, str] = {}
+        self.loaded: set[int] = set()
+        """The numbers of the operators whose state a lazy plan has loaded."""
+        self.remembered: dict[int, Remembered] = {}
+        """The rows of operators that a lazy plan may read several times, as far as they were read."""
         self.bare_rows: dict[int, list[tuple[tuple[int, ...], int]]] = {}
+
+    def _new_states(self) -> dict[int, Any]:
+        states = {}
+        for node in self.nodes:
+            create = OPERATORS[type(node.operator)].state
+            if create is None or self.first_of(node) is not node:
+                continue
+            if not (self.lazy and isinstance(node.operator, op.Distinct)):
+                states[node.number] = create(node.operator, self.terms)
+        return states
+
+    def renew(self, quads: LentQuads, terms: Terms, bulk: Bulk | None) -> bool:
+        """Prepares the functions of a lazy plan for other quads and terms.
+
+        Returns False if they have to be written again, because their order was chosen for other sizes.
+        """
+        self.quads, self.terms, self.bulk = quads, terms, bulk
+        if not all(_is_near(scan.fan_out(self, leaf, bound), size) for leaf, bound, size in self._measured):
+            return False
+        self.states = self._new_states()
+        self.program.renew()
+        return True
+
+    def release(self) -> None:
+        """Forgets the quads, the terms, and everything computed from them."""
+        self.states = {}
+        self.loaded.clear()
+        self.remembered.clear()
+        self.program.release()
+        self.bulk = None
+        del self.quads, self.terms
+
+    def first_of(self, node: Node) -> Node:
+        """The position of the plan where an operator has its state and its source."""
+        return self._shared[node.operator] if isinstance(node.operator, op.Shared) else node
 
     def state_of(self, node: Node) -> Any:
         """The state of an operator, which may be at another position of the plan."""
-        first = self._shared[node.operator] if isinstance(node.operator, op.Shared) else node
-        return self.states[first.number]
+        return self.states[self.first_of(node).number]
 
     def leaves(self) -> Iterator[tuple[int, op.Scan | op.Names | op.Nodes]]:
         """The leaves whose changes are the plan's inputs, by number."""
@@ -155,7 +210,10 @@ class Compiler:
         return sum(self.quads.size if size is None else int(size) for size in sizes)
 
     def fan_out(self, operator: op.Scan, bound: frozenset[Var]) -> float | None:
-        return scan.fan_out(self, operator, bound)
+        size = scan.fan_out(self, operator, bound)
+        if self.lazy:
+            self._measured.append((operator, bound, size))
+        return size
 
     def estimate(self, node: Node, bound: frozenset[Var]) -> float:
         """The estimated number of solutions per lookup in an operator, with some of its variables bound."""
@@ -166,6 +224,7 @@ class Compiler:
 
     def move(self, quads: Quads) -> None:
         """Cheaply switches the functions to other quads, which have the same content."""
+        assert isinstance(self.quads, Quads)
         places, namespace = self.quads.places(), self.program.namespace
         for name, value in namespace.items():
             if id(value) in places:
@@ -187,6 +246,21 @@ class Compiler:
         each: Continue = lambda f, e, w: f.emit(e, w, columns)  # noqa: E731
         self.down(function, node, state, Point(env, "1", node.needed, each))
         compiled: Callable[..., None] = self.program.namespace[function.finish()]
+        return compiled
+
+    def stream(self, node: Node, first: bool) -> Callable[[], Iterator[tuple[tuple[int, ...], int]]]:
+        """Returns a function that yields the content of an operator; a row may come several times.
+
+        `first`: the first rows are wanted as early as possible, and maybe no others.
+        """
+
+        def body(f: Function, env: Env) -> None:
+            each: Continue = lambda f2, e, w: f2.emit(e, w, node.operator.variables)  # noqa: E731
+            self.down(f, node, State.OLD, Point(env, "1", node.needed, each))
+
+        gathering = Gathering.FIRST if first else Gathering.EACH
+        name = self.function_of(("stream", node.number, first), "stream", (), {}, gathering, body)
+        compiled: Callable[..., Any] = self.program.namespace[name]
         return compiled
 
     def segments(self) -> list[Segment]:
@@ -230,19 +304,32 @@ class Compiler:
         write_flips(self, function, parent, left_state)
         return Segment(node, _target(parent), self.program.namespace[function.finish()])
 
-    def probe(self, node: Node, state: State, bound: Sequence[Var], columns: Sequence[Var]) -> str:
+    def probe(
+        self,
+        node: Node,
+        state: State,
+        bound: Sequence[Var],
+        columns: Sequence[Var],
+        gathering: Gathering = Gathering.ROWS,
+    ) -> str:
         """The name of a function: values of `bound` → compatible solutions, [(row of `columns`, weight)].
 
         A bound column may be bound or UNDEF in the result, because the caller knows its value.
         """
-        key = ("probe", node.number, state, tuple(bound), tuple(columns))
+        key = ("probe", node.number, state, tuple(bound), tuple(columns), gathering)
 
         def body(f: Function, env: Env) -> None:
             each: Continue = lambda f2, e, w: f2.emit(e, w, columns)  # noqa: E731
             self.down(f, node, state, Point(env, "1", frozenset(columns), each))
 
         all_bound = {v: Local("", True) for v in bound}
-        return self.function_of(key, "probe", bound, all_bound, Gathering.ROWS, body)
+        return self.function_of(key, "probe", bound, all_bound, gathering, body)
+
+    def gathering_in(self, f: Function, bound: Sequence[Var]) -> Gathering:
+        """How a function called by `f` gathers. The rows for bound variables are listed: they are few."""
+        if self.lazy and f.gathering in (Gathering.FIRST, Gathering.EXISTS):
+            return Gathering.FIRST
+        return Gathering.EACH if self.lazy and not bound else Gathering.ROWS
 
     def function_of(
         self, key: tuple[Any, ...], prefix: str, variables: Sequence[Var], env: Env, gathering: Gathering,
@@ -302,7 +389,7 @@ class Compiler:
         choices = [v for v in node.operator.variables if v in env and not env[v].bound and v in able]
         choices = choices[:_MOST_CHOICES]
         if not choices:
-            return self._probe_call(node, state, fixed, env, columns)
+            return self._probe_call(f, node, state, fixed, env, columns)
         name = f.fresh("rows")
         for mask in range(2 ** len(choices) - 1, -1, -1):
             chosen = [v for bit, v in enumerate(choices) if mask >> bit & 1]
@@ -310,13 +397,13 @@ class Compiler:
             test = " and ".join(env[v].name for v in chosen)
             first = mask == 2 ** len(choices) - 1
             with f.block(f"{'if' if first else 'elif'} {test}" if test else "else"):
-                f.line(f"{name} = {self._probe_call(node, state, bound, env, columns)}")
+                f.line(f"{name} = {self._probe_call(f, node, state, bound, env, columns)}")
         return name
 
     def _probe_call(
-        self, node: Node, state: State, bound: Sequence[Var], env: Env, columns: Sequence[Var]
+        self, f: Function, node: Node, state: State, bound: Sequence[Var], env: Env, columns: Sequence[Var]
     ) -> str:
-        name = self.probe(node, state, bound, columns)
+        name = self.probe(node, state, bound, columns, self.gathering_in(f, bound))
         return f"{name}({', '.join(env[v].name for v in bound)})"
 
     # Up
@@ -387,6 +474,13 @@ def merged(f: Function, node: Node, env: Env, own: Mapping[Var, str]) -> Env:
             f.line(f"{either} = {local.name} or {name}")
             result[variable] = Local(either, always)
     return result
+
+
+def _is_near(size: float | None, before: float | None) -> bool:
+    """Whether an order of loops that was chosen for one size is still right for another."""
+    if size is None or before is None:
+        return size is before
+    return max(size, before) <= _OTHER_SIZE * min(size, before) + _SMALL_SIZE
 
 
 def _target(node: Node) -> Node:

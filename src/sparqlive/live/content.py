@@ -19,6 +19,7 @@ from sparqlive.live.maintained import Maintained, Saved, Spent, rows_name
 from sparqlive.live.stored import StoredRows
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
+from sparqlive.zset.blocks import Block, Blocks, blocks_of, rows_in
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Run
 from sparqlive.zset.zset import without_zeros
@@ -26,6 +27,9 @@ from sparqlive.zset.zset import without_zeros
 
 class PlanContent:
     """The rows of a plan. `rows` is None if the top operator, DISTINCT or a closure, keeps them."""
+
+    is_held = True
+    """Whether the rows are in memory."""
 
     def __init__(
         self,
@@ -44,6 +48,8 @@ class PlanContent:
         self.maintained = maintained
         self.rows: Relation | None = None
         self.users = 0
+        self.reserved_bytes = 0
+        """The memory that it was estimated to need when it was added."""
         self.products: list[Product] = []
 
     def load(self, saved: Saved | None, compute: Callable[[], dict[Row, int]]) -> None:
@@ -54,6 +60,10 @@ class PlanContent:
     def take(self) -> None:
         """Adds a user."""
         self.users += 1
+
+    def reserve(self, size: int) -> None:
+        """Sets the memory that it is estimated to need, unless that was done before."""
+        self.reserved_bytes = self.reserved_bytes or size
 
     def give_back(self) -> bool:
         """Removes a user; returns whether none is left."""
@@ -108,22 +118,25 @@ class PlanContent:
         assert self.maintained is not None
         return ((row, 1) for row in self.maintained.top_state().own_rows())
 
-    def copied(self) -> Callable[[], Iterator[tuple[Row, int]]]:
+    def captured(self) -> Blocks:
         """Captures the current rows, to be listed later; called under the lock, and cheap if possible."""
         if self.rows is not None:
-            return self.rows.copy().items
+            return self.rows.copy().blocks
         assert self.maintained is not None
         top = self.maintained.top_state()
         if isinstance(top, Relation):
             counts = top.copy()
-            return lambda: ((row, 1) for row, _ in counts.items())
-        rows = list(top.own_rows())
-        return lambda: ((row, 1) for row in rows)
+            return lambda: (Block(block.columns, np.ones_like(block.weights)) for block in counts.blocks())
+        rows, width = list(top.own_rows()), len(self.plan.variables)
+        return lambda: blocks_of(((row, 1) for row in rows), width)
 
     def add(self, delta: Mapping[Row, int]) -> None:
         if self.rows is not None:
-            self.rows.stage(delta)
-            self.rows.commit()
+            self.rows.add(delta)
+
+    def total_weight(self) -> int:
+        """The number of rows, counted with their multiplicity."""
+        return sum(weight for _, weight in self.items())
 
     def row_count(self) -> int:
         if self.rows is not None:
@@ -176,6 +189,7 @@ class Product(PlanContent):
     ) -> None:
         super().__init__(plan, None, terms=terms, key=key)
         self.parts = parts
+        self.is_held = all(part.is_held for part in parts)
         for part in parts:
             part.products.append(self)
         columns = [v for part in parts for v in part.plan.variables]
@@ -200,9 +214,9 @@ class Product(PlanContent):
     def items(self) -> Iterator[tuple[Row, int]]:
         return self._expanded([list(part.items()) for part in self.parts])
 
-    def copied(self) -> Callable[[], Iterator[tuple[Row, int]]]:
-        parts = [part.copied() for part in self.parts]
-        return lambda: self._expanded([list(part()) for part in parts])
+    def captured(self) -> Blocks:
+        parts, width = [part.captured() for part in self.parts], len(self.plan.variables)
+        return lambda: blocks_of(self._expanded([list(rows_in(part())) for part in parts]), width)
 
     def _expanded(self, factors: list[list[tuple[Row, int]]]) -> Iterator[tuple[Row, int]]:
         if not all(factors):

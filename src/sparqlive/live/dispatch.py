@@ -35,6 +35,19 @@ class _Table:
         self.key: Callable[[Change], Any] = itemgetter(*positions) if positions else lambda _: ()
         self.leaves: dict[Any, dict[_Leaf, int]] = {}
 
+    def matching(self, changes: Sequence[Change]) -> Iterator[tuple[_Leaf, list[Change]]]:
+        """For each leaf and key that match changes of a small batch, the leaf and a new list of them."""
+        key, leaves = self.key, self.leaves
+        if len(changes) == 1:
+            yield from [(leaf, [changes[0]]) for leaf in leaves.get(key(changes[0]), ())]
+            return
+        by_key: dict[Any, list[Change]] = {}
+        for change in changes:
+            by_key.setdefault(key(change), []).append(change)
+        for constants, some in by_key.items():
+            for leaf in leaves.get(constants, ()):
+                yield leaf, some.copy()
+
     def matches(self, changes: ColumnRows) -> Iterator[tuple[_Leaf, ColumnRows]]:
         """For each leaf that matches rows of a large batch, the leaf and these rows."""
         keys = [changes.columns[position] for position in self._positions]
@@ -115,10 +128,12 @@ class Dispatcher:
                     for (plan, number), rows in table.matches(changes):
                         found.setdefault(plan, {})[number] = rows
                     continue
-                key, leaves = table.key, table.leaves
-                for change in changes:
-                    for plan, number in leaves.get(key(change), ()):
-                        found.setdefault(plan, {}).setdefault(number, []).append(change)
+                for (plan, number), some in table.matching(changes):
+                    inputs = found.setdefault(plan, {})
+                    if number in inputs:  # a plan with parameters has several keys
+                        inputs[number] += some
+                    else:
+                        inputs[number] = some
             for kind in ("nodes", "names"):
                 for plan, number in self._counted.get((kind, scope), ()):
                     counted = self._quads.counted_delta(kind, scope)

@@ -10,6 +10,7 @@ from sparqlive.live.code import UNBOUND, Env, Function, Local
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
 from sparqlive.sparql.algebra import Expression, Var
+from sparqlive.sparql.expressions import compile_condition, compile_expression
 
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
@@ -76,7 +77,8 @@ def apply(compiler: Compiler, f: Function, item: Item, env: Env) -> tuple[list[s
             return [] if same else [f"{env[item.variable].name} == {local.name}"], env
         return [], {**env, item.variable: local}
     variables = sorted(v for v in item.reads if v in env)
-    function = compiler.program.name("e", compiler.terms.binding(item.expression, variables))
+    evaluate = compile_expression(item.expression, variables)
+    function = compiler.program.made("e", lambda: compiler.terms.binding(item.expression, evaluate))
     name = f.fresh()
     f.line(f"{name} = {function}({', '.join(env[v].name for v in variables)})")
     return [], {**env, item.variable: Local(name, item.always)}
@@ -84,7 +86,8 @@ def apply(compiler: Compiler, f: Function, item: Item, env: Env) -> tuple[list[s
 
 def _condition(compiler: Compiler, item: Item, env: Env) -> str:
     variables = sorted(v for v in item.reads if v in env)
-    function = compiler.program.name("f", compiler.terms.condition(item.expression, variables))
+    holds = compile_condition(item.expression, variables)
+    function = compiler.program.made("f", lambda: compiler.terms.condition(item.expression, variables, holds))
     return f"{function}({', '.join(env[v].name for v in variables)})"
 
 

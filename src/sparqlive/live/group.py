@@ -2,12 +2,15 @@
 
 The accumulators of a group (`sparql/aggregates.py`) are created from its rows when it first changes, so that
 opening a store reads no values. The cost of a change is that of updating the accumulators, independent of the
-size of the group. Invariant: a group without an entry here has exactly its rows in the relation's run.
+size of the group. A large change that was computed elsewhere is taken in by each group when it next changes.
+Totals that a bulk backend keeps are only kept in step here. Invariant: a group without an entry here has
+exactly its rows in the relation's run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
@@ -15,20 +18,26 @@ from sparqlive.rdf.dictionary import UNDEF
 from sparqlive.sparql.aggregates import Group, Grouping
 from sparqlive.sparql.deadline import paced
 from sparqlive.zset.columns import COLUMN_ROWS
+from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Run, RunRows
+from sparqlive.zset.zset import add_into
 
 _BYTES_PER_GROUP = 500
+_LARGE_TO_ROWS = 4
+_MOST_UNSEEN = 10_000
+"""After so many changed rows, totals of a bulk backend are dropped."""
 
 
 class _GroupState:
-    """A group and its row, or None."""
+    """A group and its row, or None; and how many of the large changes it has seen."""
 
-    __slots__ = ("group", "row")
+    __slots__ = ("group", "row", "seen")
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, seen: int = 0) -> None:
         self.group = group
         self.row: Row | None = None
+        self.seen = seen
 
 
 class Groups:
@@ -48,15 +57,28 @@ class Groups:
         self._id_of = terms.id_of
         self._rows = Relation(len(columns))
         self._groups: dict[Row, _GroupState] = {}
+        self._large: list[Run] = []
+        """Large changes, which a group takes in when it next changes."""
+        self._read = 0
+        """How many rows of the run were read for groups."""
         self.pending: Mapping[Row, int] = {}
         self._carried = False
         self._touched: dict[Row, _GroupState] = {}
+        self._totals: Any = None
+        self._unseen: dict[Row, int] = {}
+        self._next_totals: Any = None
 
-    def load(self, rows: dict[Row, int]) -> None:
+    @property
+    def relation(self) -> Relation:
+        """The source's rows before the epoch."""
+        return self._rows
+
+    def load(self, rows: Mapping[Row, int] | Run) -> None:
         self._rows = Relation(self._rows.arity, rows)
-        self._groups = {}
+        self._forget_groups()
+        self._totals, self._unseen = None, {}
         if self._rows.run is None:
-            self._groups = self._group_rows(rows.items())
+            self._groups = self._group_rows(self._rows.items())
 
     def _group_rows(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, _GroupState]:
         groups: dict[Row, _GroupState] = {}
@@ -65,7 +87,7 @@ class Groups:
             key = row[:width]
             known = groups.get(key)
             if known is None:
-                known = groups[key] = _GroupState(self._grouping.group())
+                known = groups[key] = _GroupState(self._grouping.group(), len(self._large))
             add(known.group, row, weight)
         for key, known in groups.items():
             known.row = self._row(key, known.group)
@@ -81,22 +103,46 @@ class Groups:
         """A group, created from its stored rows if it is not in memory yet."""
         known = self._groups.get(key)
         if known is None:
-            known = self._groups[key] = self._group_rows(self._in_run(key)).get(key) or _GroupState(
-                self._grouping.group()
-            )
+            known = _GroupState(self._grouping.group(), len(self._large))
+            self._read += self._count_in_run(key)
+            if self._rows.run is not None:
+                self._take_in(key, known, self._rows.run)
+            self._groups[key] = known
+        elif known.seen < len(self._large):
+            for change in self._large[known.seen :]:
+                self._take_in(key, known, change)
+            known.seen = len(self._large)
         return known
 
-    def _in_run(self, key: Row) -> Iterator[tuple[Row, int]]:
-        run = self._rows.run
-        if run is None:
-            return iter(())
+    def _take_in(self, key: Row, known: _GroupState, run: Run) -> None:
+        """Adds the rows of a group that a run has."""
         low, high = run.range(key)
-        assert run.weights is not None
-        rows = zip(*(view[low:high].tolist() for view in run.views), strict=True)
-        return zip(rows, run.weights[low:high].tolist(), strict=True)
+        if low < high:
+            assert run.weights is not None
+            columns = [view[low:high].tolist() for view in run.views]
+            self._grouping.add_all(known.group, columns, run.weights[low:high].tolist())
+            known.row = self._row(key, known.group)
+
+    def _count_in_run(self, key: Row) -> int:
+        if self._rows.run is None:
+            return 0
+        low, high = self._rows.run.range(key)
+        return high - low
+
+    def kept(self) -> Kept:
+        """The rows before the epoch, and the totals that a bulk backend keeps of them."""
+        unseen = (
+            Relation.of_parts(self._rows.arity, None, dict(self._unseen)).columns() if self._unseen else ()
+        )
+        return Kept(self._rows.columns, self._rows.size()[0], self._totals, unseen)
+
+    def stage_totals(self, totals: Any) -> None:
+        """Stages the totals after the staged change."""
+        self._next_totals = totals
 
     def stage(self, delta: Mapping[Row, int]) -> None:
         self.pending = delta
+        self._next_totals = None
         self._carried = False
 
     def carry(self, delta: Mapping[Row, int]) -> Mapping[Row, int]:
@@ -123,35 +169,55 @@ class Groups:
         self._touched = touched
         return result
 
+    def _commit_totals(self) -> None:
+        """Keeps the totals in step with the rows: new ones, or the rows that they have not seen."""
+        if self._next_totals is not None:
+            self._totals, self._unseen, self._next_totals = self._next_totals, {}, None
+        elif self._totals is not None:
+            if len(self._unseen) + len(self.pending) > _MOST_UNSEEN:
+                self._totals, self._unseen = None, {}
+            else:
+                add_into(self._unseen, self.pending)
+
     def commit(self) -> None:
+        self._commit_totals()
         if not self._carried:  # the operator's own change was computed elsewhere
             if isinstance(self.pending, RunRows) and len(self.pending) >= COLUMN_ROWS:
                 self._commit_columns(self.pending.run)
                 return
             self.carry(self.pending)
-        self._rows.stage(self.pending)
-        self._rows.commit()
+        self._rows.add(self.pending)
         self.pending = {}
         for key, known in self._touched.items():
-            if known.row is None and not any(self._in_run(key)):
+            if known.row is None and not self._count_in_run(key):
                 del self._groups[key]
         self._touched = {}
 
     def _commit_columns(self, delta: Run) -> None:
-        """Takes a large change without reading its values: its groups are created again when they change."""
-        self._rows.stage(self.pending)
-        self._rows.commit()
+        """Takes a large change without reading its values: groups take it in when they next change."""
+        self._rows.add(self.pending)
         self._rows.merge()
         self.pending = {}
         if self._groups:
-            keys = zip(*(column.tolist() for column in delta.columns[: self._width]), strict=True)
-            for key in set(keys) if self._width else ((),):
-                self._groups.pop(key, None)
+            self._large.append(delta)
+            rows = 0 if self._rows.run is None else self._rows.run.length
+            if _LARGE_TO_ROWS * sum(change.length for change in self._large) > rows:  # reading is as cheap
+                self._forget_groups()
+
+    def _forget_groups(self) -> None:
+        self._groups, self._large, self._read = {}, [], 0
+
+    @property
+    def unread(self) -> int:
+        """About how many rows are read if all groups change: of groups that are not in memory or behind."""
+        rows = 0 if self._rows.run is None else self._rows.run.length
+        return max(0, rows - self._read) + sum(change.length for change in self._large)
 
     def rollback(self) -> None:
         """Rebuilds the accumulators from the rows, which is rare and always correct."""
-        self.pending = {}
-        self.load(dict(self._rows.items()))
+        self.pending, self._next_totals = {}, None
+        run = self._rows.whole()
+        self.load(dict(self._rows.items()) if run is None else run)
 
     def items(self) -> Iterable[tuple[Row, int]]:
         return self._rows.items()
@@ -160,8 +226,8 @@ class Groups:
         if self.pending:  # the accumulators are ahead
             yield from self.evaluate(self._rows.items())
             return
-        for row, _ in self._rows.items():
-            self._state_of(row[: self._width])
+        for key in {*self._groups, *(row[: self._width] for row, _ in self._rows.items())}:
+            self._state_of(key)
         for known in self._groups.values():
             if known.row is not None:
                 yield known.row, 1
@@ -177,4 +243,5 @@ class Groups:
     @property
     def nbytes(self) -> int:
         """Memory in bytes, estimated for the groups in memory."""
-        return self._rows.nbytes + _BYTES_PER_GROUP * len(self._groups)
+        totals = 0 if self._totals is None else int(self._totals.nbytes)
+        return self._rows.nbytes + totals + _BYTES_PER_GROUP * len(self._groups)

@@ -55,8 +55,9 @@ def _go_on(compiler: Compiler, search: Search, f: Function, point: Point) -> Non
     if search.is_done:
         f.unless_too_deep(env, weight, then)
         return
-    sums = f.gathering in (Gathering.SUM, Gathering.ROWS)
-    unread = search.unread_group(lambda group: sums or _counts(*group, env))
+    sums = f.gathering in (Gathering.SUM, Gathering.ROWS, Gathering.EACH)
+    may_be_any = f.gathering is not Gathering.FIRST  # counting a group may take longer than finding rows
+    unread = search.unread_group(lambda group: sums or _counts(*group, env), may_be_any)
     if unread is not None:
         _factor(compiler, f, *unread, point.within(env, following))
         return

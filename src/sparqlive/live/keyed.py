@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from sparqlive.live import lazy
 from sparqlive.live.code import Function, Point
 from sparqlive.live.stored import loop_over
 from sparqlive.plan.delta import State
@@ -58,7 +59,9 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
         "keys are not pushed into what is kept by key"
     )
     kept: KeyedState = compiler.states[node.number]
-    if state is State.OLD:
+    if compiler.lazy:
+        rows = f"{compiler.program.made('s', lambda: lazy.content_of(compiler, node))}()"
+    elif state is State.OLD:
         rows = f"{compiler.program.name('s', kept.content)}()"
     else:
         child = node.children[0]

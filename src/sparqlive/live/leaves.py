@@ -20,9 +20,10 @@ _STATES = {State.OLD: "before", State.NEW: "after"}
 def loop_nodes(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
     operator = node.operator
     assert isinstance(operator, op.Nodes)
-    scope = scope_of(compiler.terms.dictionary, operator.graph)
-    compiler.quads.watch(scope)
-    relation = compiler.program.name("r", compiler.quads.nodes(scope))
+    compiler.quads.watch(scope_of(compiler.terms.dictionary, operator.graph))
+    relation = compiler.program.made(
+        "r", lambda: compiler.quads.nodes(scope_of(compiler.terms.dictionary, operator.graph))
+    )
     _rows(f, relation, operator.variables, _STATES[state], point)
 
 
@@ -30,14 +31,20 @@ def loop_names(compiler: Compiler, f: Function, node: Node, state: State, point:
     operator, when = node.operator, _STATES[state]
     assert isinstance(operator, op.Names)
     graph = operator.graph
-    scope = scope_of(compiler.terms.dictionary, graph)
-    compiler.quads.watch(scope)
-    relation = compiler.program.name("r", compiler.quads.names(scope))
+    compiler.quads.watch(scope_of(compiler.terms.dictionary, graph))
+    relation = compiler.program.made(
+        "r", lambda: compiler.quads.names(scope_of(compiler.terms.dictionary, graph))
+    )
     if isinstance(graph, op.NamedGraphs):
         _rows(f, relation, (graph.variable,), when, point)
         return
-    assert scope.graphs is not None
-    name = compiler.program.constant(next(iter(scope.graphs)))
+
+    def only_graph() -> int:
+        graphs = scope_of(compiler.terms.dictionary, graph).graphs
+        assert graphs is not None
+        return next(iter(graphs))
+
+    name = compiler.program.constant(only_graph)
     with f.when([f"{relation}.has_{when}({name}, ())"]):
         point.then(f, point.env, point.weight)
 
@@ -67,18 +74,25 @@ def _rows(f: Function, relation: str, variables: tuple[Var, ...], when: str, poi
 def loop_table(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
     table, env = node.operator, point.env
     assert isinstance(table, op.Table)
-    id_of = compiler.terms.dictionary.id_of
-    rows = [tuple(UNDEF if term is None else id_of(term) for term in row) for row in table.rows]
+
+    def rows() -> list[tuple[int, ...]]:
+        id_of = compiler.terms.dictionary.id_of
+        return [tuple(UNDEF if term is None else id_of(term) for term in row) for row in table.rows]
+
     names = {v: f.fresh() for v in table.columns}
     key = next((v for v in table.columns if v in env and v in table.always), None)
     if key is None:
-        source = compiler.program.name("t", rows)
+        source = compiler.program.made("t", rows)
     else:
         position = table.columns.index(key)
-        index: dict[int, list[tuple[int, ...]]] = {}
-        for row in rows:
-            index.setdefault(row[position], []).append(row)
-        source = f"{compiler.program.name('t', index)}.get({env[key].name}, ())"
+
+        def index() -> dict[int, list[tuple[int, ...]]]:
+            found: dict[int, list[tuple[int, ...]]] = {}
+            for row in rows():
+                found.setdefault(row[position], []).append(row)
+            return found
+
+        source = f"{compiler.program.made('t', index)}.get({env[key].name}, ())"
     tests = []
     for variable, name in names.items():
         if variable in env and variable != key:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparqlive.live import extend, semi
-from sparqlive.live.code import Env, Function, Gathering, Local, Point, times, tuple_of
+from sparqlive.live.code import LAZY, Env, Function, Local, Point, times, tuple_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
@@ -22,11 +22,10 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
 
 def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
     """Continues with each right match of the left solution at the point, or with the solution alone."""
-    matcher, outputs = _matcher(compiler, node, state, point.env)
-    bare = compiler.program.name("bare", _bare(compiler, len(outputs)))
+    matcher, outputs = _matcher(compiler, f, node, state, point.env)
     names = {v: f.fresh() for v in outputs}
     factor = f.fresh("w")
-    with f.block(f"for {tuple_of(list(names.values()))}, {factor} in {matcher} or {bare}"):
+    with f.block(f"for {tuple_of(list(names.values()))}, {factor} in {matcher}"):
         result = dict(point.env)
         for variable, name in names.items():
             result[variable] = Local(name, False)
@@ -44,11 +43,12 @@ def _outputs(operator: op.LeftJoin, env: Env) -> list[Var]:
     return [v for v in operator.right.variables if v not in env or not env[v].bound]
 
 
-def _matcher(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[str, list[Var]]:
-    """A call that lists the right matches of a left solution, as values of the variables that it leaves open.
+def _matcher(compiler: Compiler, f: Function, node: Node, state: State, env: Env) -> tuple[str, list[Var]]:
+    """The right matches of a left solution, or a row without bindings, as values of the variables left open.
 
     A variable that the left solution may leave unbound gets the value from either side.
     """
+    gathering = compiler.gathering_in(f, node.operator.variables)
     operator, right = node.operator, node.children[1]
     assert isinstance(operator, op.LeftJoin)
     read = mentioned(operator.condition) if operator.condition is not None else frozenset()
@@ -57,7 +57,7 @@ def _matcher(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[st
     ]
     outputs = _outputs(operator, {v: env[v] for v in arguments})
     maybe = [v for v in outputs if v in env]
-    key = ("match", node.number, state, tuple((v, env[v].bound) for v in arguments))
+    key = ("match", node.number, state, tuple((v, env[v].bound) for v in arguments), gathering)
 
     def body(f: Function, inner: Env) -> None:
         def emit_match(f2: Function, e: Env, weight: str) -> None:
@@ -69,12 +69,13 @@ def _matcher(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[st
 
         compiler.part(f, right, state, Point(inner, "1", frozenset(outputs) | read, emit_match))
 
-    name = compiler.function_of(key, "match", arguments, env, Gathering.ROWS, body)
+    name = compiler.function_of(key, "match", arguments, env, gathering, body)
     call = f"{name}({', '.join(env[v].name for v in arguments)})"
     if maybe:  # without a match, the left solution keeps its own values
-        alone = tuple_of([env[v].name if v in env else "0" for v in outputs])
-        call = f"{call} or [({alone}, 1)]"
-    return call, outputs
+        alone = f"[({tuple_of([env[v].name if v in env else '0' for v in outputs])}, 1)]"
+    else:
+        alone = compiler.program.name("bare", _bare(compiler, len(outputs)))
+    return f"either({call}, {alone})" if gathering in LAZY else f"{call} or {alone}", outputs
 
 
 def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> None:

@@ -11,11 +11,13 @@ from time import perf_counter
 from typing import Any
 
 from sparqlive.live.compiler import Compiler, Node, Segment
+from sparqlive.live.group import Groups
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.sparql.deadline import Flag, gathers
+from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Elsewhere, Relation, Row, rows_of
 from sparqlive.zset.run import Run
 from sparqlive.zset.zset import difference, without_zeros
@@ -112,15 +114,27 @@ class Maintained:
                 content = {}
                 gathers(content)
                 self._compiler.content(source)(content)
-            if isinstance(content, Run) and not isinstance(state, Relation):
+            if isinstance(content, Run) and self._relation(number) is None:
                 content = rows_of(content)
             state.load(content)
 
     def _fetch(self) -> None:
         """Reads the saved state of operators, unless that was done before."""
         for number, saved in self._elsewhere.items():
-            self._compiler.states[number].load(saved.rows())
+            state = self._compiler.states[number]
+            if isinstance(state, Groups):
+                run = saved.relation(self._width(number)).whole()
+                state.load(saved.rows() if run is None else run)
+            else:
+                state.load(saved.rows())
         self._elsewhere = {}
+
+    def _relation(self, number: int) -> Relation | None:
+        """The stored rows of an operator, if it keeps them as columns."""
+        state = self._compiler.states[number]
+        if isinstance(state, Groups):
+            return state.relation
+        return state if isinstance(state, Relation) else None
 
     def compute(self) -> dict[Row, int]:
         """Computes the whole result from the current quads."""
@@ -165,7 +179,7 @@ class Maintained:
     # Carried by others
 
     def state_sources(self) -> dict[int, op.Operator]:
-        """For each operator with state, the plan whose content it stores."""
+        """For each operator with state, lowest first, the plan whose content it stores."""
         nodes = self._compiler.nodes
         return {
             number: nodes[number].children[0].operator
@@ -173,10 +187,28 @@ class Maintained:
             if not isinstance(nodes[number].operator, op.Parameters)
         }
 
-    def state_rows(self) -> dict[int, dict[Row, int]]:
+    def kept(self) -> dict[op.Keeping, Kept]:
+        """What operators store of their sources, without what is not stored as columns."""
+        self._fetch()
+        found: dict[op.Keeping, Kept] = {}
+        for number in self.state_sources():
+            operator, state = self._compiler.nodes[number].operator, self._compiler.states[number]
+            assert isinstance(operator, op.Keeping)
+            if isinstance(state, Groups):
+                found[operator] = state.kept()
+            elif isinstance(state, Relation):
+                found[operator] = Kept(state.columns, state.size()[0])
+        return found
+
+    def state_rows(self) -> dict[int, Mapping[Row, int] | Run]:
         """The stored rows of each operator before the epoch."""
         self._fetch()
-        return {number: dict(self._compiler.states[number].items()) for number in self.state_sources()}
+        found: dict[int, Mapping[Row, int] | Run] = {}
+        for number in self.state_sources():
+            held = self._relation(number)
+            run = None if held is None else held.whole()
+            found[number] = dict(self._compiler.states[number].items()) if run is None else run
+        return found
 
     def parameter_rows(self) -> list[Row]:
         """The rows of the table of parameters, if the plan has one."""
@@ -208,13 +240,19 @@ class Maintained:
         """Records what computed the plan; None: it was loaded from a store, which does not say."""
         self.evaluator = evaluator
 
-    def take(self, deltas: Mapping[int, Mapping[Row, int]]) -> None:
-        """Stages deltas of the operators' state that were computed elsewhere."""
+    def take(
+        self, deltas: Mapping[int, Mapping[Row, int]], kept: Mapping[op.Keeping, Kept] | None = None
+    ) -> None:
+        """Stages deltas of the operators' state that were computed elsewhere, and totals after them."""
         self._fetch()
         for number, delta in deltas.items():
             if delta:
-                self._compiler.states[number].stage(delta)
-                self._touched[number] = self._compiler.states[number]
+                state, operator = self._compiler.states[number], self._compiler.nodes[number].operator
+                state.stage(delta)
+                if kept is not None and isinstance(state, Groups):
+                    assert isinstance(operator, op.Group)
+                    state.stage_totals(kept[operator].after)
+                self._touched[number] = state
 
     def leaves(self) -> Iterator[tuple[int, op.Scan | op.Names | op.Nodes]]:
         """The leaves whose changes are this plan's inputs, by number."""
@@ -223,6 +261,10 @@ class Maintained:
     def matching_quads(self) -> int:
         """The approximate number of quads that the patterns match, added up over the patterns."""
         return self._compiler.matching_quads()
+
+    def unread_rows(self) -> int:
+        """The number of stored rows that are read when their groups change."""
+        return sum(state.unread for state in self._compiler.states.values() if isinstance(state, Groups))
 
     @property
     def compiler(self) -> Compiler:
@@ -242,7 +284,10 @@ class Maintained:
                 if rows:
                     begun = perf_counter()
                     summand.function(rows, out)
-                    summand.spent.add(len(rows), perf_counter() - begun)
+                    spent = summand.spent  # `Spent.add`, written out: it runs several times per change
+                    spent.seconds += perf_counter() - begun
+                    spent.rows += len(rows)
+                    spent.times += 1
             if not out:
                 inputs[node.number] = ()
                 continue
@@ -309,7 +354,8 @@ class Maintained:
         """The state of operators as named relations: name, width and rows with weights."""
         for number, state in self._compiler.states.items():
             if not isinstance(self._compiler.nodes[number].operator, op.Parameters):
-                yield self._state_name(number), self._width(number), state
+                held = self._relation(number)
+                yield self._state_name(number), self._width(number), state if held is None else held
 
     def staged_states(self) -> Iterator[tuple[str, int, Mapping[Row, int]]]:
         """The deltas of the operators' state in the current epoch."""

@@ -43,4 +43,5 @@ def _flip(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) ->
 
 
 def _booleans(compiler: Compiler) -> tuple[str, str]:
-    return compiler.program.constant(compiler.terms.true), compiler.program.constant(compiler.terms.false)
+    constant = compiler.program.constant
+    return constant(lambda: compiler.terms.true), constant(lambda: compiler.terms.false)

@@ -7,13 +7,15 @@ replaced by tables in the plan. Rejects volatile functions anywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 
 from pyoxigraph import BlankNode
 
-from sparqlive.errors import TooLarge, Unsupported
+from sparqlive.errors import Unsupported
 from sparqlive.live.compiler import Compiler
+from sparqlive.live.lazy import Bulk
+from sparqlive.live.lent import LentQuads
 from sparqlive.live.quads import Quads
 from sparqlive.live.scan import scope_of
 from sparqlive.live.scope import Scope
@@ -21,11 +23,12 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.checks import calls_in
 from sparqlive.plan.rewrites import rewrite
+from sparqlive.plan.rewrites.follow_steps import follow_steps
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.rewrites.walk import operators_of, with_children
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Var
-from sparqlive.sparql.deadline import gathers, paced
+from sparqlive.sparql.deadline import gathers
 from sparqlive.sparql.expressions import (
     Evaluate,
     ExpressionError,
@@ -37,6 +40,8 @@ from sparqlive.sparql.values import Value
 from sparqlive.zset.relation import Row
 
 _Values = list[Value | None]
+_KEPT_OPERATORS = 64
+"""The functions of larger plans are written again for each query, to bound the memory of those kept."""
 
 
 def snapshot_for(plan: op.Operator, quads: Quads, dictionary: Dictionary, whole: bool = False) -> Quads:
@@ -56,48 +61,76 @@ def snapshot_for(plan: op.Operator, quads: Quads, dictionary: Dictionary, whole:
     return quads.snapshot(scopes, None if predicates is None else frozenset(predicates))
 
 
-class _Bounded(dict[Row, int]):
-    """A dict of rows that raises an error beyond a number of rows."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def __setitem__(self, row: Row, weight: int) -> None:
-        super().__setitem__(row, weight)
-        if len(self) > self._most:
-            raise _too_large(self._most)
+def lend_for(plan: op.Operator, quads: Quads, dictionary: Dictionary) -> LentQuads:
+    """The quads that a plan reads, as they are now."""
+    read: set[tuple[Scope, int | None]] = set()
+    for leaf in operators_of(plan):
+        if isinstance(leaf, op.Scan | op.Names | op.Nodes):
+            predicate = leaf.predicate if isinstance(leaf, op.Scan) else None
+            known = None if predicate is None or isinstance(predicate, Var) else dictionary.id_of(predicate)
+            read.add((scope_of(dictionary, leaf.graph), known))
+    return quads.lend(read)
 
 
-def _too_large(most: int) -> TooLarge:
-    return TooLarge(
-        f"The result has more than {most:,} rows, which is the limit. Add a LIMIT, narrow the query, or "
-        f"register it as a view."
-    )
+@dataclass(frozen=True)
+class Runnable:
+    """A plan, as it is evaluated; `is_settled`: it has no volatile functions, and is rewritten already."""
+
+    plan: op.Operator
+    is_settled: bool
+    _idle: list[Compiler] = field(default_factory=list, compare=False, repr=False)
+    """At most one, with its functions, but without quads and terms. A query that runs it takes it out."""
+
+    def take(self, quads: LentQuads, terms: Terms, bulk: Bulk | None) -> Compiler:
+        """A compiler for the plan, which nobody else uses."""
+        try:
+            compiler = self._idle.pop()
+        except IndexError:
+            pass
+        else:
+            if compiler.renew(quads, terms, bulk):
+                return compiler
+        return Compiler(self.plan, quads, terms, lazy=True, bulk=bulk)
+
+    def put_back(self, compiler: Compiler) -> None:
+        if not self._idle and len(compiler.nodes) <= _KEPT_OPERATORS:
+            compiler.release()
+            self._idle.append(compiler)
 
 
-def compute_once(
-    plan: op.Operator, quads: Quads, terms: Terms, most_rows: int | None = None
-) -> dict[Row, int]:
-    """Returns the rows of a plan; more than `most_rows` are an error."""
-    settled = _Volatile(quads, terms).settle(plan)
-    rows = _compute(settled, quads, terms, {} if most_rows is None else _Bounded(most_rows))
-    if most_rows is not None and sum(rows.values()) > most_rows:
-        raise _too_large(most_rows)
-    return rows
+def runnable(plan: op.Operator) -> Runnable:
+    """Prepares a plan to be evaluated once, or several times."""
+    if any(_volatile_in(part) for part in operators_of(plan)):
+        return Runnable(plan, False)
+    return Runnable(follow_steps(store_unreachable(rewrite(plan))), True)
 
 
-def collect(items: Iterable[tuple[Row, int]]) -> dict[Row, int]:
-    """Returns rows that a view has, so that they can be limited: it may be a product of any size."""
+def stream_once(
+    prepared: Runnable, quads: LentQuads, terms: Terms, first: bool = False, bulk: Bulk | None = None
+) -> Iterator[tuple[Row, int]]:
+    """Yields the rows of a plan as they are found; a row may come several times.
+
+    `first`: the first rows are wanted as early as possible, and maybe no others. `bulk` computes groups of
+    many rows.
+    """
+    if not prepared.is_settled:
+        prepared = runnable(_Volatile(quads, terms).settle(prepared.plan))
+    compiler = prepared.take(quads, terms, bulk)
+    try:
+        yield from compiler.stream(compiler.root, first)()
+    except GeneratorExit:  # no more rows are wanted
+        prepared.put_back(compiler)
+        raise
+    prepared.put_back(compiler)
+
+
+def compute_once(plan: op.Operator, quads: LentQuads, terms: Terms) -> dict[Row, int]:
+    """Returns the rows of a plan."""
     rows: dict[Row, int] = {}
     gathers(rows)
-    for row, weight in paced(items):
-        rows[row] = weight
+    for row, weight in stream_once(runnable(plan), quads, terms):
+        rows[row] = rows.get(row, 0) + weight
     return rows
-
-
-def _compute(plan: op.Operator, quads: Quads, terms: Terms, into: dict[Row, int]) -> dict[Row, int]:
-    return compute_rewritten(rewrite(plan), quads, terms, into)
 
 
 def compute_rewritten(plan: op.Operator, quads: Quads, terms: Terms, into: dict[Row, int]) -> dict[Row, int]:
@@ -114,7 +147,7 @@ def compute_rewritten(plan: op.Operator, quads: Quads, terms: Terms, into: dict[
 
 
 class _Volatile:
-    def __init__(self, quads: Quads, terms: Terms) -> None:
+    def __init__(self, quads: LentQuads, terms: Terms) -> None:
         self._quads = quads
         self._terms = terms
         # By identity: the solutions around an EXISTS also occur in its body, with the same values.
@@ -141,7 +174,7 @@ class _Volatile:
         return with_children(plan, [self.settle(child) for child in plan.children])
 
     def _table(self, plan: op.Operator, chain: list[op.Filter | op.Extend], source: op.Operator) -> op.Table:
-        solutions = _compute(self.settle(source), self._quads, self._terms, {})
+        solutions = compute_once(self.settle(source), self._quads, self._terms)
         nodes: dict[str, BlankNode] = {}  # per solution, within which BNODE("a") is always the same node
         steps = [_step(step, nodes) for step in chain]
         rows = []

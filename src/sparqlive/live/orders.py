@@ -59,6 +59,8 @@ class Orders:
         return self._counted[scope][kind].delta
 
     def stage(self, staged: Mapping[Scope, Sequence[Change]]) -> None:
+        if not self._indexes and not self._counted:
+            return
         for scope, changes in staged.items():
             for key, relation in self._indexes.get(scope, {}).items():
                 self._stage_in(relation, key, changes)
@@ -82,6 +84,8 @@ class Orders:
                 self._touched.add(relation)
 
     def commit(self, staged: Iterable[Scope]) -> None:
+        if not self._indexes and not self._counted:
+            return
         for scope in staged:
             for counted in self._counted.get(scope, {}).values():
                 counted.commit()

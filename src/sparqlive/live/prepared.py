@@ -6,7 +6,7 @@ same plan would compute on the same quads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -43,9 +43,12 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Bulk:
-    """Computes plans over many quads by columns. `from_quads`: the minimum number of quads."""
+    """Computes plans over many quads by columns. `from_quads`: the minimum number of quads.
 
-    content: Callable[[op.Operator], Rows]
+    `contents`: the contents of plans; one may be a part of those after it.
+    """
+
+    contents: Callable[[Sequence[op.Operator]], Sequence[Rows]]
     from_quads: int
 
 
@@ -56,33 +59,32 @@ def prepare(plan: op.Operator, quads: Quads, terms: Terms, scope: str, bulk: Bul
     for part in independent_parts(plan):
         stored = store_unreachable(part)
         compiler, key = Compiler(stored, quads, terms), key_of(stored, scope)
-        by_columns = bulk if bulk is not None and compiler.matching_quads() >= bulk.from_quads else None
-        if by_columns is not None:
-            bulk_parts.add(part)
-        for number, state in compiler.states.items():
-            if not isinstance(compiler.nodes[number].operator, op.Parameters):
-                relations[state_name(key, number)] = content = _content(
-                    compiler, compiler.nodes[number].children[0], by_columns
-                )
-                if by_columns is None:
-                    state.load(content)
+        nodes = {
+            state_name(key, number): compiler.nodes[number].children[0]
+            for number in compiler.states
+            if not isinstance(compiler.nodes[number].operator, op.Parameters)
+        }
         if not isinstance(stored, op.Distinct | op.Closure):
-            relations[rows_name(part, scope)] = _content(compiler, compiler.root, by_columns)
+            nodes[rows_name(part, scope)] = compiler.root
+        if bulk is not None and compiler.matching_quads() >= bulk.from_quads:
+            bulk_parts.add(part)
+            contents = bulk.contents([node.operator for node in nodes.values()])
+            relations.update(zip(nodes, contents, strict=True))
+        else:
+            relations.update(_computed(compiler, nodes))
         compiler.segments()  # caches their code: generating it takes longest, and would block epochs
     return Prepared(relations, quads, by_columns=frozenset(bulk_parts))
 
 
-def _content(compiler: Compiler, node: Node, by_columns: Bulk | None) -> Rows:
-    if by_columns is not None:
-        return by_columns.content(node.operator)
-    return _computed(compiler.content(node))
-
-
-def _computed(content: Callable[[dict[Row, int]], None]) -> dict[Row, int]:
-    rows: dict[Row, int] = {}
-    gathers(rows)
-    content(rows)
-    return rows
+def _computed(compiler: Compiler, nodes: Mapping[str, Node]) -> Iterator[tuple[str, Rows]]:
+    """Contents by the generated Python; those that operators store are loaded, because others read them."""
+    for name, node in nodes.items():
+        rows: dict[Row, int] = {}
+        gathers(rows)
+        compiler.content(node)(rows)
+        yield name, rows
+        if node.parent is not None:
+            compiler.states[node.parent.number].load(rows)
 
 
 def prepare_apart(plan: op.Operator, quads: Quads, terms: Terms, scope: str) -> Prepared:

@@ -17,8 +17,9 @@ import numpy as np
 
 from sparqlive.live.cold import Cold
 from sparqlive.live.scope import Change, Quad, Scope
+from sparqlive.live.turned import TurnedRuns, turned
 from sparqlive.zset.columns import ColumnRows, Mask, group_starts
-from sparqlive.zset.relation import KeyedRelation
+from sparqlive.zset.relation import KeyedRelation, LentRelation
 from sparqlive.zset.run import Column, Run
 
 if TYPE_CHECKING:
@@ -42,8 +43,17 @@ _ROWS_TO_COPY = 128
 """Copying this many rows of a run takes as long as looking up or staging a single row."""
 
 
+class LentPairs(NamedTuple):
+    """Pairs of some graphs and predicates as of one epoch, their inverses, and where to keep turned runs."""
+
+    pairs: dict[Key, LentRelation | Cold]
+    inverses: dict[Key, LentRelation]
+    turned: TurnedRuns
+
+
 class QuadPairs:
     def __init__(self) -> None:
+        self.turned = TurnedRuns()
         self.in_memory: dict[Key, KeyedRelation] = {}
         self.cold: dict[Key, Cold] = {}
         self.inverses: dict[Key, KeyedRelation] = {}
@@ -51,6 +61,7 @@ class QuadPairs:
         # Pairs that no plan reads need no pending layer; their changes wait for the commit.
         self._read: set[Key] = set()
         self._unread: list[tuple[KeyedRelation | Cold, int, int, int]] = []
+        self._unread_columns: list[tuple[Cold, Column, Column, Column]] = []
         self._empty = KeyedRelation(2, 1)
         self.reads_any_predicate = False
 
@@ -102,6 +113,18 @@ class QuadPairs:
                 if isinstance(graph, int):
                     sizes[graph] = sizes.get(graph, 0) + pairs.size_before()
         return {graph: size for graph, size in sizes.items() if size}
+
+    def on_disk_size(self, predicate: int | None) -> tuple[int, int]:
+        """The number of quads of a predicate (None: of all) that are on disk, and of all its quads."""
+        on_disk = sum(
+            cold.size_before() for key, cold in self.cold.items() if predicate is None or key[1] == predicate
+        )
+        held = sum(
+            pairs.run.length if pairs.run is not None else pairs.overlay_rows
+            for key, pairs in self.in_memory.items()
+            if isinstance(key[0], int) and (predicate is None or key[1] == predicate)
+        )
+        return on_disk, on_disk + held
 
     def present(self, quads: Iterable[Quad]) -> set[Quad]:
         """Those of the given quads that existed before the current epoch, in memory or on disk."""
@@ -165,11 +188,12 @@ class QuadPairs:
             has = pairs.has_before
             found = map(has, subjects.tolist(), objects.tolist())
             return np.fromiter(found, dtype=bool, count=len(subjects))
-        relation = pairs if isinstance(pairs, KeyedRelation) else pairs.relation()
-        relation.merge()
-        if relation.run is None:
+        if isinstance(pairs, Cold):
+            return pairs.has_many(subjects, objects)
+        pairs.merge()
+        if pairs.run is None:
             return np.zeros(len(subjects), dtype=bool)
-        return relation.run.places((subjects, objects))[1]
+        return pairs.run.places((subjects, objects))[1]
 
     # Reading by plans
 
@@ -191,7 +215,8 @@ class QuadPairs:
         found = self.inverses.get((graph, predicate))
         if found is None:
             pairs = self.of(graph, predicate)
-            found = self.inverses[(graph, predicate)] = _inverted(pairs)
+            known = None if pairs.run is None else self.turned.find(pairs.run)
+            found = self.inverses[(graph, predicate)] = _inverted(pairs, known)
             if found.pending or found.next is not None:
                 self._touched.add(found)
         return found
@@ -222,6 +247,12 @@ class QuadPairs:
         self._read.add(key)
         self._unread = [(found if entry[0] is cold else entry[0], *entry[1:]) for entry in self._unread]
         self._stage_unread({found})
+        waiting, self._unread_columns = self._unread_columns, []
+        for entry in waiting:
+            if entry[0] is cold:
+                self._stage_in(found, *entry[1:])
+            else:
+                self._unread_columns.append(entry)
         return found
 
     def _stage_unread(self, wanted: set[KeyedRelation]) -> None:
@@ -239,25 +270,34 @@ class QuadPairs:
 
     def stage(self, changes: Sequence[Change]) -> None:
         """Puts effective changes into the pending layers, or into the list that waits for the commit."""
-        touched, known, inverses = self._touched, self.in_memory, self.inverses
-        read, read_all = self._read, self.reads_any_predicate
+        targets: dict[Key, tuple[KeyedRelation | None, KeyedRelation | None]] = {}
         for subject, predicate, object_, graph, weight in changes:
             key = (graph, predicate)
-            pairs = known.get(key)
+            target = targets.get(key)
+            if target is None:
+                target = targets[key] = self._target(key)
+            pairs, inverse = target
             if pairs is None:
-                if key in self.cold:
-                    self._unread.append((self.cold[key], subject, object_, weight))
-                    continue
-                pairs = known[key] = KeyedRelation(2, 1)
-            if not read_all and key not in read:
-                self._unread.append((pairs, subject, object_, weight))
+                self._unread.append((self.in_memory.get(key) or self.cold[key], subject, object_, weight))
                 continue
             pairs.stage_value(subject, object_, weight)
-            touched.add(pairs)
-            inverse = inverses.get(key)
             if inverse is not None:
                 inverse.stage_value(object_, subject, weight)
-                touched.add(inverse)
+
+    def _target(self, key: Key) -> tuple[KeyedRelation | None, KeyedRelation | None]:
+        """The pairs of a graph and predicate that plans read, and their inverse, both now touched."""
+        pairs = self.in_memory.get(key)
+        if pairs is None:
+            if key in self.cold:
+                return None, None
+            pairs = self.in_memory[key] = KeyedRelation(2, 1)
+        if not self.reads_any_predicate and key not in self._read:
+            return None, None
+        self._touched.add(pairs)
+        inverse = self.inverses.get(key)
+        if inverse is not None:
+            self._touched.add(inverse)
+        return pairs, inverse
 
     def stage_columns(self, changes: ColumnRows, scope: Scope | None = None) -> None:
         """Like `stage`, for a large batch sorted by p, g, s, o; with a scope, for that merged graph."""
@@ -265,11 +305,8 @@ class QuadPairs:
             subjects, _, objects, _, weights = changes[part].columns
             pairs = self.in_memory.get(key)
             if pairs is None and key in self.cold:
-                if _is_few(subjects, self.cold[key]):
-                    rows = zip(subjects.tolist(), objects.tolist(), weights.tolist(), strict=True)
-                    self._unread += [(self.cold[key], *row) for row in rows]
-                    continue
-                pairs = self.in_memory[key] = self.cold.pop(key).relation()
+                self._unread_columns.append((self.cold[key], subjects, objects, weights))
+                continue
             if pairs is None:
                 pairs = self.of(*key) if scope is not None else KeyedRelation(2, 1)
                 self.in_memory[key] = pairs
@@ -296,14 +333,18 @@ class QuadPairs:
             relation.commit()
         for pairs, subject, object_, weight in self._unread:
             pairs.apply(subject, object_, weight)
+        for cold, *columns in self._unread_columns:
+            cold.apply_columns(*columns)
         self._touched.clear()
         self._unread.clear()
+        self._unread_columns.clear()
 
     def rollback(self) -> None:
         for relation in self._touched:
             relation.rollback()
         self._touched.clear()
         self._unread.clear()
+        self._unread_columns.clear()
 
     def insert(self, changes: Iterable[Change]) -> None:
         """Adds many new quads at once if there are no inverses; pairs without a run get one."""
@@ -397,6 +438,9 @@ class QuadPairs:
         for waiting, subject, object_, weight in self._unread:
             if waiting is cold:
                 pairs.stage_value(subject, object_, weight)
+        for late, subjects, objects, weights in self._unread_columns:
+            if late is cold:
+                pairs.stage_columns((subjects, objects), weights)
 
     def is_blank(self) -> bool:
         """Whether there are no quads, not even deleted ones in a run."""
@@ -406,6 +450,21 @@ class QuadPairs:
 
     # Snapshots
 
+    def lend(self, keys: Iterable[Key] | None, is_read: Callable[[int | Scope, int], bool]) -> LentPairs:
+        """Some pairs and their inverses as they are now, for a reader; nothing is copied.
+
+        Without `keys`, those of all graphs and predicates that are read.
+        """
+        chosen = [key for key in (*self.in_memory, *self.cold) if is_read(*key)] if keys is None else keys
+        lent = LentPairs({}, {}, self.turned)
+        for key in chosen:
+            pairs = self.in_memory.get(key) or self.cold.get(key)
+            if pairs is not None:
+                lent.pairs[key] = pairs.lend()
+            if key in self.inverses:
+                lent.inverses[key] = self.inverses[key].lend()
+        return lent
+
     def snapshot(self, is_read: Callable[[int | Scope, int], bool]) -> QuadPairs:
         """A copy of some graphs and predicates; runs are shared."""
         made = QuadPairs()
@@ -413,16 +472,6 @@ class QuadPairs:
         made.in_memory = {key: copy_of(pairs) for key, pairs in self.in_memory.items() if is_read(*key)}
         made.inverses = {key: copy_of(pairs) for key, pairs in self.inverses.items() if is_read(*key)}
         return made
-
-    def keep_inverses(self, snapshot: QuadPairs) -> None:
-        """Takes over the inverses that a snapshot's reader created, for runs that are still in use."""
-        for key, inverse in snapshot.inverses.items():
-            pairs, copied = self.in_memory.get(key), snapshot.in_memory.get(key)
-            if pairs is None or copied is None or key in self.inverses:
-                continue
-            if pairs.run is copied.run:
-                self.inverses[key] = _inverted(pairs, inverse.run)
-                self._read.add(key)  # from now on both change together
 
     def adopt(self, snapshot: QuadPairs, new: set[Scope]) -> None:
         """Takes over relations that a snapshot's reader loaded or created; `new` are merged scopes."""
@@ -450,7 +499,8 @@ class QuadPairs:
     @property
     def nbytes(self) -> int:
         every = (self.in_memory, self.inverses)
-        return sum(relation.nbytes for relations in every for relation in relations.values())
+        relations = sum(relation.nbytes for relations in every for relation in relations.values())
+        return relations + self.turned.nbytes
 
 
 def last_changes(wanted: ColumnRows) -> ColumnRows:
@@ -511,7 +561,7 @@ def _disk_order(quad: Quad) -> Quad:
 def _inverted(pairs: KeyedRelation, run: Run | None = None) -> KeyedRelation:
     """The inverse of pairs, including pending ones; `run` is the run of the inverse, if known."""
     if run is None and pairs.run is not None:
-        run = Run.sort([pairs.run.columns[1], pairs.run.columns[0]])
+        run = turned(pairs.run)
     made = KeyedRelation(2, 1, run)
     made.overlay_rows = pairs.overlay_rows
     for subject, objects in pairs.overlay.items():

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from sparqlive.live.lent import LentQuads
 from sparqlive.live.merged import MergedQuads
 from sparqlive.live.orders import Kind, Orders
 from sparqlive.live.quad_pairs import PairTable, QuadPairs
@@ -67,6 +68,10 @@ class Quads:
     def is_on_disk(self) -> bool:
         """Whether some of the quads are not in memory."""
         return bool(self._pairs.cold)
+
+    def on_disk_size(self, predicate: int | None) -> tuple[int, int]:
+        """The number of quads of a predicate (None: of all) that are not in memory, and of all its quads."""
+        return self._pairs.on_disk_size(predicate)
 
     def is_blank(self) -> bool:
         """Whether there are no quads, not even deleted ones in a run."""
@@ -158,7 +163,7 @@ class Quads:
         else:
             self._pairs.stage(changes)
             self.staged = self._by_scope(changes)
-            self._staged_size = sum(change[4] for change in changes)
+            self._staged_size = 2 * inserts_of(changes) - len(changes)
         self._orders.stage(self.staged)
         self.size += self._staged_size
 
@@ -174,15 +179,15 @@ class Quads:
                 staged[scope] = changes.take(scope.covered(graphs))
         return {scope: found for scope, found in staged.items() if len(found)}
 
-    def _by_scope(self, changes: Sequence[Change]) -> dict[Scope, list[Change]]:
+    def _by_scope(self, changes: Sequence[Change]) -> dict[Scope, Sequence[Change]]:
         """The changes of each watched scope that has any."""
-        staged: dict[Scope, list[Change]] = {}
-        by_graph: dict[int, list[Change]] = {}
-        for change in changes:
-            by_graph.setdefault(change[GRAPH], []).append(change)
-        for graph, listed in by_graph.items():
-            if graph in self._single:
-                staged[self._single[graph]] = listed
+        staged: dict[Scope, Sequence[Change]] = {}
+        graphs = {change[GRAPH] for change in changes}
+        for graph in graphs:
+            scope = self._single.get(graph)
+            if scope is not None:
+                is_all = len(graphs) == 1
+                staged[scope] = changes if is_all else [c for c in changes if c[GRAPH] == graph]
         for scope in self._plural:
             if scope.kind == "merged":
                 listed = self._merged.stage(scope, changes)
@@ -249,6 +254,34 @@ class Quads:
 
     # Snapshots
 
+    def lend(self, read: Iterable[tuple[Scope, int | None]]) -> LentQuads:
+        """The quads of some scopes (and predicates; None: all) as they are now, for a query to read once.
+
+        Nothing is copied. If graphs and predicates are named, the cost is theirs alone.
+        """
+        wanted = frozenset(read)
+        merged = frozenset(scope for scope, _ in wanted if scope in self._merged)
+        keys: list[tuple[int | Scope, int]] = []
+        are_named = True
+        for scope, predicate in wanted:
+            graphs = (scope,) if scope in merged else scope.graphs
+            if graphs is None or predicate is None:
+                are_named = False
+            else:
+                keys += [(graph, predicate) for graph in graphs]
+        by_predicate: dict[int | None, list[Scope]] = {}
+        for scope, predicate in wanted:
+            by_predicate.setdefault(predicate, []).append(scope)
+
+        def is_read(graph: int | Scope, predicate: int) -> bool:
+            scopes = by_predicate.get(predicate, []) + by_predicate.get(None, [])
+            if isinstance(graph, Scope):
+                return graph in scopes
+            return any(scope.covers(graph) and scope not in merged for scope in scopes)
+
+        lent = self._pairs.lend(keys if are_named else None, is_read)
+        return LentQuads(lent, self.size, merged)
+
     def snapshot(self, scopes: Iterable[Scope], predicates: frozenset[int] | None) -> Quads:
         """A copy of the quads of some scopes (and predicates; None: all) for temporary reading.
 
@@ -267,10 +300,6 @@ class Quads:
         made._merged.snapshot(self._merged, wanted)
         made._orders.snapshot(self._orders, wanted, predicates)
         return made
-
-    def keep_inverses(self, snapshot: Quads) -> None:
-        """Takes over the inverses that a snapshot's reader created, for runs that are still in use."""
-        self._pairs.keep_inverses(snapshot._pairs)
 
     def adopt(self, snapshot: Quads) -> None:
         """Takes over the orders that a snapshot's reader created and that are missing here.
@@ -306,4 +335,4 @@ def inserts_of(changes: Sequence[Change]) -> int:
     """The number of insertions among the changes."""
     if type(changes) is ColumnRows:
         return int((changes.columns[4] > 0).sum())
-    return sum(change[4] > 0 for change in changes)
+    return [change[4] for change in changes].count(1)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sparqlive.live.code import Env, Function, Local, Point, tuple_of
+from sparqlive.live.code import Env, Function, Local, Point, times, tuple_of
+from sparqlive.live.lent_pairs import counts_of
 from sparqlive.live.scope import GRAPH, PREDICATE, Scope
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary, Term
 from sparqlive.sparql.algebra import Var, VarOrTerm
-from sparqlive.zset.relation import KeyedRelation
 
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
@@ -40,12 +40,16 @@ def _graph_key(scope: Scope) -> int | Scope:
 
 @dataclass
 class _Access:
-    """The lookup of a pattern: the relation, its key, the free positions, and the known ones."""
+    """The lookup of a pattern: the relation, its key, the free positions, and the known ones.
+
+    `turned`: the relation from object to subjects, if neither is known.
+    """
 
     relation: str
     key: str
     free: list[int]
     known: list[int]
+    turned: str = ""
 
 
 def _positions(operator: op.Scan) -> list[VarOrTerm]:
@@ -58,50 +62,71 @@ def _known_positions(compiler: Compiler, operator: op.Scan, env: Env) -> dict[in
     known = {}
     for position, term in enumerate(_positions(operator)):
         if not isinstance(term, Var):
-            known[position] = compiler.program.constant(compiler.terms.dictionary.id_of(term))
+            known[position] = _id(compiler, term)
         elif term in env:
             known[position] = env[term].name
     return known
 
 
+def _id(compiler: Compiler, term: Term) -> str:
+    return compiler.program.constant(lambda: compiler.terms.dictionary.id_of(term))
+
+
 def _access(compiler: Compiler, operator: op.Scan, known: dict[int, str]) -> _Access:
-    quads, program = compiler.quads, compiler.program
-    scope = scope_of(compiler.terms.dictionary, operator.graph)
-    quads.watch(scope)
-    named = scope.kind == "named"
+    program, predicate = compiler.program, operator.predicate
+    compiler.quads.watch(scope_of(compiler.terms.dictionary, operator.graph))
+    named = isinstance(operator.graph, op.NamedGraphs)
     free = [p for p in range(4 if named else 3) if p not in known]
-    fixed_predicate = None
-    if not isinstance(operator.predicate, Var):
-        fixed_predicate = compiler.terms.dictionary.id_of(operator.predicate)
+
+    def scope() -> Scope:
+        return scope_of(compiler.terms.dictionary, operator.graph)
+
+    def predicate_id() -> int:
+        assert not isinstance(predicate, Var)
+        return compiler.terms.dictionary.id_of(predicate)
+
+    def pairs() -> Any:
+        return compiler.quads.pairs(_graph_key(scope()), predicate_id())
+
+    def inverse() -> Any:
+        return compiler.quads.inverse(_graph_key(scope()), predicate_id())
+
     if PREDICATE in known and (not named or GRAPH in known):
         forward = 0 in known or 2 not in known
         key = "" if 0 not in known and 2 not in known else known[0 if forward else 2]
-        if not named and fixed_predicate is not None:
-            choose = quads.pairs if forward else quads.inverse
-            relation = program.name("r", choose(_graph_key(scope), fixed_predicate))
+        turned = ""
+        if not named and not isinstance(predicate, Var):
+            relation = program.made("r", pairs if forward else inverse)
+            if compiler.lazy and not key:
+                turned = program.made("r", inverse)
         else:
-            at_run_time = quads.pairs_if_any if forward else quads.inverse_if_any
-            quads.read_any_predicate()
-            graph = known[GRAPH] if named else program.name("g", _graph_key(scope))
-            relation = f"{_method(compiler, at_run_time)}({graph}, {known[PREDICATE]})"
-        return _Access(relation, key, free, [p for p in (0, 2) if p in known])
-    predicate_in_row = [] if fixed_predicate is not None else [PREDICATE]
+            compiler.quads.read_any_predicate()
+            graph = known[GRAPH] if named else program.made("g", lambda: _graph_key(scope()))
+            at_run_time = _method(compiler, "pairs_if_any" if forward else "inverse_if_any")
+            relation = f"{at_run_time}({graph}, {known[PREDICATE]})"
+            if compiler.lazy and not key:
+                turned = f"{_method(compiler, 'inverse_if_any')}({graph}, {known[PREDICATE]})"
+        return _Access(relation, key, free, [p for p in (0, 2) if p in known], turned)
+    is_fixed = not isinstance(predicate, Var)
+    predicate_in_row = [] if is_fixed else [PREDICATE]
     in_row = [0, *predicate_in_row, 2, *([GRAPH] if named else [])]
     keys = [p for p in in_row if p in known]
     order = (*keys, *(p for p in in_row if p not in known))
-    index = quads.index(scope, fixed_predicate, order, max(1, len(keys)))
+
+    def index() -> Any:
+        return compiler.quads.index(scope(), predicate_id() if is_fixed else None, order, max(1, len(keys)))
+
     names = [known[p] for p in keys]
     key = "" if not names else names[0] if len(names) == 1 else tuple_of(names)
-    return _Access(program.name("r", index), key, free, keys)
+    return _Access(program.made("r", index), key, free, keys)
 
 
-def _method(compiler: Compiler, method: object) -> str:
-    """One name for a bound method, which is a new object at each access."""
+def _method(compiler: Compiler, method: str) -> str:
+    """One name for a method of the quads, which is a new object at each access."""
     names = compiler.methods
-    name = getattr(method, "__name__", "method")
-    if name not in names:
-        names[name] = compiler.program.name("q", method)
-    return names[name]
+    if method not in names:
+        names[method] = compiler.program.made("q", lambda: getattr(compiler.quads, method))
+    return names[method]
 
 
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
@@ -114,6 +139,8 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
     if not access.free:
         with f.when([_has(access, known, when), *tests]):
             point.then(f, point.env, point.weight)
+        return
+    if compiler.lazy and _loop_over_counts(compiler, f, operator, access, point):
         return
     names = {position: f.fresh() for position in access.free}
     values = [names[p] for p in access.free]
@@ -128,6 +155,39 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
         tests = _excluded(compiler, operator, names[PREDICATE])
     with f.block(header), f.when([*repeated, *tests]):
         point.then(f, {**point.env, **bound}, point.weight)
+
+
+def _loop_over_counts(
+    compiler: Compiler, f: Function, operator: op.Scan, access: _Access, point: Point
+) -> bool:
+    """Writes a loop over the values that are read, with the number of quads of each, if they can be counted.
+
+    Returns whether it has written it.
+    """
+    terms = _positions(operator)
+    free = [terms[position] for position in access.free]
+    if len(set(free)) < len(free) or operator.excluded:
+        return False
+    read = [position for position in access.free if terms[position] in point.needed]
+    if access.key:
+        if access.known != [0] or read != [PREDICATE] or access.free != [PREDICATE, 2]:
+            return False
+        counts = f"{access.relation}.counts_of({access.key})"
+    elif set(access.free) == {0, 2} and len(read) == 1:
+        counts = (
+            f"{compiler.program.name('q', counts_of)}({access.turned if read == [2] else access.relation})"
+        )
+    elif PREDICATE in access.free and {0, 2}.issubset(access.free) and not {0, 2}.intersection(read):
+        counts = f"{access.relation}.counts({tuple_of([str(position) for position in read])})"
+    else:
+        return False
+    names = [f.fresh() for _ in read]
+    factor = f.fresh("w")
+    pattern = names[0] if len(names) == 1 else tuple_of(names)
+    bound = {terms[p]: Local(name, True) for p, name in zip(read, names, strict=True)}
+    with f.block(f"for {pattern}, {factor} in {counts}"):
+        point.then(f, {**point.env, **bound}, times(point.weight, factor))  # type: ignore[dict-item]
+    return True
 
 
 def _bind(operator: op.Scan, names: dict[int, str]) -> tuple[dict[Var, Local], list[str]]:
@@ -146,8 +206,10 @@ def _bind(operator: op.Scan, names: dict[int, str]) -> tuple[dict[Var, Local], l
 def _excluded(compiler: Compiler, operator: op.Scan, name: str | None) -> list[str]:
     if not operator.excluded:
         return []
-    ids = frozenset(map(compiler.terms.dictionary.id_of, operator.excluded))
-    return [f"{name} not in {compiler.program.name('x', ids)}"]
+    ids = compiler.program.made(
+        "x", lambda: frozenset(map(compiler.terms.dictionary.id_of, operator.excluded))
+    )
+    return [f"{name} not in {ids}"]
 
 
 def _has(access: _Access, known: dict[int, str], when: str) -> str:
@@ -193,7 +255,8 @@ def fan_out(compiler: Compiler, operator: op.Scan, bound: frozenset[Var]) -> flo
     id_of = compiler.terms.dictionary.id_of
     graph = _graph_key(scope_of(compiler.terms.dictionary, operator.graph))
     forward = compiler.quads.pairs_if_any(graph, id_of(operator.predicate))
-    if not forward.size_before():
+    size = forward.size_about()
+    if not size:
         return None
     subject, object_ = operator.subject, operator.object
     if not isinstance(subject, Var):
@@ -201,8 +264,8 @@ def fan_out(compiler: Compiler, operator: op.Scan, bound: frozenset[Var]) -> flo
     if subject in bound:
         return forward.fan_out
     if not isinstance(object_, Var) or object_ in bound:
-        inverse: KeyedRelation = compiler.quads.inverse(graph, id_of(operator.predicate))
+        inverse = compiler.quads.inverse(graph, id_of(operator.predicate))
         if not isinstance(object_, Var):
             return float(inverse.count_before(id_of(object_)))
         return inverse.fan_out
-    return float(forward.size_before())
+    return float(size)

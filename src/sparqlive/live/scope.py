@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,8 +16,7 @@ Change: TypeAlias = tuple[int, int, int, int, int]
 SUBJECT, PREDICATE, OBJECT, GRAPH = range(4)
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(NamedTuple):  # a tuple, because it is a key of several dicts at every change: its hash is fast
     """The quads of one graph, of several graphs merged into a set, or of each named graph.
 
     `graphs` None means all graphs: with the unnamed one for "merged", without it for "named".
@@ -26,12 +24,6 @@ class Scope:
 
     kind: Literal["one", "merged", "named"]
     graphs: frozenset[int] | None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.kind, self.graphs)))
-
-    def __hash__(self) -> int:  # a key of several dicts at every change
-        return self._hash  # type: ignore[attr-defined, no-any-return]
 
     def covers(self, graph: int) -> bool:
         if self.graphs is not None:
@@ -43,3 +35,7 @@ class Scope:
         if self.graphs is not None:
             return np.isin(graphs, list(self.graphs))
         return np.full(len(graphs), True) if self.kind == "merged" else graphs != DEFAULT_GRAPH
+
+
+EVERY_GRAPH = (Scope("one", frozenset({DEFAULT_GRAPH})), Scope("named", None))
+"""The unnamed graph, and each named one."""

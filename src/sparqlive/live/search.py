@@ -95,8 +95,11 @@ class Search:
         self._take([len(self.parts) + number])
         return self.items[number]
 
-    def unread_group(self, may_be_last: Callable[[Group], bool]) -> Group | None:
-        """Takes the first group whose variables are not read later; the last group only if it may be."""
+    def unread_group(self, may_be_last: Callable[[Group], bool], may_be_any: bool = True) -> Group | None:
+        """Takes the first group whose variables are not read later.
+
+        The last group only if `may_be_last`; so all groups unless `may_be_any`.
+        """
         while self._quiet:
             _, group = self._quiet[0]
             if self._needed_count.get(group, 1):
@@ -105,7 +108,7 @@ class Search:
             elements, width = sorted(self._groups[group]), len(self.parts)
             parts = [self.parts[element] for element in elements if element < width]
             found = parts, [self.items[element - width] for element in elements if element >= width]
-            if len(self._groups) == 1 and not may_be_last(found):
+            if (len(self._groups) == 1 or not may_be_any) and not may_be_last(found):
                 return None
             self._take(elements)
             return found

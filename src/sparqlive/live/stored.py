@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sparqlive.live.code import Function, Local, Point, times, tuple_of
+from sparqlive.live import lazy
+from sparqlive.live.code import Function, Gathering, Local, Point, times, tuple_of
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -131,7 +132,14 @@ def state(operator: op.Stored | op.Shared | op.Parameters, terms: Terms) -> Stor
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
     env = point.env
     bound = [v for v in node.operator.variables if v in env]
-    reader = compiler.program.name("s", compiler.state_of(node).reader(bound, state))
+    first = f.gathering is Gathering.FIRST
+
+    def read() -> Any:
+        if compiler.lazy:
+            return lazy.reader_of(compiler, node, bound, first)
+        return compiler.state_of(node).reader(bound, state)
+
+    reader = compiler.program.made("s", read)
     rows = f"{reader}({', '.join(env[v].name for v in bound)})"
     loop_over(f, node.operator, rows, point)
 

@@ -27,12 +27,11 @@ def fill(compiler: Compiler, f: Function, node: Node, point: Point) -> None:
     """Writes a loop over the rows of the template for the source's solution at the point."""
     operator, env = node.operator, point.env
     assert isinstance(operator, op.Template)
-    id_of = compiler.terms.dictionary.id_of
 
     def name_of(term: VarOrTerm) -> str:
         if isinstance(term, Var):
             return env[term].name if term in env else "0"
-        return compiler.program.constant(id_of(term))
+        return compiler.program.constant(lambda: compiler.terms.dictionary.id_of(term))
 
     rows = [tuple_of([name_of(term) for term in row]) for row in operator.rows]
     own = {v: f.fresh() for v in operator.columns}

@@ -7,20 +7,36 @@ value is parsed once and cached while it is in use.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from pyoxigraph import Literal
 
 from sparqlive.rdf.dictionary import UNDEF, Dictionary, term_of
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
-from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
+from sparqlive.sparql.expressions import Evaluate, ExpressionError
 from sparqlive.sparql.functions.logic import MIRRORED, RELATIONS
+from sparqlive.sparql.needles import Needle, needle_of
 from sparqlive.sparql.ordering import blank_bytes, iri_bytes, order_bytes, string_bytes
 from sparqlive.sparql.values import DOUBLE, INTEGER, XSD, Value, value_of
 
 _CACHED_VALUES = 50_000
+_KINDS = {"ISIRI": "<", "ISURI": "<", "ISBLANK": "_", "ISLITERAL": '"'}
 _EXACT = 1 << 53
 """Smaller integers are exact as doubles."""
+_SMALL = 10_000
+_INTEGER_END = f'"^^<{XSD}integer>'
+_INTEGER_STOP = -len(_INTEGER_END)
+
+
+def _read(text: str) -> Value:
+    """The value of a term's text. A small natural number in canonical form needs no term object."""
+    if text.endswith(_INTEGER_END):
+        digits = text[1:_INTEGER_STOP]
+        is_natural = digits.isdecimal() and digits.isascii() and len(digits) < 18
+        if is_natural and (digits[0] != "0" or digits == "0"):
+            return Value(INTEGER, int(digits))
+    return value_of(term_of(text))
 
 
 class Terms:
@@ -29,9 +45,17 @@ class Terms:
         self._values: dict[int, Value] = {}
         self._numbers: dict[int, int | float] = {}
         """Of the cached values, those that Python compares as SPARQL does, without promotion."""
+        self._small: dict[int, int] = {}
+        """The ids of small computed integers, which are mostly counts."""
         self._orders: dict[int, tuple[bytes, bytes]] = {}
-        self.true = dictionary.id_of(Literal(True))
-        self.false = dictionary.id_of(Literal(False))
+
+    @cached_property
+    def true(self) -> int:
+        return self.dictionary.id_of(Literal(True))
+
+    @cached_property
+    def false(self) -> int:
+        return self.dictionary.id_of(Literal(False))
 
     def value(self, number: int) -> Value | None:
         """The value of an id; None for UNDEF."""
@@ -41,15 +65,22 @@ class Terms:
         if len(self._values) > _CACHED_VALUES:
             self._values.clear()
             self._numbers.clear()
-        known = self._values[number] = value_of(term_of(self.dictionary.text(number)))
-        if known.kind == DOUBLE or (known.kind == INTEGER and -_EXACT < known.value < _EXACT):
+        known = self._values[number] = _read(self.dictionary.text(number))
+        kind = known.kind
+        if kind is DOUBLE or (kind is INTEGER and -_EXACT < known.value < _EXACT):
             self._numbers[number] = known.value
         return known
 
     def id_of(self, value: Value) -> int:
         """The id of a value's term. A computed integer needs no term object, because its text is known."""
-        if value.kind == INTEGER and value.is_computed:
-            return self.dictionary.enter(f'"{value.value}"^^<{XSD}integer>')
+        if value.kind is INTEGER and value.is_computed:
+            integer: int = value.value
+            known = self._small.get(integer)
+            if known is None:
+                known = self.dictionary.enter(f'"{integer}{_INTEGER_END}')
+                if 0 <= integer < _SMALL:
+                    self._small[integer] = known
+            return known
         return self.dictionary.id_of(value.term)
 
     def order(self, number: int) -> tuple[bytes, bytes]:
@@ -74,16 +105,42 @@ class Terms:
             return string_bytes(text[1:-1]), b""
         return order_bytes(value_of(term_of(text)))
 
-    def condition(self, expression: Expression, variables: Sequence[Var]) -> Callable[..., bool]:
-        """Whether a solution, given by the ids of `variables`, satisfies the expression."""
-        holds = compile_condition(expression, variables)
+    def condition(
+        self,
+        expression: Expression,
+        variables: Sequence[Var],
+        holds: Callable[[Sequence[Value | None]], bool],
+    ) -> Callable[..., bool]:
+        """Whether a solution, given by the ids of `variables`, satisfies the expression.
+
+        `holds` is the expression, compiled for these variables.
+        """
         value = self.value
         match variables:
-            case [_]:
-                return lambda a: holds((value(a),))
+            case [variable]:
+                if isinstance(expression, Call) and expression.name in _KINDS:
+                    return self._of_kind(_KINDS[expression.name], expression, holds)
+                needle = needle_of(expression, variable)
+                return (lambda a: holds((value(a),))) if needle is None else self._searching(needle, holds)
             case [_, _]:
                 return self._comparison(expression, variables, lambda a, b: holds((value(a), value(b))))
         return lambda *ids: holds([value(number) for number in ids])
+
+    def _of_kind(
+        self, mark: str, expression: Call, holds: Callable[[Sequence[Value | None]], bool]
+    ) -> Callable[[int], bool]:
+        """A test of the kind of a variable's term, which the first character of its text tells."""
+        text, value = self.dictionary.text, self.value
+        if not isinstance(expression.arguments[0], Var):
+            return lambda a: holds((value(a),))
+        return lambda a: a != UNDEF and text(a)[0] == mark
+
+    def _searching(
+        self, needle: Needle, holds: Callable[[Sequence[Value | None]], bool]
+    ) -> Callable[[int], bool]:
+        """A test of one variable that parses no value whose text cannot pass it."""
+        text, value, may_be_in = self.dictionary.text, self.value, needle.may_be_in
+        return lambda a: a != UNDEF and may_be_in(text(a)) and holds((value(a),))
 
     def _comparison(
         self, expression: Expression, variables: Sequence[Var], general: Callable[[int, int], bool]
@@ -105,12 +162,11 @@ class Terms:
 
         return compare
 
-    def binding(self, expression: Expression, variables: Sequence[Var]) -> Callable[..., int]:
-        """The id of the expression's value; UNDEF for an error."""
+    def binding(self, expression: Expression, evaluate: Evaluate) -> Callable[..., int]:
+        """The id of the expression's value; UNDEF for an error. `evaluate` is the expression, compiled."""
         if isinstance(expression, Constant):
             number = self.dictionary.id_of(expression.term)
             return lambda *_: number
-        evaluate = compile_expression(expression, variables)
         value, id_of = self.value, self.id_of
 
         def bind(*ids: Any) -> int:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby, islice
+from typing import Any
 
+import numpy as np
 from sortedcontainers import SortedList
 
 from sparqlive.live.terms import Terms
@@ -18,6 +20,7 @@ from sparqlive.plan.places import Cut, Places
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.deadline import paced
 from sparqlive.zset.relation import Row
+from sparqlive.zset.run import Column
 from sparqlive.zset.zset import without_zeros
 
 _SAMPLE = 1_000
@@ -176,3 +179,33 @@ def in_order(
     """Rows in the order of ORDER BY; ties are broken as in a window."""
     place: Callable[[Row], bytes] = Places(variables, order, terms.order).entry
     return sorted(rows, key=lambda item: place(item[0]))
+
+
+def order_of(columns: Sequence[Column], variables: Sequence[Var], order: op.Order, terms: Terms) -> Column:
+    """The positions of rows, given as columns, in the order of `in_order`."""
+    keys = []
+    for variable, descending in order:
+        rank = _codes(columns[variables.index(variable)], lambda number: terms.order(number)[0])
+        keys.append(-rank if descending else rank)
+    found = np.lexsort(keys[::-1])
+    ranked = np.stack([key[found] for key in keys])
+    starts = np.append(True, (ranked[:, 1:] != ranked[:, :-1]).any(axis=0))
+    if starts.all():
+        return found
+    # Among rows of equal rank the whole terms decide; distinct terms have distinct keys.
+    tied = ~(starts & np.append(starts[1:], True))
+    rows = found[tied]
+    ties = [_codes(column[rows], terms.order) for column in columns]
+    found[tied] = rows[np.lexsort([*ties[::-1], np.cumsum(starts)[tied]])]
+    return found
+
+
+def _codes(ids: Column, key: Callable[[int], Any]) -> Column:
+    """Numbers that compare like the keys of ids."""
+    distinct, places = np.unique(ids, return_inverse=True)
+    keys = [key(number) for number in paced(distinct.tolist())]
+    codes, code, before = np.zeros(len(keys), dtype=np.int64), 0, None
+    for place in sorted(range(len(keys)), key=keys.__getitem__):
+        code += before is not None and keys[place] != before
+        codes[place], before = code, keys[place]
+    return codes[places]

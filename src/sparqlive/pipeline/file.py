@@ -19,6 +19,7 @@ from typing import Any, TypeVar, get_args
 
 from pyoxigraph import NamedNode
 
+from sparqlive.engine.budget import memory_limit
 from sparqlive.engine.carry import BulkChoice
 from sparqlive.engine.deferred import check_refresh
 from sparqlive.engine.register import check_view_name
@@ -96,6 +97,8 @@ class Pipeline:
     """None: a local Spark, started only when it is needed."""
     bulk: BulkChoice
     """The backend for large batches and large new views; "auto": the cheaper of DuckDB and Spark."""
+    memory: int | None
+    """How many bytes quads and views may use; None: half of the machine's memory."""
     loads: tuple[Load, ...]
     sources: tuple[ChangesSource, ...]
     """Followed by Spark."""
@@ -119,6 +122,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         "runs": str,
         "master": str,
         "bulk": str,
+        "memory": (str, int),
         "load": dict,
         "sources": dict,
         "views": dict,
@@ -133,6 +137,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         reader.path(top["runs"]) if "runs" in top else None,
         top.get("master"),
         reader.bulk(top.get("bulk", "spark")),
+        reader.checked("", memory_limit, top["memory"]) if "memory" in top else None,
         tuple(reader.load(*entry) for entry in top.get("load", {}).items()),
         tuple(source for source in sources if isinstance(source, ChangesSource)),
         tuple(source for source in sources if isinstance(source, WatchedSource)),

@@ -67,6 +67,7 @@ class Job:
             self.pipeline.store,
             spark=self._spark or self.pipeline.master,
             bulk=self.pipeline.bulk,
+            memory=self.pipeline.memory,
             default_graph="union",
             runs=self.pipeline.runs,
         )

@@ -6,6 +6,7 @@ Owns the wording of the lines; computes nothing, and reads no terms.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from rich.text import Text
 from sparqlive.engine.view import Epoch
 
 _VIEWS_SHOWN = 6
+_QUIET_SECONDS = 1.0
+"""Work that is shorter than this shows nothing."""
 
 
 @dataclass
@@ -39,6 +42,29 @@ class Progress:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
         self._console = Console(file=self._stream, highlight=False)
+
+    @classmethod
+    def on_standard_error(cls) -> Progress:
+        """Progress that leaves standard output to the command's result."""
+        return cls(sys.stderr)
+
+    @contextmanager
+    def waiting(self, title: str) -> Iterator[None]:
+        """Shows, only on a terminal and only after a second, that work is under way; leaves no line."""
+        if not self.is_terminal:
+            yield
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        bars = Bars(*columns, console=self._console, transient=True)
+        bars.add_task(title, total=None)
+        timer = threading.Timer(_QUIET_SECONDS, bars.start)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            bars.stop()
 
     @property
     def is_terminal(self) -> bool:

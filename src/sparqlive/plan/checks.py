@@ -106,9 +106,11 @@ def basic_patterns_in(item: Any) -> Iterator[al.BasicPattern]:
 
 
 def calls_in(item: Any) -> Iterator[al.Call]:
-    """Yields the outermost calls of all expressions, including those inside EXISTS."""
+    """Yields the outermost calls of all expressions, including those inside EXISTS, but not in SERVICE."""
     if isinstance(item, al.Call):
         yield item
+    if isinstance(item, al.Service):
+        return  # the endpoint may have other functions
     if isinstance(item, tuple):
         for part in item:
             yield from calls_in(part)

@@ -36,6 +36,9 @@ def estimate(part: op.Operator, bound: frozenset[Var], fan_out: FanOut) -> float
             return 1e7
         case op.Parameters():
             return 0.1 if bound.intersection(part.variables) else 1e5
+        case op.Closure(_, keys, start, end) if not bound.intersection(part.variables):
+            fixed = not (isinstance(start, Var) and isinstance(end, Var))
+            return 1000.0 if fixed and not keys else 1e8
     shared = bound.intersection(part.variables)
     return 20.0 if shared else 1e8
 

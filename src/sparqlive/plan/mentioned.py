@@ -69,7 +69,7 @@ def _starts(item: Any) -> Iterator[Any]:
         case al.Constant():
             return
         case _:
-            for part in _parts(item):
+            for part in parts_of(item):
                 yield from _starts(part)
 
 
@@ -104,7 +104,7 @@ def reads_named_graphs(query: al.Query) -> bool:
 def _graphs(item: Any) -> Iterator[al.Graph]:
     if isinstance(item, al.Graph):
         yield item
-    for part in _parts(item):
+    for part in parts_of(item):
         yield from _graphs(part)
 
 
@@ -112,11 +112,12 @@ def _patterns(item: Any) -> Iterator[al.Triple | al.PathPattern]:
     if isinstance(item, al.Triple | al.PathPattern):
         yield item
     elif not isinstance(item, al.Service):
-        for part in _parts(item):
+        for part in parts_of(item):
             yield from _patterns(part)
 
 
-def _parts(item: Any) -> Iterator[Any]:
+def parts_of(item: Any) -> Iterator[Any]:
+    """Yields the parts of a piece of algebra."""
     if isinstance(item, tuple):
         yield from item
     elif is_dataclass(item):

@@ -1,8 +1,6 @@
 """Prepares a query that is evaluated once instead of being kept fresh.
 
-NOW() is the same moment for the whole query (§17.4.5.1). SERVICE is rejected, because no other endpoint is
-queried. SERVICE SILENT has one solution without bindings, as if the endpoint could not be reached (Federated
-Query §2.2).
+NOW() is the same moment for the whole query (§17.4.5.1).
 """
 
 from __future__ import annotations
@@ -23,19 +21,35 @@ def fixed(query: al.Query) -> al.Query:
         match item:
             case al.Call("NOW", ()):
                 return moment
-            case al.Service(_, _, True):
-                return al.BasicPattern(())
-            case al.Service(name):
-                raise Unsupported(
-                    f"SERVICE {name} is not supported: sparqlive does not query other endpoints. Load its "
-                    f"data into a graph, or write SERVICE SILENT to continue without it."
-                )
-        return _with_parts(item, fix)
+            case al.Service():
+                return item  # the endpoint has its own clock
+        return with_parts(item, fix)
 
     return replace(query, pattern=fix(query.pattern))
 
 
-def _with_parts(item: Any, new: Callable[[Any], Any]) -> Any:
+def without_services(query: al.Query) -> al.Query:
+    """Rejects SERVICE in an update, which holds the lock, so that no endpoint is asked.
+
+    SERVICE SILENT has one solution without bindings, as if the endpoint could not be reached (Federated Query
+    §2.2).
+    """
+
+    def leave_out(item: Any) -> Any:
+        match item:
+            case al.Service(_, _, True):
+                return al.BasicPattern(())
+            case al.Service(name):
+                raise Unsupported(
+                    f"SERVICE {name} is not supported in an update. Query the endpoint first and insert the "
+                    f"result, or write SERVICE SILENT to continue without it."
+                )
+        return with_parts(item, leave_out)
+
+    return replace(query, pattern=leave_out(query.pattern))
+
+
+def with_parts(item: Any, new: Callable[[Any], Any]) -> Any:
     """Rebuilds a pattern or expression with new parts; returns it unchanged if all parts are the same."""
     if isinstance(item, tuple):
         parts = tuple(new(part) for part in item)

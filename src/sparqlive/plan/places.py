@@ -20,6 +20,9 @@ OrderOf: TypeAlias = Callable[[int], tuple[bytes, bytes]]
 """The rank of a term's id, and the tie-breaker among terms of the same rank."""
 
 
+_SPARE_ROWS = 10_000
+
+
 class Places:
     """Encodes rows as byte strings that compare like the rows, and decodes them."""
 
@@ -69,9 +72,17 @@ class Cut:
     def of(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
         """Yields the rows of the window, given all rows in any order."""
         total: dict[bytes, int] = {}
+        most = None if self.end is None or self.places.key_width else 2 * self.end + _SPARE_ROWS
+        last: bytes | None = None
         for row, weight in rows:
             entry = self.places.entry(row)
+            if last is not None and entry > last:
+                continue
             total[entry] = total.get(entry, 0) + weight
+            if most is not None and len(total) > most:  # those after the window's end are not needed
+                assert self.end is not None
+                first = sorted(total)[: self.end]
+                total, last = {entry: total[entry] for entry in first}, first[-1]
         return self.cut((entry, total[entry]) for entry in sorted(total))
 
     def cut(self, entries: Iterable[tuple[bytes, int]]) -> Iterator[tuple[Row, int]]:

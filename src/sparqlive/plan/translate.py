@@ -172,8 +172,9 @@ class _Translator:
                 return self._pattern(source, scope)  # without a window, the order of a bag has no effect
             case al.Service(name):
                 raise Unsupported(
-                    f"SERVICE {name} is not supported in a view: the endpoint does not report its changes, "
-                    f"so the result could not be kept fresh. Load its data into a graph and query that."
+                    f"SERVICE {name} is not supported in a view, because the endpoint does not report its "
+                    f"changes. Add it as a source, and the view reads the source's graph: "
+                    f'session.source("endpoint", "{_address(name)}", query="CONSTRUCT …").'
                 )
             case al.Group(source, keys, aggregates):
                 return self._group(self._pattern(source, scope), keys, aggregates, scope)
@@ -480,3 +481,7 @@ class _Translator:
 def _shared(plan: op.Operator) -> op.Operator:
     """Shares a plan that is used in several places. A single pattern is read in each of them instead."""
     return plan if isinstance(plan, op.Shared) or not plan.children else op.Shared(plan)
+
+
+def _address(name: Var | NamedNode) -> str:
+    return "http://…" if isinstance(name, Var) else name.value

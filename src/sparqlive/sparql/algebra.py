@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal as Choice
 from typing import TypeAlias, TypeVar
 
@@ -23,6 +23,9 @@ class Var:
     """A variable. The names of hidden ones (blank nodes of a query, helpers of the plan) start with a dot."""
 
     name: str
+
+    def __hash__(self) -> int:  # a key of many dicts while a plan is compiled
+        return hash(self.name)
 
     @property
     def hidden(self) -> bool:
@@ -214,10 +217,25 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceText:
+    """Where a SERVICE stands in the text of a query: from its keyword to its name, and its group."""
+
+    prologue: str
+    """The declarations that the group needs."""
+    group: str
+    """The group, with its braces."""
+    start: int
+    end: int
+    """The keyword, SILENT and the name stand between `start` and `end`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     name: Var | NamedNode
     pattern: Pattern
     silent: bool
+    text: ServiceText | None = field(default=None, compare=False)
+    """The pattern as it was written, for the endpoint; None in an update."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ Python. Invariants: a column is NULL where it does not apply; equal texts have e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -46,6 +47,8 @@ from sparqlive.sparql.values import (
 
 UNIT: Final = 10**18
 """The number of units of `fraction` in one."""
+NEGATIVE_ZERO: Final = "-0"
+"""The `content` of a floating point zero with a sign."""
 _PLACES: Final = 18
 _LONGEST_INSTANT: Final = 4 * 10**18  # so that the difference of two fits in 64 bits
 _MICROSECONDS: Final = 10**6
@@ -61,7 +64,7 @@ class Typed(NamedTuple):
     fraction: int | None = None
     """The rest, in units of 10 ** -18."""
     nearest: float | None = None
-    """Of any number: the nearest double; zero is positive. Of a date or time: its whole seconds."""
+    """Of any number: the nearest double; zero is positive here. Of a date or time: its whole seconds."""
     instant: int | None = None
     """Of a date-time, date or time: microseconds on the UTC timeline. A missing timezone counts as UTC."""
     zone: int | None = None
@@ -71,8 +74,8 @@ class Typed(NamedTuple):
     language: str | None = None
     """The tag of a language-tagged string."""
     content: str | None = None
-    """The characters of a string whose text has escapes, or the form of a number that does not fit in
-    `whole`.
+    """The characters of a string whose text has escapes, or the form of a number that the columns before do
+    not say: an exact one that does not fit in `whole`, or a negative zero.
 
     The content of other strings can be read from the text.
     """
@@ -93,6 +96,37 @@ SCHEMA: Final = pa.schema(
 )
 NAMES: Final = tuple(SCHEMA.names)
 assert Typed._fields == NAMES
+VERSION: Final = "1"
+"""What the columns of a term hold. Files of another version are read without them, and they are computed."""
+_VERSION_KEY: Final = b"sparqlive.typed"
+TERM_SCHEMA: Final = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("term", pa.large_string(), nullable=False),
+        *SCHEMA,
+    ],
+    metadata={_VERSION_KEY: VERSION.encode()},
+)
+"""Terms with their ids and typed columns."""
+REPEATING: Final = ("kind", "zone", "language")
+"""Columns with few values, for which a file has a dictionary."""
+
+
+def term_table(ids: pa.Array, texts: pa.Array) -> pa.Table:
+    """Terms with their ids and typed columns."""
+    return pa.Table.from_arrays([ids, texts, *typed(texts).flatten()], schema=TERM_SCHEMA)
+
+
+def entry_table(entries: Iterable[tuple[int, str]]) -> pa.Table:
+    """The same for ids and texts one by one."""
+    rows = list(entries)
+    texts = pa.array([text for _, text in rows], pa.large_string())
+    return term_table(pa.array([number for number, _ in rows], pa.int64()), texts)
+
+
+def has_types(schema: pa.Schema) -> bool:
+    """Whether a table of terms has the typed columns of this version."""
+    return (schema.metadata or {}).get(_VERSION_KEY) == VERSION.encode() and set(NAMES) <= set(schema.names)
 
 
 # The definition
@@ -104,7 +138,10 @@ def typed_value(value: Value) -> Typed:
     if kind <= DOUBLE:
         nearest = to_double(content) + 0.0
         if kind > DECIMAL:
-            return Typed(kind, nearest=nearest, truth=truth)
+            is_negative_zero = content == 0 and math.copysign(1.0, content) < 0
+            return Typed(
+                kind, nearest=nearest, truth=truth, content=NEGATIVE_ZERO if is_negative_zero else None
+            )
         whole, fraction = exact_parts(content)
         form = lexical_form(kind, content) if whole is None else None
         return Typed(kind, whole, fraction, nearest, truth=truth, content=form)
@@ -298,10 +335,13 @@ def _decimals(columns: _Columns, rows: _Rows, lexical: pa.Array) -> _Bits:
 def _doubles(kind: Kind) -> _Reader:
     def read(columns: _Columns, rows: _Rows, lexical: pa.Array) -> _Bits:
         done, texts = _matched(lexical, _DOUBLE_FORM)
-        numbers = _unsigned(texts).cast(pa.float64()).to_numpy() + 0.0
+        numbers = _unsigned(texts).cast(pa.float64()).to_numpy()
         if kind == FLOAT:
             with np.errstate(over="ignore"):
                 numbers = numbers.astype(np.float32).astype(np.float64)
+        inside = (numbers != 0) | ~np.signbit(numbers)
+        done[np.flatnonzero(done)[~inside]] = False
+        numbers = numbers[inside]
         columns.put(rows[done], kind, nearest=numbers, truth=numbers != 0)
         return done
 

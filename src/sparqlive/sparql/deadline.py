@@ -66,17 +66,28 @@ class Work:
         """Collections that grow while the work runs."""
         self.flags: list[Flag] = []
         """Raised to make the work give way."""
+        self.cancelled: threading.Event | None = getattr(_current, "cancelled", None)
+        """Set when nobody needs the outcome any more."""
+        self.outer: Work | None = getattr(_current, "work", None)
+        """The work of the same thread that this is a part of."""
         self.stopped: Error | None = None
-        self._resident_at_start: int | None = None
+        self.resident_at_start: int | None = None
 
     def growth(self, resident: int) -> int:
         """Returns how much the memory of the process has grown since the first call."""
-        if self._resident_at_start is None:
-            self._resident_at_start = resident
-        return resident - self._resident_at_start
+        if self.resident_at_start is None:
+            self.resident_at_start = resident
+        return resident - self.resident_at_start
 
     def rows(self) -> int:
         return sum(map(len, self.gathered))
+
+    def is_part_of(self, work: Work) -> bool:
+        """Whether this is the work, or was started by it."""
+        part: Work | None = self
+        while part is not None and part is not work:
+            part = part.outer
+        return part is work
 
     def stop(self, error: Error) -> None:
         """Makes the work end with an error. Called repeatedly while it is still running."""
@@ -186,7 +197,7 @@ class _Watchdog:
 
     def may_go_on(self, work: Work, patient: bool) -> bool:
         heavy = self._heavy
-        return not (heavy and heavy[0] is not work) and not (patient and self._hurries)
+        return (not heavy or work.is_part_of(heavy[0])) and not (patient and self._hurries)
 
     def attend(self, looker: Callable[[float], Work | None]) -> None:
         """Registers a callback for work that starts and ends too fast to be added and removed."""
@@ -230,6 +241,8 @@ class _Watchdog:
             grown = max(grown, work.growth(resident))
             if work.stopped is not None:
                 work.stop(work.stopped)
+            elif work.cancelled is not None and work.cancelled.is_set():
+                work.stop(Timeout(f"{work.what} was cancelled: its client has left."))
             elif work.end is not None and now >= work.end:
                 work.stop(work.too_late())
             elif work.most_rows is not None and work.rows() > work.most_rows:
@@ -338,6 +351,17 @@ def urgently() -> Iterator[None]:
         _watchdog.ease()
 
 
+@contextmanager
+def cancelled_by(event: threading.Event) -> Iterator[None]:
+    """Stops the limited work that this thread runs in the block once the event is set."""
+    before = getattr(_current, "cancelled", None)
+    _current.cancelled = event
+    try:
+        yield
+    finally:
+        _current.cancelled = before
+
+
 def gathers(rows: Sized) -> None:
     """Registers a collection of rows of this thread's work.
 
@@ -360,8 +384,42 @@ def within(
     Raises Timeout if it takes longer than `seconds`, and TooLarge if it uses too much memory or collects more
     than `most_rows`. The seconds count from `began` (by `time.monotonic`), or from now.
     """
+    return _run(_Interrupted(what, seconds, began, most_rows), work)
+
+
+class Steps:
+    """Work that is done in steps, maybe by several threads, with limits for all steps together.
+
+    Only the time of the steps counts, not the time between them.
+    """
+
+    def __init__(self, seconds: float | None, what: str = "Query", spent: float = 0.0) -> None:
+        self._seconds = seconds
+        self._what = what
+        self._spent = spent
+        self._gathered: list[Sized] = []
+        self._flags: list[Flag] = []
+        self._resident_at_start: int | None = None
+
+    def gathers(self, rows: Sized) -> None:
+        """Registers a collection of rows that grows in the steps; see `gathers`."""
+        self._gathered.append(rows)
+
+    def run(self, step: Callable[[], T]) -> T:
+        """Runs a step and returns its result; raises like `within`."""
+        began = time.monotonic()
+        work = _Interrupted(self._what, self._seconds, began - self._spent, None)
+        work.gathered, work.flags = self._gathered, self._flags
+        work.resident_at_start = self._resident_at_start
+        try:
+            return _run(work, step)
+        finally:
+            self._spent += time.monotonic() - began
+            self._resident_at_start = work.resident_at_start
+
+
+def _run(under_way: _Interrupted, work: Callable[[], T]) -> T:
     before = getattr(_current, "work", None)
-    under_way = _Interrupted(what, seconds, began, most_rows)
     failure: Error
     try:
         try:
@@ -377,7 +435,7 @@ def within(
         under_way.ends()  # it may have been raised while the work was ending
         failure = under_way.stopped or under_way.too_late()
     except MemoryError:
-        failure = too_much_memory(what)
+        failure = too_much_memory(under_way.what)
     finally:
         _current.work = before
         _watchdog.remove(under_way)

@@ -27,7 +27,7 @@ def usage() -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1)
-def _whole() -> int | None:
+def machine_memory() -> int | None:
     """Returns the memory of the machine, or of the container if that has less."""
     found = []
     for path in _GROUP_LIMITS:
@@ -45,7 +45,7 @@ def room(share: float) -> int | None:
 
     None if unknown.
     """
-    whole = _whole()
+    whole = machine_memory()
     rooms = [] if whole is None else [int(whole * share)]
     size, resident = usage()
     for limit, used in ((resource.RLIMIT_AS, size), (resource.RLIMIT_DATA, resident)):

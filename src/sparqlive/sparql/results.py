@@ -1,24 +1,29 @@
-"""Writes results as text: as JSON, XML, CSV, TSV and RDF.
+"""Writes results in pieces of bounded size: as JSON, XML, CSV, TSV and RDF.
 
 Implements the formats of the W3C recommendations for solutions, ASK results and graphs; deltas are JSON
-lines. CSV has plain values and does not distinguish an IRI from a string; the other formats keep terms
-complete. Characters that XML 1.0 cannot represent are an error.
+lines. Solutions come as blocks of ids. A column's terms are encoded once per piece, from their canonical
+N-Triples text, and stay known for the next pieces up to a bound. CSV has plain values and does not
+distinguish an IRI from a string; the other formats keep terms complete. Characters that XML 1.0 cannot
+represent are an error.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
+import numpy as np
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
 from sparqlive.errors import Error
+from sparqlive.rdf.dictionary import UNDEF, literal_parts
 from sparqlive.sparql.algebra import Term
+from sparqlive.zset.blocks import FIRST_ROWS, MOST_ROWS, Block
 
 FORMATS = ("json", "xml", "csv", "tsv")
 GRAPH_FORMATS = {
@@ -31,25 +36,292 @@ GRAPH_FORMATS = {
 }
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
+# The approximate size of the largest piece, unless a single row is larger.
+_PIECE_CHARACTERS = 1 << 20
+# The approximate size of the parts of an event.
+_PART_CHARACTERS = 1 << 18
+_PART_ROWS = 1_024
+# How many characters of encoded terms a column keeps for its next rows.
+_KNOWN_CHARACTERS = 2 << 20
 
-Solutions = Iterable[Mapping[str, Term]]
+Texts: TypeAlias = Callable[[Sequence[int]], Sequence[str]]
+"""Gives the canonical N-Triples texts of ids."""
+Encode: TypeAlias = Callable[[Sequence[str]], list[str]]
+"""Encodes terms, given by their canonical texts."""
 
 
-def write_results(syntax: str, variables: Sequence[str], solutions: Solutions) -> Iterator[str]:
-    """Yields the text of a result in one of FORMATS."""
-    match syntax:
-        case "json":
-            return _json(variables, solutions)
-        case "xml":
-            return _xml(variables, solutions)
-        case "csv":
-            return _csv(variables, solutions)
-        case "tsv":
-            return _tsv(variables, solutions)
-        case _:
-            raise Error(
-                f"Solutions cannot be written as {syntax!r}. Available formats: {', '.join(FORMATS)}."
-            )
+# Solutions
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a format writes rows: what a cell is, and what stands before, between and after cells and rows."""
+
+    head: Callable[[Sequence[str]], str]
+    cells: Callable[[str], Encode]
+    """Gives the function that encodes the terms of a variable."""
+    tail: str
+    first: str
+    """Before the first row."""
+    between: str
+    """Between rows."""
+    last: str
+    """After the last row, if there is any row."""
+    glue: str
+    """Between cells."""
+    leaves_out: bool = False
+    """Whether an unbound variable has no cell; otherwise its cell is empty."""
+    lone_empty: str = ""
+    """An empty cell that is the only one of its row."""
+
+
+def write_results(
+    syntax: str, variables: Sequence[str], blocks: Iterable[Block], texts: Texts
+) -> Iterator[str]:
+    """Yields the text of a result in one of FORMATS: each row as often as its weight."""
+    if syntax not in LAYOUTS:
+        raise Error(f"Solutions cannot be written as {syntax!r}. Available formats: {', '.join(FORMATS)}.")
+    return _written(LAYOUTS[syntax], variables, blocks, texts)
+
+
+def _written(
+    layout: Layout, variables: Sequence[str], blocks: Iterable[Block], texts: Texts
+) -> Iterator[str]:
+    rows = Rows(layout, variables, texts)
+    # The head leaves together with the first rows: a result that fails at once has no first byte.
+    before = layout.head(variables) + layout.first
+    empty = True
+    for block in blocks:
+        for part in repeated(block):
+            for text in rows.written(part):
+                yield before + text
+                before, empty = layout.between, False
+    yield (layout.head(variables) if empty else layout.last) + layout.tail
+
+
+def repeated(block: Block) -> Iterator[Block]:
+    """Repeats each row as often as its weight says, in blocks of bounded length."""
+    if (block.weights == 1).all():
+        yield block
+        return
+    ends = np.cumsum(block.weights)
+    for start in range(0, int(ends[-1]), MOST_ROWS):
+        copies = np.arange(start, min(start + MOST_ROWS, int(ends[-1])))
+        part = block.take(np.searchsorted(ends, copies, side="right"))
+        yield Block(part.columns, np.ones_like(copies))
+
+
+class Rows:
+    """Writes blocks of rows in one layout, and remembers terms that it has encoded."""
+
+    def __init__(self, layout: Layout, variables: Sequence[str], texts: Texts) -> None:
+        self._layout = layout
+        self._texts = texts
+        self._columns = [_Column(layout.cells(name)) for name in variables]
+
+    def written(self, block: Block) -> Iterator[str]:
+        """Yields the rows of a block, regardless of their weights, in texts of bounded size."""
+        for part, cells in self.encoded(block):
+            yield self.joined(part, cells)
+
+    def joined(self, block: Block, cells: Sequence[Sequence[str]]) -> str:
+        """The rows as one text, without what stands before the first and after the last."""
+        layout = self._layout
+        if not cells:
+            return layout.between.join([""] * len(block.weights))
+        rows: Iterable[Iterable[str]] = zip(*cells, strict=True)
+        if len(cells) == 1 and layout.lone_empty:
+            return layout.between.join([cell or layout.lone_empty for cell in cells[0]])
+        if layout.leaves_out and any((column == UNDEF).any() for column in block.columns):
+            rows = (filter(None, row) for row in rows)
+        return layout.between.join(map(layout.glue.join, rows))
+
+    def encoded(self, block: Block) -> Iterator[tuple[Block, Sequence[Sequence[str]]]]:
+        """Yields the cells of a block, column by column; in several parts if they are large."""
+        columns = [column.tolist() for column in block.columns]
+        new = [column.unknown(ids) for column, ids in zip(self._columns, columns, strict=True)]
+        texts = [self._texts(ids) for ids in new]
+        characters = sum([sum(map(len, added)) for added in texts])
+        characters += len(block.weights) * sum(column.longest for column in self._columns)
+        if characters > _PIECE_CHARACTERS and len(block.weights) > 1:
+            yield from self._halves(block)
+            return
+        yield (
+            block,
+            [
+                column.cells(ids, own, added)
+                for column, ids, own, added in zip(self._columns, columns, new, texts, strict=True)
+            ],
+        )
+
+    def _halves(self, block: Block) -> Iterator[tuple[Block, Sequence[Sequence[str]]]]:
+        middle = len(block.weights) // 2
+        yield from self.encoded(block.take(slice(middle)))
+        yield from self.encoded(block.take(slice(middle, None)))
+
+
+class _Column:
+    """The encoded terms of one variable."""
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._known: dict[int, str] = {UNDEF: ""}
+        self._characters = 0
+        self.longest = 0
+        """The length of the longest known cell."""
+
+    def unknown(self, ids: Sequence[int]) -> Sequence[int]:
+        """The ids whose terms must be encoded; the ids themselves if all of them are different and new."""
+        distinct = set(ids)
+        if len(distinct) == len(ids) and distinct.isdisjoint(self._known):
+            return ids
+        return list(distinct.difference(self._known))
+
+    def cells(self, ids: Sequence[int], new: Sequence[int], texts: Sequence[str]) -> Sequence[str]:
+        """The encoded terms of ids; `new` and `texts` are the unknown ones."""
+        encoded = self._encode(texts)
+        if new is ids:  # a key: its terms hardly occur again
+            return encoded
+        if self._characters > _KNOWN_CHARACTERS:
+            kept = {number: self._known[number] for number in set(ids).difference(new)}
+            self._known, self._characters = {UNDEF: "", **kept}, sum(map(len, kept.values()))
+            self.longest = max(map(len, self._known.values()))
+        known = self._known
+        known.update(zip(new, encoded, strict=True))
+        self._characters += sum(map(len, encoded))
+        self.longest = max([self.longest, *map(len, encoded)])
+        return [known[number] for number in ids]
+
+
+# The cells of each format
+
+
+def _json_head(variables: Sequence[str]) -> str:
+    return f'{{"head":{{"vars":{json.dumps(list(variables), ensure_ascii=False)}}},"results":{{"bindings":['
+
+
+def _json_cells(name: str) -> Encode:
+    """SPARQL 1.1 Query Results JSON Format §3.2.2.
+
+    The escapes of canonical N-Triples are escapes of JSON, too, so the quoted value is used as it is.
+    """
+    begin = json.dumps(name, ensure_ascii=False) + ":"
+    iri, blank = begin + '{"type":"uri","value":"', begin + '{"type":"bnode","value":"'
+    literal = begin + '{"type":"literal","value":'
+
+    def cell(text: str) -> str:
+        if text[0] == "_":
+            return f'{blank}{text[2:]}"}}'
+        end = text.rindex('"') + 1
+        if end == len(text):
+            return f"{literal}{text}}}"
+        if text[end] == "@":
+            return f'{literal}{text[:end]},"xml:lang":"{text[end + 1 :].partition("--")[0]}"}}'
+        return f'{literal}{text[:end]},"datatype":"{text[end + 3 : -1]}"}}'
+
+    def cells(texts: Sequence[str]) -> list[str]:
+        return [f'{iri}{text[1:-1]}"}}' if text[0] == "<" else cell(text) for text in texts]
+
+    return cells
+
+
+_XML_START = '<?xml version="1.0"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#">'
+_XML_END = "</sparql>\n"
+
+
+def _xml_head(variables: Sequence[str]) -> str:
+    names = "".join(f"<variable name={quoteattr(name)}/>" for name in variables)
+    return f"{_XML_START}<head>{names}</head><results>"
+
+
+def _xml_cells(name: str) -> Encode:
+    """SPARQL Query Results XML Format §2.3.1."""
+    begin = f"<binding name={quoteattr(name)}>"
+
+    def cell(text: str) -> str:
+        if text[0] == "<":
+            return f"{begin}<uri>{_xml_text(text[1:-1])}</uri></binding>"
+        if text[0] == "_":
+            return f"{begin}<bnode>{_xml_text(text[2:])}</bnode></binding>"
+        value, kind = literal_parts(text)
+        if kind[:1] == "@":
+            kind = f" xml:lang={quoteattr(kind[1:].partition('--')[0])}"
+        elif kind:
+            kind = f" datatype={quoteattr(kind[3:-1])}"
+        return f"{begin}<literal{kind}>{_xml_text(value)}</literal></binding>"
+
+    return lambda texts: list(map(cell, texts))
+
+
+def _xml_text(text: str) -> str:
+    found = _NO_XML.search(text)
+    if found is not None:
+        raise Error(
+            f"XML cannot represent the character U+{ord(found[0]):04X} in {text!r}. Use json or tsv instead."
+        )
+    return escape(text, {"\r": "&#13;"})
+
+
+def _csv_head(variables: Sequence[str]) -> str:
+    return ",".join(map(_csv_field, variables)) + "\r\n"
+
+
+def _csv_field(value: str) -> str:
+    if "," in value or '"' in value or "\n" in value or "\r" in value:
+        return '"' + value.replace('"', '""') + '"'
+    return value
+
+
+def _csv_cells(texts: Sequence[str]) -> list[str]:
+    return [_csv_field(text[1:-1]) if text[0] == "<" else _csv_other(text) for text in texts]
+
+
+def _csv_other(text: str) -> str:
+    return text if text[0] == "_" else _csv_field(literal_parts(text)[0])
+
+
+def _tsv_head(variables: Sequence[str]) -> str:
+    return "\t".join(f"?{name}" for name in variables) + "\n"
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "json": Layout(
+        _json_head,
+        _json_cells,
+        tail="\n]}}\n",
+        first="\n{",
+        between="},\n{",
+        last="}",
+        glue=",",
+        leaves_out=True,
+    ),
+    "xml": Layout(
+        _xml_head,
+        _xml_cells,
+        tail=f"\n</results>{_XML_END}",
+        first="\n<result>",
+        between="</result>\n<result>",
+        last="</result>",
+        glue="",
+    ),
+    "csv": Layout(
+        _csv_head,
+        lambda name: _csv_cells,
+        tail="",
+        first="",
+        between="\r\n",
+        last="\r\n",
+        glue=",",
+        lone_empty='""',
+    ),
+    "tsv": Layout(_tsv_head, lambda name: list, tail="", first="", between="\n", last="\n", glue="\t"),
+}
+
+
+_ONE_LINE = replace(LAYOUTS["json"], between="},{")
+
+
+# Answers and graphs
 
 
 def write_answer(syntax: str, answer: bool) -> str:
@@ -70,15 +342,58 @@ def write_answer(syntax: str, answer: bool) -> str:
             )
 
 
-def write_graph(syntax: str, quads: Iterable[Quad]) -> str:
-    """Writes a graph in one of GRAPH_FORMATS."""
+def write_graph(syntax: str, quads: Iterable[Quad]) -> Iterator[str]:
+    """Yields the text of a graph in one of GRAPH_FORMATS."""
     if syntax not in GRAPH_FORMATS:
         raise Error(
             f"A graph cannot be written as {syntax!r}. Available formats: {', '.join(GRAPH_FORMATS)}."
         )
+    return _graph(syntax, iter(quads))
+
+
+def _graph(syntax: str, quads: Iterator[Quad]) -> Iterator[str]:
+    """Each piece is a document of its own, of which what begins and ends a document is left out."""
+    begin, between, end = _document_ends(syntax)
+    before = begin
+    for piece in _quad_pieces(quads):
+        text = _serialized(syntax, piece)
+        yield before + text.removeprefix(begin).removesuffix(end)
+        before = between
+    yield (begin if before is begin else "") + end
+
+
+def _document_ends(syntax: str) -> tuple[str, str, str]:
+    """What stands at the beginning of a document, between two pieces, and at the end."""
+    if syntax == "jsonld":
+        return "[", ",", "]"
+    if syntax == "rdfxml":
+        end = "</rdf:RDF>"
+        return _serialized(syntax, []).partition(end)[0], "", end
+    return "", "", ""
+
+
+def _serialized(syntax: str, quads: Sequence[Quad]) -> str:
     content = serialize(quads, format=GRAPH_FORMATS[syntax])
     assert content is not None
     return content.decode()
+
+
+def _quad_pieces(quads: Iterator[Quad]) -> Iterator[list[Quad]]:
+    """Quads in lists of bounded size."""
+    size = FIRST_ROWS
+    while piece := list(islice(quads, size)):
+        start, characters = 0, 0
+        for place, quad in enumerate(piece):
+            characters += len(quad.object.value)  # type: ignore[union-attr]
+            if characters > _PIECE_CHARACTERS:
+                yield piece[start : place + 1]
+                start, characters = place + 1, 0
+        if start < len(piece):
+            yield piece[start:]
+        size = MOST_ROWS
+
+
+# Changes
 
 
 def json_term(term: Term) -> dict[str, str]:
@@ -112,20 +427,39 @@ def json_delta(
 
 
 def json_weighted(
-    form: str, variables: Sequence[str], epoch: int, weights: Mapping[tuple[Term | None, ...], int]
-) -> str:
-    """Writes a content or a delta as one line: the JSON results format with the members epoch and weights.
+    variables: Sequence[str], epoch: int, blocks: Iterable[Block], texts: Texts
+) -> Iterator[str]:
+    """Yields a content or a delta in parts of bounded size, each one line of JSON without its last brace.
 
-    There is one weight per binding, in the same order. For an ASK, `boolean` is the answer as of the epoch.
+    A part is a result in the JSON results format with the members epoch and weights: one weight per binding,
+    in the same order.
     """
-    ends = f'"epoch":{epoch},"weights":{json.dumps(list(weights.values()), separators=(",", ":"))}}}'
-    if form == "ASK":
-        answer = "true" if any(weight > 0 for weight in weights.values()) else "false"
-        return f'{{"head":{{}},"boolean":{answer},{ends}'
-    head = json.dumps(list(variables), ensure_ascii=False)
-    rows = [_json_row(dict(zip(variables, row, strict=True))) for row in weights]
-    bindings = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-    return f'{{"head":{{"vars":{head}}},"results":{{"bindings":{bindings}}},{ends}'
+    rows = Rows(_ONE_LINE, variables, texts)
+    written: list[str] = []
+    weights: list[int] = []
+    empty = True
+    for block in blocks:
+        for start in range(0, len(block.weights), _PART_ROWS):
+            for part, cells in rows.encoded(block.take(slice(start, start + _PART_ROWS))):
+                written.append(rows.joined(part, cells))
+                weights += part.weights.tolist()
+                if sum(map(len, written)) > _PART_CHARACTERS:
+                    yield _json_part(variables, epoch, written, weights)
+                    written, weights, empty = [], [], False
+    if weights or empty:
+        yield _json_part(variables, epoch, written, weights)
+
+
+def _json_part(variables: Sequence[str], epoch: int, rows: Sequence[str], weights: Sequence[int]) -> str:
+    bindings = f"{{{'},{'.join(rows)}}}" if weights else ""
+    listed = ",".join(map(str, weights))
+    return f'{_json_head(variables)}{bindings}]}},"epoch":{epoch},"weights":[{listed}]'
+
+
+def json_weighted_answer(epoch: int, weights: Sequence[int]) -> str:
+    """Like `json_weighted` for an ASK, always in one part: `boolean` is the answer as of the epoch."""
+    answer = "true" if any(weight > 0 for weight in weights) else "false"
+    return f'{{"head":{{}},"boolean":{answer},"epoch":{epoch},"weights":[{",".join(map(str, weights))}]'
 
 
 def tsv_term(term: Term | None) -> str:
@@ -135,79 +469,3 @@ def tsv_term(term: Term | None) -> str:
 
 def _json_row(row: Mapping[str, Term | None]) -> dict[str, Any]:
     return {name: json_term(term) for name, term in row.items() if term is not None}
-
-
-def _json(variables: Sequence[str], solutions: Solutions) -> Iterator[str]:
-    yield '{"head":{"vars":' + json.dumps(list(variables), ensure_ascii=False) + '},"results":{"bindings":['
-    before = "\n"
-    for solution in solutions:
-        row = {name: solution[name] for name in variables if name in solution}
-        yield before + json.dumps(_json_row(row), ensure_ascii=False, separators=(",", ":"))
-        before = ",\n"
-    yield "\n]}}\n"
-
-
-_XML_START = '<?xml version="1.0"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#">'
-_XML_END = "</sparql>\n"
-
-
-def _xml(variables: Sequence[str], solutions: Solutions) -> Iterator[str]:
-    names = "".join(f"<variable name={quoteattr(name)}/>" for name in variables)
-    yield f"{_XML_START}<head>{names}</head><results>"
-    for solution in solutions:
-        bindings = "".join(
-            f"<binding name={quoteattr(name)}>{_xml_term(solution[name])}</binding>"
-            for name in variables
-            if name in solution
-        )
-        yield f"\n<result>{bindings}</result>"
-    yield f"\n</results>{_XML_END}"
-
-
-def _xml_term(term: Term) -> str:
-    """Writes a term by SPARQL Query Results XML Format §2.3.1."""
-    match term:
-        case NamedNode():
-            return f"<uri>{_xml_text(term.value)}</uri>"
-        case BlankNode():
-            return f"<bnode>{_xml_text(term.value)}</bnode>"
-        case Literal():
-            kind = ""
-            if term.language is not None:
-                kind = f" xml:lang={quoteattr(term.language)}"
-            elif term.datatype.value != _STRING:
-                kind = f" datatype={quoteattr(term.datatype.value)}"
-            return f"<literal{kind}>{_xml_text(term.value)}</literal>"
-
-
-def _xml_text(text: str) -> str:
-    found = _NO_XML.search(text)
-    if found is not None:
-        raise Error(
-            f"XML cannot represent the character U+{ord(found[0]):04X} in {text!r}. Use json or tsv instead."
-        )
-    return escape(text, {"\r": "&#13;"})
-
-
-def _csv(variables: Sequence[str], solutions: Solutions) -> Iterator[str]:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(variables)
-    for solution in solutions:
-        writer.writerow([_csv_value(solution.get(name)) for name in variables])
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()
-    yield text.getvalue()
-
-
-def _csv_value(term: Term | None) -> str:
-    if term is None:
-        return ""
-    return f"_:{term.value}" if isinstance(term, BlankNode) else str(term.value)
-
-
-def _tsv(variables: Sequence[str], solutions: Solutions) -> Iterator[str]:
-    yield "\t".join(f"?{name}" for name in variables) + "\n"
-    for solution in solutions:
-        yield "\t".join(tsv_term(solution.get(name)) for name in variables) + "\n"

@@ -343,7 +343,12 @@ def to_single(number: float) -> float:
 
 
 def to_double(number: float | Decimal) -> float:
-    """Converts an int, a Decimal or a float by rounding; too large numbers become infinite."""
+    """Converts an int, a Decimal or a float by rounding; too large numbers become infinite.
+
+    A decimal has no negative zero.
+    """
+    if not number and isinstance(number, Decimal):
+        return 0.0
     try:
         return float(number)
     except OverflowError:

@@ -32,17 +32,19 @@ from sparqlive.store.head import Head, HeadFile, compare_head, read_head
 from sparqlive.store.locks import WriterLock
 from sparqlive.store.place import sync
 from sparqlive.store.private import open_private
-from sparqlive.store.runs import RunFile
-from sparqlive.store.seals import Damaged, Sealed
-from sparqlive.store.upgrade import UPGRADED, make_private, upgrade
+from sparqlive.store.runs import QUADS, RunFile
+from sparqlive.store.seals import NO_EPOCH, Damaged, Sealed
+from sparqlive.store.upgrade import UNSEALED, UPGRADED, make_private, upgrade
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column, RunRows
 
-FORMAT = 3
+FORMAT = 4
 # Tables that are compared when a store is opened. The others are compared when they are first read.
 _COMPARED_FIRST = ("meta", "changes", "terms", "exceptions", "relations", "runs", "replaced", "views")
 Durability = Literal["epoch", "relaxed"]
 Rows = Mapping[tuple[int, ...], int]
+_LAST = 2**62
+"""After every epoch."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Catalog:
                 self.set_meta("store", uuid4().hex)
                 for key, value in first_meta.items():
                     self.set_meta(key, value)
-                self.set_base("quads", 0, 4, None)
+                self.set_base(QUADS, 0, 4, None)
         finally:
             self._database.close()
         sync(path)
@@ -139,14 +141,8 @@ class Catalog:
         self.has_head = head is not None
         self._use(read_connection(self._path))
         try:
-            if self._format() == UPGRADED and not self.read_only:
-                self._database.close()
-                self._use(write_connection(self._path))
-                with self.transaction():
-                    upgrade(self._database, self._sealed, self.directory, FORMAT)
-                make_private(self.directory)
-                self._database.close()
-                self._use(read_connection(self._path))
+            if self._format() in UPGRADED and not self.read_only:
+                self._upgrade(head)
             with self.reading():
                 self._check_format()
                 number, root = self._sealed.load()
@@ -158,6 +154,20 @@ class Catalog:
             self._database.close()
             raise
         return found
+
+    def _upgrade(self, head: Head | None) -> None:
+        """Upgrades a catalog of an older format, unless it is outdated."""
+        found = self._format()
+        if found != UNSEALED:
+            compare_head(self.directory, head, Head(self.meta("store") or "", *self._sealed.load()))
+        self._database.close()
+        self._use(write_connection(self._path))
+        with self.transaction():
+            upgrade(self._database, self._sealed, self.directory, found, FORMAT)
+        if found == UNSEALED:
+            make_private(self.directory)
+        self._database.close()
+        self._use(read_connection(self._path))
 
     def _use(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -183,7 +193,7 @@ class Catalog:
         tables = {name for name, _ in self._sealed.pairs("SELECT name, type FROM sqlite_master")}
         found = "meta" in tables and self._sealed.value("SELECT value FROM meta WHERE key = 'format'")
         number = int(found) if isinstance(found, str) and found.isdecimal() else 0
-        return number if ("totals" in tables) == (number > UPGRADED) else 0
+        return number if ("totals" in tables) == (number > UNSEALED) else 0
 
     def _check_format(self) -> None:
         found = self._format()
@@ -191,7 +201,7 @@ class Catalog:
             return
         if not found:
             raise Damaged(self._path, "it does not state its format")
-        if found == UPGRADED:
+        if found in UPGRADED:
             raise StoreFailed(
                 f"The store {self.directory} has format {found}, from an older version of sparqlive. "
                 f"Open it once for writing to upgrade it to format {FORMAT}; `sparqlive check` does this."
@@ -364,15 +374,19 @@ class Catalog:
         self._sealed.rows("epochs", "number = ?", (number,))
         return number
 
-    def changes(self, since: int) -> Iterator[tuple[int, Column]]:
-        """The changes of each epoch after `since`, as rows of s, p, o, g, w."""
-        for epoch, blob in self._sealed.rows("changes", "epoch > ?", (since,), "ORDER BY epoch"):
-            yield epoch, np.frombuffer(blob, np.int64).reshape(-1, 5)
+    def changes(self, since: int, until: int | None = None) -> Iterator[tuple[int, Column | list[RunFile]]]:
+        """The changes of each epoch after `since`: rows of s, p, o, g, w, or the files that hold them."""
+        last = _LAST if until is None else until
+        found: dict[int, Column | list[RunFile]] = {
+            epoch: np.frombuffer(blob, np.int64).reshape(-1, 5)
+            for epoch, blob in self._sealed.rows("changes", "epoch > ? AND epoch <= ?", (since, last))
+        }
+        yield from sorted((found | self._delta_runs(QUADS, since, last)).items())
 
     def change_rows(self, since: int) -> int:
         """The number of changes after an epoch."""
         query = "SELECT coalesce(sum(length(quads)), 0) FROM changes WHERE epoch > ?"
-        return int(self._sealed.value(query, (since,))) // 40
+        return int(self._sealed.value(query, (since,))) // 40 + self._rows_in_files(QUADS, since)
 
     # Terms
 
@@ -413,6 +427,13 @@ class Catalog:
             epoch, width, None if blob is None else np.frombuffer(blob, np.int64).reshape(-1, width + 1)
         )
 
+    def base_rows(self, name: str) -> int:
+        """The number of rows of a relation's base; its content is not verified."""
+        query = "SELECT coalesce(sum(length(rows) / (8 * (width + 1))), 0) FROM relations WHERE name = ?"
+        in_files = "SELECT coalesce(sum(rows), 0) FROM runs WHERE relation = ? AND epoch = ?"
+        rows = self._sealed.value(query, (name,)), self._sealed.value(in_files, (name, NO_EPOCH))
+        return int(rows[0]) + int(rows[1])
+
     def has(self, name: str) -> bool:
         """Whether a relation exists; its content is not verified."""
         return bool(self._sealed.value("SELECT count(*) FROM relations WHERE name = ?", (name,)))
@@ -422,23 +443,52 @@ class Catalog:
         return dict(self._sealed.pairs("SELECT name, epoch FROM relations"))
 
     def add_run(self, run: RunFile) -> None:
-        row = (run.path, run.relation, run.rows, run.bytes, json.dumps(run.first))
+        epoch = NO_EPOCH if run.epoch is None else run.epoch
+        row = (run.relation, epoch, run.path, run.rows, run.bytes, json.dumps(run.first))
         self._sealed.add("runs", row, run.digests)
 
-    def runs(self, relation: str | None = None) -> list[RunFile]:
-        """The files of a relation in the order of their rows, or all files."""
-        where, values = ("true", ()) if relation is None else ("relation = ?", (relation,))
+    def runs(self, relation: str) -> list[RunFile]:
+        """The files of a relation's base in the order of their rows."""
+        return self._runs("relation = ? AND epoch = ?", (relation, NO_EPOCH))
+
+    def all_runs(self) -> list[RunFile]:
+        """The files of all bases and deltas."""
+        return self._runs("true", ())
+
+    def _runs(self, where: str, values: tuple[Any, ...]) -> list[RunFile]:
         found = [
-            RunFile(path, name, count, size, tuple(json.loads(first)), digests)
-            for path, name, count, size, first, digests in self._sealed.rows("runs", where, values)
+            RunFile(
+                path,
+                name,
+                count,
+                size,
+                tuple(json.loads(first)),
+                digests,
+                None if epoch == NO_EPOCH else epoch,
+            )
+            for name, epoch, path, count, size, first, digests in self._sealed.rows("runs", where, values)
         ]
         return sorted(found, key=lambda run: (run.relation, run.first, run.path))
 
-    def forget_runs(self, paths: Iterable[str], epoch: int) -> None:
+    def _delta_runs(self, relation: str, since: int, until: int) -> dict[int, list[RunFile]]:
+        """The files of a relation's deltas after `since`, by epoch."""
+        found: dict[int, list[RunFile]] = {}
+        where = "relation = ? AND epoch > ? AND epoch <= ?"
+        for run in self._runs(where, (relation, max(since, NO_EPOCH), until)):
+            assert run.epoch is not None
+            found.setdefault(run.epoch, []).append(run)
+        return found
+
+    def _rows_in_files(self, relation: str, since: int) -> int:
+        query = "SELECT coalesce(sum(rows), 0) FROM runs WHERE relation = ? AND epoch > ?"
+        return int(self._sealed.value(query, (relation, max(since, NO_EPOCH))))
+
+    def forget_runs(self, runs: Iterable[RunFile], epoch: int) -> None:
         """Marks files as replaced after an epoch; they stay until no reader needs older epochs."""
-        for path in paths:
-            self._sealed.delete("runs", "path = ?", (path,))
-            self._sealed.add("replaced", (path, epoch))
+        for run in runs:
+            key = (run.relation, NO_EPOCH if run.epoch is None else run.epoch, run.path)
+            self._sealed.delete("runs", "relation = ? AND epoch = ? AND path = ?", key)
+            self._sealed.add("replaced", (run.path, epoch))
 
     def replaced(self) -> dict[str, int]:
         return dict(self._sealed.rows("replaced"))
@@ -448,7 +498,7 @@ class Catalog:
             self._sealed.delete("replaced", "path = ?", (path,))
 
     def forget_relation(self, name: str, epoch: int) -> None:
-        self.forget_runs([run.path for run in self.runs(name)], epoch)
+        self.forget_runs(self._runs("relation = ?", (name,)), epoch)
         self._sealed.delete("relations", "name = ?", (name,))
         self._sealed.forget_deltas(name)
 
@@ -474,11 +524,17 @@ class Catalog:
         """Adds a delta of a stored relation: rows of `width` columns and a weight."""
         self._sealed.add("deltas", (relation, epoch, width), packed_rows(rows))
 
-    def deltas(self, relation: str, since: int, until: int | None = None) -> Iterator[tuple[int, Column]]:
-        where, last = "relation = ? AND epoch > ? AND epoch <= ?", 2**62 if until is None else until
-        rows = self._sealed.rows("deltas", where, (relation, since, last), "ORDER BY epoch")
-        for _, epoch, width, blob in rows:
-            yield epoch, np.frombuffer(blob, np.int64).reshape(-1, width + 1)
+    def deltas(
+        self, relation: str, since: int, until: int | None = None
+    ) -> Iterator[tuple[int, Column | list[RunFile]]]:
+        """The delta of each epoch after `since` that has one: its rows, or the files that hold them."""
+        last = _LAST if until is None else until
+        where = "relation = ? AND epoch > ? AND epoch <= ?"
+        found: dict[int, Column | list[RunFile]] = {
+            epoch: np.frombuffer(blob, np.int64).reshape(-1, width + 1)
+            for _, epoch, width, blob in self._sealed.rows("deltas", where, (relation, since, last))
+        }
+        yield from sorted((found | self._delta_runs(relation, since, last)).items())
 
     def delta_rows(self, relation: str, since: int) -> int:
         """The number of rows of a relation's deltas after an epoch."""
@@ -486,7 +542,7 @@ class Catalog:
             "SELECT coalesce(sum(length(rows) / (8 * (width + 1))), 0) FROM deltas "
             "WHERE relation = ? AND epoch > ?"
         )
-        return int(self._sealed.value(query, (relation, since)))
+        return int(self._sealed.value(query, (relation, since))) + self._rows_in_files(relation, since)
 
     # Deleting old history
 
@@ -503,13 +559,22 @@ class Catalog:
         self.set_meta("history_start", str(stop))
         self._sealed.delete("changes", "epoch <= ?", (stop,))
         bases = self.bases()
-        for relation in self.delta_relations():
+        for relation in self._small_delta_relations():
             folded = min(stop, bases.get(relation, stop))
             self._sealed.delete("deltas", "relation = ? AND epoch <= ?", (relation, folded))
+        for run in self.all_runs():
+            if run.epoch is not None and run.epoch <= min(stop, bases.get(run.relation, stop)):
+                self.forget_runs([run], self.epoch())
         return stop < until
 
-    def delta_relations(self) -> list[str]:
-        return [group.partition("/")[2] for group in self._sealed.groups() if group.startswith("deltas/")]
+    def delta_relations(self) -> set[str]:
+        """The relations with deltas in the catalog or in files."""
+        return self._small_delta_relations() | {
+            run.relation for run in self.all_runs() if run.epoch is not None
+        }
+
+    def _small_delta_relations(self) -> set[str]:
+        return {group.partition("/")[2] for group in self._sealed.groups() if group.startswith("deltas/")}
 
     def forget_terms(self, until: int) -> None:
         """Deletes the terms up to this position, which a run holds now."""

@@ -17,13 +17,13 @@ from itertools import pairwise
 import numpy as np
 
 from sparqlive.store.catalog import Catalog
+from sparqlive.store.deltas import read_changes, read_deltas
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Segment, segments_of
-from sparqlive.store.runs import ROWS_A_FILE, RunFile, read_columns, write_rows
+from sparqlive.store.runs import QUADS, ROWS_A_FILE, RunFile, names_of, read_columns, write_rows
 from sparqlive.zset.run import Column, Run
 
-QUADS = "quads"
-# The catalog holds relations of at most this many rows; larger ones are in files.
+# The catalog holds contents, deltas and lists of terms of at most this many rows; larger ones are in files.
 SMALL = 10_000
 _STEM_LENGTH = 60
 
@@ -40,7 +40,7 @@ class Folded:
     base: int
     inputs: list[str]
     """The epoch and the files that were folded: if these have changed meanwhile, the result is discarded."""
-    replaced: list[str] = field(default_factory=list)
+    replaced: list[RunFile] = field(default_factory=list)
     runs: list[RunFile] = field(default_factory=list)
     rows: Rows | None = None
 
@@ -48,11 +48,25 @@ class Folded:
 class Writer:
     """Collects sorted rows and writes them as files of a relation."""
 
-    def __init__(self, place: Place, folder: str, relation: str, width: int) -> None:
+    def __init__(
+        self,
+        place: Place,
+        folder: str,
+        relation: str,
+        width: int,
+        epoch: int | None = None,
+        ending: str = "",
+    ) -> None:
+        """`epoch`: the rows are the delta of this epoch, not the base.
+
+        `ending`: of the names of files, where several write one relation into a folder.
+        """
         self._place = place
+        self._ending = ending
         self._folder = folder
         self._relation = relation
-        self._names = names_of(relation, width)
+        self._epoch = epoch
+        self._names = names_of(relation, width, is_delta=epoch is not None)
         self._waiting: list[Sequence[Column]] = []
         self._size = 0
         self.runs: list[RunFile] = []
@@ -73,10 +87,11 @@ class Writer:
         columns = [np.ascontiguousarray(np.concatenate(parts)) for parts in zip(*self._waiting, strict=True)]
         named = dict(zip(self._names, columns, strict=True))
         first = tuple(int(column[0]) for name, column in named.items() if name != "w")
-        path = f"{self._folder}/{file_stem(self._relation)}-{len(self.runs):05d}.parquet"
+        stem = file_stem(self._relation) + ("" if self._epoch is None else "-delta")
+        path = f"{self._folder}/{stem}-{len(self.runs):05d}{self._ending}.parquet"
         in_order = {name: named[name] for name in _file_order(self._names)}
         size, digests = write_rows(self._place, path, in_order)
-        self.runs.append(RunFile(path, self._relation, self._size, size, first, digests))
+        self.runs.append(RunFile(path, self._relation, self._size, size, first, digests, self._epoch))
         self._waiting, self._size = [], 0
 
 
@@ -92,15 +107,8 @@ def file_stem(relation: str) -> str:
     return f"{hashlib.sha256(relation.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}-{readable}"
 
 
-def names_of(relation: str, width: int) -> tuple[str, ...]:
-    """The columns of a relation's files in sort order, with the weight last."""
-    if relation == QUADS:
-        return ("p", "g", "s", "o")
-    return (*(f"c{number}" for number in range(width)), "w")
-
-
 def _file_order(names: Sequence[str]) -> Sequence[str]:
-    return ("s", "p", "o", "g") if names[0] == "p" else names
+    return ("s", "p", "o", "g", *names[4:]) if names[0] == "p" else names
 
 
 def fold(place: Place, folder: str, catalog: Catalog, relation: str, epoch: int) -> Folded | None:
@@ -109,11 +117,11 @@ def fold(place: Place, folder: str, catalog: Catalog, relation: str, epoch: int)
     if base is None:
         return None
     runs = catalog.runs(relation)
-    changes, last = _changes(catalog, relation, base.epoch, epoch, base.width)
+    changes, last = _changes(place, catalog, relation, base.epoch, epoch, base.width)
     folded = Folded(relation, base.width, last, base.epoch, [run.path for run in runs])
     writer = Writer(place, folder, relation, base.width)
     if base.rows is not None:
-        changes = _summed([base.rows, changes], base.width)
+        changes = summed([base.rows, changes], base.width)
     if not runs:
         if base.width == 0 or (relation != QUADS and len(changes) <= SMALL):
             return replace(folded, rows={tuple(row): weight for *row, weight in changes.tolist()})
@@ -124,19 +132,21 @@ def fold(place: Place, folder: str, catalog: Catalog, relation: str, epoch: int)
     return replace(folded, runs=writer.runs, replaced=replaced)
 
 
-def _changes(catalog: Catalog, relation: str, since: int, until: int, width: int) -> tuple[Column, int]:
+def _changes(
+    place: Place, catalog: Catalog, relation: str, since: int, until: int, width: int
+) -> tuple[Column, int]:
     """The sum of the changes after an epoch, as sorted rows with weights; and the epoch of the last change.
 
     The epoch of the last change, because a deferred view may still get a delta of the current epoch.
     """
     if relation == QUADS:
-        log = [rows[:, [1, 3, 0, 2, 4]] for epoch, rows in catalog.changes(since) if epoch <= until]
-        return _summed(log, width), until
-    deltas = list(catalog.deltas(relation, since, until))
-    return _summed([rows for _, rows in deltas], width), deltas[-1][0] if deltas else since
+        log = [rows[:, [1, 3, 0, 2, 4]] for _, rows in read_changes(place, catalog, since, until)]
+        return summed(log, width), until
+    deltas = list(read_deltas(place, catalog, relation, since, until))
+    return summed([rows for _, rows in deltas], width), deltas[-1][0] if deltas else since
 
 
-def _summed(parts: Sequence[Column], width: int) -> Column:
+def summed(parts: Sequence[Column], width: int) -> Column:
     rows = np.concatenate(parts) if parts else np.empty((0, width + 1), dtype=np.int64)
     if width == 0:
         total = int(rows[:, 0].sum())
@@ -160,13 +170,13 @@ def _fold_files(
     runs: Sequence[RunFile],
     changes: Column,
     writer: Writer,
-) -> list[str]:
-    """Goes through the segments in order; rewrites each file that contains a change, and returns its name."""
+) -> list[RunFile]:
+    """Goes through the segments in order; rewrites each file that contains a change, and returns it."""
     if relation == QUADS:
         segments: Sequence[Segment] = segments_of(place, runs)
     else:
         segments = [Segment(run, 0, run.rows, run.first) for run in runs]  # type: ignore[arg-type]
-    bounds = [0, *(_rows_before(changes, segment.first) for segment in segments[1:]), len(changes)]
+    bounds = [0, *(rows_before(changes, segment.first) for segment in segments[1:]), len(changes)]
     parts = [(segment, *bound) for segment, bound in zip(segments, pairwise(bounds), strict=True)]
     touched = {segment.path for segment, start, stop in parts if start != stop}
     last: list[int] = []
@@ -176,11 +186,11 @@ def _fold_files(
                 writer.flush()  # a new file must not span rows that stay in another file
             continue
         columns = read_columns(place, segment.run, names_of(relation, width), segment.start, segment.stop)
-        rows = _merged(relation, width, columns, changes[start:stop])
+        rows = merged(relation, width, columns, changes[start:stop])
         writer.add(rows)
         last = [int(column[-1]) for column in rows] if len(rows[0]) else last
     writer.flush()
-    return sorted(touched)
+    return [run for run in runs if run.path in touched]
 
 
 def _joined(parts: Iterable[tuple[Segment, int, int]]) -> Iterator[tuple[Segment, int, int]]:
@@ -198,7 +208,7 @@ def _joined(parts: Iterable[tuple[Segment, int, int]]) -> Iterator[tuple[Segment
         yield waiting
 
 
-def _merged(relation: str, width: int, columns: list[Column], changes: Column) -> Sequence[Column]:
+def merged(relation: str, width: int, columns: list[Column], changes: Column) -> Sequence[Column]:
     if not len(changes):
         return columns
     keys, weights = (
@@ -218,7 +228,7 @@ def _merged(relation: str, width: int, columns: list[Column], changes: Column) -
     return run.columns if relation == QUADS else (*run.columns, run.weights)
 
 
-def _rows_before(changes: Column, first: Sequence[int]) -> int:
+def rows_before(changes: Column, first: Sequence[int]) -> int:
     """How many of the sorted changes come before a row."""
     low, high = 0, len(changes)
     for number, value in enumerate(first):

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 from sparqlive.errors import StoreFailed
 from sparqlive.store.catalog import Catalog
-from sparqlive.store.compaction import QUADS
 from sparqlive.store.quad_runs import QuadRuns
-from sparqlive.store.store import TERMS, Store, TermRuns
+from sparqlive.store.runs import QUADS, TERMS, RunFile
+from sparqlive.store.store import Store
+from sparqlive.store.term_runs import TermRuns
 
 # A compaction starts when more changed rows, or more epochs, than this wait to be folded.
 DUE_ROWS = 200_000
@@ -89,18 +90,17 @@ class Compactor:
                 term_runs = {run.path: run for run in snapshot.runs(TERMS)}
             for one in folded:
                 if one.relation == QUADS:
-                    runs = {path: run for path, run in runs.items() if path not in one.replaced}
-                    runs |= {run.path: run for run in one.runs}
-            new_terms, replaced, _ = terms
-            term_runs = {path: run for path, run in term_runs.items() if path not in replaced}
-            term_runs |= {run.path: run for run in new_terms}
+                    runs = _replaced(runs, one.replaced, one.runs)
+            term_runs = _replaced(term_runs, terms[1], terms[0])
             place = self._store.place
             quads = QuadRuns(place, list(runs.values()), self._quads)
-            dictionary = TermRuns(place, term_runs.values(), self._terms)
-            if self._terms is not None and self._terms.is_read:
+            known = () if self._terms is None else (self._terms,)
+            dictionary = self._store.terms_of(term_runs.values(), *known)
+            if any(one.is_read for one in known):
                 dictionary.read()
             with self._lock:
                 self._store.install(folded, terms)
+                dictionary = self._store.terms(dictionary, *known)  # epochs may have brought files meanwhile
                 self._moved(quads, dictionary)
                 self._quads, self._terms = quads, dictionary
         self._forget()
@@ -123,3 +123,11 @@ def _pays(snapshot: Catalog, relation: str) -> bool:
     else:
         waiting = snapshot.delta_rows(relation, base.epoch)
     return waiting * _PART > in_files
+
+
+def _replaced(
+    runs: Mapping[str, RunFile], old: Iterable[RunFile], new: Iterable[RunFile]
+) -> dict[str, RunFile]:
+    """Files by their paths, some of them replaced by others."""
+    gone = {run.path for run in old}
+    return {path: run for path, run in runs.items() if path not in gone} | {run.path: run for run in new}

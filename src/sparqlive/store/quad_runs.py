@@ -7,16 +7,19 @@ Files may be interleaved: a large predicate has its own files, small predicates 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from threading import Lock
 
 import numpy as np
 
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns
-from sparqlive.zset.run import Run
+from sparqlive.zset.columns import Mask
+from sparqlive.zset.run import Column, Run
 
 # The cache of segments holds at most this many rows.
 CACHED_ROWS = 2_000_000
@@ -73,6 +76,7 @@ class QuadRuns:
             self._segments.setdefault(segment.key, []).append(segment)
         self._cached: OrderedDict[Segment, Run] = OrderedDict()
         self._cached_rows = 0
+        self._guard = Lock()
 
     def paths(self) -> set[str]:
         """The paths of the files."""
@@ -104,13 +108,56 @@ class QuadRuns:
         after = bisect_right(segments, (subject, object_), key=lambda segment: segment.first[2:])
         return after > 0 and self._look(segments[after - 1]).has_pair(subject, object_)
 
+    def values(self, key: tuple[int, int], subject: int) -> list[int]:
+        """The objects of a subject; searches the segments that can contain it, like `has_pair`."""
+        segments = self._segments[key]
+        first = bisect_left(segments, subject, key=lambda segment: segment.first[2])
+        found: list[int] = []
+        for segment in segments[max(0, first - 1) :]:
+            if segment.first[2] > subject:
+                break
+            run = self._look(segment)
+            low, high = run.range_one(subject)
+            found += run.views[1][low:high].tolist()
+        return found
+
+    def rows(self, key: tuple[int, int]) -> Iterator[tuple[int, int]]:
+        """The pairs of a graph and predicate, read segment by segment."""
+        for segment in self._segments[key]:
+            yield from self._look(segment).rows()  # type: ignore[misc]
+
+    def has_pairs(self, key: tuple[int, int], subjects: Column, objects: Column) -> Mask:
+        """Which of many sorted pairs a graph and predicate has; reads the segments that can contain them."""
+        found = np.zeros(len(subjects), dtype=bool)
+        segments = self._segments[key]
+        starts = [_pairs_before(subjects, objects, segment.first[2:]) for segment in segments[1:]]
+        for segment, (start, stop) in zip(segments, pairwise([0, *starts, len(subjects)]), strict=True):
+            if start != stop:
+                columns = read_columns(self._place, segment.run, ("s", "o"), segment.start, segment.stop)
+                run = Run([np.ascontiguousarray(column) for column in columns])
+                found[start:stop] = run.places((subjects[start:stop], objects[start:stop]))[1]
+        return found
+
     def _look(self, segment: Segment) -> Run:
-        run = self._cached.pop(segment, None)
-        if run is None:
-            columns = read_columns(self._place, segment.run, ("s", "o"), segment.start, segment.stop)
-            run = Run([np.ascontiguousarray(column) for column in columns])
-            self._cached_rows += run.length
-        self._cached[segment] = run
-        while len(self._cached) > 1 and self._cached_rows > CACHED_ROWS:
-            self._cached_rows -= self._cached.popitem(last=False)[1].length
+        """The rows of a segment, kept in memory for a while. Queries read in threads of their own."""
+        with self._guard:
+            run = self._cached.get(segment)
+            if run is not None:
+                self._cached.move_to_end(segment)
+                return run
+        columns = read_columns(self._place, segment.run, ("s", "o"), segment.start, segment.stop)
+        run = Run([np.ascontiguousarray(column) for column in columns])
+        with self._guard:
+            if segment not in self._cached:
+                self._cached[segment] = run
+                self._cached_rows += run.length
+            while len(self._cached) > 1 and self._cached_rows > CACHED_ROWS:
+                self._cached_rows -= self._cached.popitem(last=False)[1].length
         return run
+
+
+def _pairs_before(subjects: Column, objects: Column, first: tuple[int, ...]) -> int:
+    """How many of the sorted pairs come before a pair."""
+    low = int(np.searchsorted(subjects, first[0], "left"))
+    high = int(np.searchsorted(subjects, first[0], "right"))
+    return low + int(np.searchsorted(objects[low:high], first[1], "left"))

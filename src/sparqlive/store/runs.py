@@ -1,16 +1,18 @@
 """Runs on disk: immutable sorted Parquet files, which Spark, DuckDB, pandas and Polars can read directly.
 
-A quads file has the columns s, p, o, g, sorted by p, g, s, o; a terms file has id, term; any other relation
-has c0 … and w. A file never changes. Invariants: a file is complete and synced before its name is used. The
-catalog stores its digests, and every part is compared with its digest before it is read: a flipped bit, or
-another file under this name, is an error and never returns wrong rows.
+A file holds rows of a relation's base, or of its delta in one epoch. A quads file has the columns s, p, o, g,
+sorted by p, g, s, o, and a weight w if it is a delta (the change log); a terms file has id, term and the
+typed columns of `sparql/columns.py` (not if an older version wrote it, or somebody else); any other
+relation has c0 … and w. A file never changes. Invariants: a file is complete and synced before its name is
+used. The catalog stores its digests, and every part is compared with its digest before it is read: a flipped
+bit, or another file under this name, is an error and never returns wrong rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,13 @@ import pyarrow.parquet as pq
 import xxhash
 
 from sparqlive.errors import StoreFailed
+from sparqlive.rdf.term_columns import TermColumns, large
+from sparqlive.sparql.columns import REPEATING, has_types, term_table
 from sparqlive.store.place import Place, Readable
 from sparqlive.zset.run import Column
 
+QUADS = "quads"
+TERMS = "terms"
 ROWS_A_FILE = 1_000_000
 # The unit of reading a part of a file.
 ROWS_PER_GROUP = 131_072
@@ -30,15 +36,18 @@ ROWS_PER_GROUP = 131_072
 _END_BYTES = 8
 _DIGEST_BYTES = 8
 _READ_BYTES = 1 << 22
+# The rows that show whether a column has few values.
+_SAMPLE = 1 << 14
 Digests = bytes
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """A file of a relation. `first` is its first row; it orders the files of a relation.
+    """A file of a relation: of its base, or of its delta in an epoch.
 
-    `digests` are the digests of the whole file, of its footer, and of each column of each row group. A file
-    that is not in the catalog yet has none, and is not compared.
+    `first` is its first row, in the order of `names_of`; it orders the files. `digests` are the digests of
+    the whole file, of its footer, and of each column of each row group. A file that is not in the catalog yet
+    has none, and is not compared.
     """
 
     path: str
@@ -47,28 +56,75 @@ class RunFile:
     bytes: int
     first: tuple[int, ...]
     digests: Digests
+    epoch: int | None = None
+    """The epoch of a delta; None for a file of the base."""
+
+
+def names_of(relation: str, width: int, *, is_delta: bool = False) -> tuple[str, ...]:
+    """The columns of a relation's files in sort order, with the weight last."""
+    if relation == TERMS:
+        return ("id", "term")
+    if relation == QUADS:
+        return ("p", "g", "s", "o", "w") if is_delta else ("p", "g", "s", "o")
+    return (*(f"c{number}" for number in range(width)), "w")
+
+
+def described(place: Place, path: str, relation: str, epoch: int | None = None) -> RunFile:
+    """Describes a complete file that somebody else wrote below the folder of an attempt, and syncs it.
+
+    It may be called in another process, where the file is: only a description has to reach the process that
+    commits it. The rows must be distinct and sorted, and the files of one base or delta must not overlap.
+    """
+    place.sync(path)
+    with _DamageReport(place, path):
+        schema = pq.read_schema(place.path(path), filesystem=place.files)
+        rows = pq.read_metadata(place.path(path), filesystem=place.files).num_rows
+    names = names_of(relation, len(schema) - 1, is_delta=epoch is not None)
+    numbers = [name for name in names if name != "term"]
+    wrong = [name for name in numbers if name not in schema.names or schema.field(name).type != pa.int64()]
+    if wrong or not rows:
+        what = f"lacks the 64-bit column {wrong[0]}" if wrong else "has no rows"
+        raise StoreFailed(f"The file {place.text(path)} cannot be a run of {relation}: it {what}.")
+    run = RunFile(path, relation, rows, place.size(path), (), digests_of(place, path), epoch)
+    ordered = [name for name in numbers if name != "w"]
+    first = tuple(int(column[0]) for column in read_columns(place, run, ordered, 0, 1))
+    return replace(run, first=first)
 
 
 def write_rows(place: Place, name: str, columns: dict[str, Column]) -> tuple[int, bytes]:
     """Writes a sorted relation of integers; returns its size in bytes and its digests."""
     table = pa.table({title: pa.array(column, pa.int64()) for title, column in columns.items()})
-    return _write(place, name, table)
+    return _write(place, name, table, [title for title, column in columns.items() if _repeats(column)])
 
 
-def write_terms(place: Place, name: str, ids: Column, texts: Any) -> tuple[int, bytes]:
-    """Writes terms sorted by id."""
-    order = np.argsort(ids, kind="stable")
-    table = pa.table({"id": pa.array(ids[order], pa.int64()), "term": texts.take(pa.array(order))})
-    return _write(place, name, table)
+def _repeats(column: Column) -> bool:
+    """Whether a dictionary of values makes a column smaller; ids that occur once make it larger and slow."""
+    start = max(0, (len(column) - _SAMPLE) // 2)
+    sample = column[start : start + _SAMPLE]
+    return 4 * len(np.unique(sample)) < 3 * len(sample)
 
 
-def _write(place: Place, name: str, table: pa.Table) -> tuple[int, bytes]:
+def write_terms(place: Place, name: str, terms: TermColumns) -> tuple[int, bytes]:
+    """Writes terms with their typed columns; returns the size of the file in bytes and its digests."""
+    return _write(place, name, term_table(pa.array(terms.ids), terms.texts), [*REPEATING])
+
+
+def has_typed_terms(place: Place, run: RunFile) -> bool:
+    """Whether a terms file has the typed columns of this version."""
+    with _DamageReport(place, run.path):
+        return has_types(pq.read_schema(place.path(run.path), filesystem=place.files))
+
+
+def _write(
+    place: Place, name: str, table: pa.Table, with_dictionary: bool | list[str] = True
+) -> tuple[int, bytes]:
     place.create(name)
     pq.write_table(
         table,
         place.path(name),
         filesystem=place.files,
         compression="zstd",
+        use_dictionary=with_dictionary,
         row_group_size=ROWS_PER_GROUP,
         write_page_checksum=True,
     )
@@ -148,12 +204,30 @@ class _Verified:
         table = self._file.read_row_groups(groups, columns=list(names))
         return table if stop is None else table.slice(start - skipped, stop - start)
 
+    def groups(self) -> Iterator[tuple[int, int]]:
+        """The first row of each row group, and the row after its last."""
+        sizes = [self._file.metadata.row_group(group).num_rows for group in range(self._file.num_row_groups)]
+        return pairwise(accumulate(sizes, initial=0))
+
     def _compare_columns(self, groups: Iterable[int], names: Sequence[str]) -> None:
         metadata = self._file.metadata
         width = metadata.num_columns
         columns = [n for n in range(width) if metadata.schema.column(n).name in names]
         for group, column in product(groups, columns):
             self._compare(2 + group * width + column, _chunk(self._stream, metadata, group, column))
+
+    def bounds(self, name: str) -> list[tuple[int, int, int, int]]:
+        """The row groups: first row, end, and the least and the greatest value of a column."""
+        metadata, found = self._file.metadata, []
+        place = metadata.schema.names.index(name)
+        for number, (start, stop) in enumerate(self.groups()):
+            statistics = metadata.row_group(number).column(place).statistics
+            if statistics is not None and statistics.has_min_max:
+                found.append((start, stop, statistics.min, statistics.max))
+            elif start != stop:
+                values = self.read([name], start, stop).column(name).to_numpy()
+                found.append((start, stop, int(values.min()), int(values.max())))
+        return found
 
     def close(self) -> None:
         self._file.close()
@@ -192,25 +266,40 @@ def read_columns(
     return [table.column(title).to_numpy() for title in names]
 
 
-def read_terms(place: Place, run: RunFile) -> tuple[Column, Any]:
-    """Reads the sorted ids of a terms file, and the texts as an Arrow array."""
-    table = _read(place, run, ("id", "term"))
-    return table.column("id").to_numpy(), _one(table.column("term"))
+def read_groups(place: Place, run: RunFile, names: Sequence[str]) -> Iterator[list[Column]]:
+    """Reads columns of a file as arrays, one row group at a time."""
+    with _DamageReport(place, run.path), place.opened(run.path) as stream:
+        file = _Verified(place, run, stream)
+        try:
+            for start, stop in file.groups():
+                table = file.read(names, start, stop)
+                yield [table.column(title).to_numpy() for title in names]
+        finally:
+            file.close()
 
 
-def terms_with_prefix(ids: Column, texts: Any, prefixes: Sequence[str]) -> dict[int, str]:
-    """The terms of a terms file that start with one of the prefixes."""
-    begins = [pc.starts_with(texts, prefix).to_numpy(zero_copy_only=False) for prefix in prefixes]
-    return {int(ids[place]): texts[place].as_py() for place in np.flatnonzero(np.logical_or.reduce(begins))}
+def group_bounds(place: Place, run: RunFile) -> list[tuple[int, int, int, int]]:
+    """The row groups of a terms file: first row, end, first id and last id."""
+    with _DamageReport(place, run.path), place.opened(run.path) as stream:
+        file = _Verified(place, run, stream)
+        try:
+            return file.bounds("id")
+        finally:
+            file.close()
 
 
-def _one(column: Any) -> Any:
-    """The chunks of a text column as one array, which may exceed two gigabytes."""
-    return (
-        pa.concat_arrays([chunk.cast(pa.large_string()) for chunk in column.chunks])
-        if column.num_chunks != 1
-        else column.chunk(0)
-    )
+def read_terms(place: Place, run: RunFile, start: int = 0, stop: int | None = None) -> TermColumns:
+    """Reads a terms file, or a part of its rows."""
+    table = _read(place, run, ("id", "term"), start, stop)
+    texts = pa.concat_arrays([large(chunk) for chunk in table.column("term").chunks])
+    return TermColumns(table.column("id").to_numpy(), texts)
+
+
+def terms_with_prefix(terms: TermColumns, prefixes: Sequence[str]) -> dict[int, str]:
+    """The terms that start with one of the prefixes."""
+    begins = [pc.starts_with(terms.texts, prefix).to_numpy(zero_copy_only=False) for prefix in prefixes]
+    places = np.flatnonzero(np.logical_or.reduce(begins))
+    return {int(terms.ids[place]): terms.texts[place].as_py() for place in places}
 
 
 def check_file(place: Place, run: RunFile) -> None:

@@ -27,6 +27,8 @@ _STEP = 40503
 _ODD = 0x9E3779B97F4A7C15
 _SIGNED = 0x7FFFFFFFFFFFFFFF
 _ROOT = ""
+NO_EPOCH = -1
+"""What a file of a relation's base has instead of the epoch of a delta."""
 _MACHINE_FAILURES = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
@@ -96,7 +98,16 @@ TABLES = {
     "exceptions": Table({"text": _TEXT, "id": _NUMBER}),
     "relations": Table({"name": _TEXT, "epoch": _NUMBER, "width": _NUMBER}, blob="rows"),
     "runs": Table(
-        {"path": _TEXT, "relation": _TEXT, "rows": _NUMBER, "bytes": _NUMBER, "first": _TEXT}, blob="digests"
+        {
+            "relation": _TEXT,
+            "epoch": _NUMBER,
+            "path": _TEXT,
+            "rows": _NUMBER,
+            "bytes": _NUMBER,
+            "first": _TEXT,
+        },
+        keys=3,
+        blob="digests",
     ),
     "replaced": Table({"path": _TEXT, "epoch": _NUMBER}),
     "views": Table(
@@ -171,10 +182,9 @@ class Sealed:
 
     def create(self) -> None:
         """Creates the tables."""
-        for name, table in TABLES.items():
+        for name in TABLES:
             if name != "terms":
-                rowid = "" if name in _WITH_ROWID else " WITHOUT ROWID"
-                self._database.execute(f"CREATE TABLE {name} ({table.definition}){rowid}")
+                self._create(name)
         self._database.execute(
             "CREATE TABLE terms (number INTEGER PRIMARY KEY, id INTEGER NOT NULL, text TEXT NOT NULL)"
         )
@@ -183,7 +193,25 @@ class Sealed:
             "WITHOUT ROWID"
         )
 
+    def _create(self, name: str) -> None:
+        rowid = "" if name in _WITH_ROWID else " WITHOUT ROWID"
+        self._database.execute(f"CREATE TABLE {name} ({TABLES[name].definition}){rowid}")
+
     # Writing
+
+    def replace(self, table: str, header: str) -> list[Row]:
+        """Replaces a table of an older format by an empty one; returns its rows, after comparing them.
+
+        `header` has the old columns before the seal; the blob comes last.
+        """
+        found = self._fetch(f"SELECT {header}, seal, {TABLES[table].blob} FROM {table}", ())
+        if (len(found), sum(seal & _HALF for *_, seal, _ in found)) != self.total(table):
+            raise Damaged(self._path, f"rows of the table {table} are missing or outdated")
+        rows = [(*self._check(table, row[:-1]), row[-1]) for row in found]
+        self._database.execute(f"DROP TABLE {table}")
+        self._create(table)
+        self._changed[table] = 0, 0
+        return rows
 
     def add(self, table: str, row: Row, blob: bytes | None = None) -> None:
         """Adds a row, replacing the row with the same key."""

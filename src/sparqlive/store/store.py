@@ -12,57 +12,42 @@ from __future__ import annotations
 import os
 import re
 import time
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from sparqlive.errors import StoreFailed
-from sparqlive.store.catalog import Catalog, Durability, Rows, check_terms
-from sparqlive.store.compaction import QUADS, SMALL, Folded, Writer, fold, names_of, write_sorted_quads
+from sparqlive.rdf.term_columns import TermColumns
+from sparqlive.store.catalog import Catalog, Durability, check_terms
+from sparqlive.store.commits import Commit, TermRun, in_files, is_large
+from sparqlive.store.compaction import Folded, fold, write_sorted_quads
+from sparqlive.store.deltas import delta_parts, read_changes, read_deltas
 from sparqlive.store.locks import Lease, leased_epochs
 from sparqlive.store.place import LocalPlace, Place, address_of, new_folder, place_at
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import (
+    QUADS,
     ROWS_A_FILE,
+    TERMS,
     RunFile,
     check_file,
-    digests_of,
+    described,
+    has_typed_terms,
+    names_of,
     read_columns,
+    read_groups,
     read_terms,
-    write_terms,
 )
 from sparqlive.store.seals import Damaged
-from sparqlive.zset.relation import Elsewhere, Relation, rows_of
+from sparqlive.store.term_runs import MOST_BYTES, TermRuns, write_term_run
+from sparqlive.zset.relation import Elsewhere, rows_of
 from sparqlive.zset.run import Column, Run
 
-TERMS = "terms"
 # Runs of terms are searched one after the other, so compaction merges small ones from this many runs on.
 _TERM_RUNS = 8
-
-
-@dataclass(slots=True)  # not frozen: that would cost every epoch a microsecond
-class Commit:
-    """The content of one transaction. `bases` are first contents; `forgotten` relations are deleted."""
-
-    epoch: int
-    counts: tuple[int, int] = (0, 0)
-    strategy: str = "live"
-    note: Mapping[str, Any] = field(default_factory=dict)
-    changes: Sequence[tuple[int, int, int, int, int]] | None = None
-    deltas: Mapping[str, tuple[int, Rows]] = field(default_factory=dict)
-    terms: Sequence[tuple[int, str]] = ()
-    exceptions: Sequence[tuple[str, int]] = ()
-    runs: Sequence[RunFile] = ()
-    bases: Mapping[str, tuple[int, Rows | None]] = field(default_factory=dict)
-    forgotten: Iterable[str] = ()
-    batch: tuple[str, int] | None = None
-    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,52 +58,12 @@ class Sources:
     log: Column
     term_files: Sequence[str]
     terms: Sequence[tuple[int, str]]
+    has_types: bool
+    """Whether all files of terms have the typed columns."""
 
 
 _MOST_OVERLAY = 10_000
 """Rows of deltas that are read one by one."""
-
-
-class TermRuns:
-    """Terms on disk; a file is read at the first lookup, and then searched in memory."""
-
-    def __init__(self, place: Place, files: Iterable[RunFile], known: TermRuns | None = None) -> None:
-        """`known` has already read some of the files."""
-        self._place = place
-        self._files = {run.path: run for run in files}
-        read = known._runs if known is not None else {}
-        self._runs: dict[str, tuple[Any, int, int, Any] | None] = {
-            path: read.get(path) for path in self._files
-        }
-
-    @property
-    def is_read(self) -> bool:
-        """Whether some file has been read into memory."""
-        return any(run is not None for run in self._runs.values())
-
-    def read(self) -> None:
-        """Reads all files now."""
-        for path, run in self._runs.items():
-            if run is None:
-                self._runs[path] = self._read(path)
-
-    def __call__(self, number: int) -> str | None:
-        """The text of an id, or None."""
-        for path, run in self._runs.items():
-            if run is None:
-                run = self._runs[path] = self._read(path)
-            ids, first, last, texts = run
-            if first <= number <= last:
-                place = bisect_left(ids, number)
-                if ids[place] == number:
-                    text: str = texts[place].as_py()
-                    return text
-        return None
-
-    def _read(self, path: str) -> tuple[Any, int, int, Any]:
-        """The ids as a memoryview, which is fast to index; the first and the last id; the texts."""
-        ids, texts = read_terms(self._place, self._files[path])
-        return (ids.data, int(ids[0]), int(ids[-1]), texts) if len(ids) else (ids.data, 1, 0, texts)
 
 
 class Store:
@@ -130,8 +75,13 @@ class Store:
         durability: Durability = "epoch",
         sync_milliseconds: int = 100,
         runs: str | os.PathLike[str] | None = None,
+        term_bytes: int = MOST_BYTES,
     ) -> None:
-        """`runs`: an address for the runs of a new store, instead of its directory."""
+        """`runs`: an address for the runs of a new store, instead of its directory.
+
+        `term_bytes`: how much memory the terms of files may use.
+        """
+        self._term_bytes = term_bytes
         self.directory = Path(directory)
         address = None if runs is None else address_of(runs)
         first_meta = {} if address is None else {"runs": address, "runs_folder": new_folder()}
@@ -146,6 +96,7 @@ class Store:
         )
         self._attempts: set[str] = set()
         self._verified_paths: set[str] = set()
+        self._typed_paths: dict[str, bool] = {}
         self._attempt_count = 0
         self._lease: Lease | None = None
         try:
@@ -179,7 +130,7 @@ class Store:
         Without its log, SQLite sees an older catalog. If the head is missing too, nothing else reveals this,
         and the runs would be removed as leftovers of an unfinished commit.
         """
-        if self.catalog.has_head or self.catalog.epoch() or self.catalog.runs() or self.catalog.views():
+        if self.catalog.has_head or self.catalog.epoch() or self.catalog.all_runs() or self.catalog.views():
             return
         if any(self.place.files_below(folder) for folder in self._own_folders()):
             raise StoreFailed(
@@ -229,7 +180,7 @@ class Store:
         oldest = min(leased_epochs(self.directory), default=None)
         replaced = self.catalog.replaced()
         unused = {path for path, epoch in replaced.items() if oldest is None or epoch < oldest}
-        named = {run.path for run in self.catalog.runs()} | (replaced.keys() - unused)
+        named = {run.path for run in self.catalog.all_runs()} | (replaced.keys() - unused)
         try:
             for path in unused - named:
                 self.place.remove(path)
@@ -282,30 +233,73 @@ class Store:
     def quads(self) -> tuple[QuadRuns, list[Column]]:
         """The runs of quads, and the changes after them."""
         runs = QuadRuns(self.place, self.catalog.runs(QUADS))
-        return runs, [rows for _, rows in self.catalog.changes(self.quads_epoch())]
+        return runs, [rows for _, rows in self.changes(self.quads_epoch())]
 
-    def terms(self, known: TermRuns | None = None) -> TermRuns:
-        """The runs of terms; newer terms are in the catalog."""
-        return TermRuns(self.place, self.catalog.runs(TERMS), known)
+    def changes(self, since: int) -> Iterator[tuple[int, Column]]:
+        """The changes of each epoch after `since`, as rows of s, p, o, g, w."""
+        return read_changes(self.place, self.catalog, since)
+
+    def deltas(self, relation: str, since: int, until: int) -> Iterator[tuple[int, Column]]:
+        """The deltas of a relation after `since`, up to `until`, as rows with their weight last."""
+        return read_deltas(self.place, self.catalog, relation, since, until)
+
+    def parts(self, name: str) -> Iterator[Column]:
+        """The content of a relation in parts that fit in memory, as rows with their weight last.
+
+        The parts of the base come first, in order; the deltas after it follow. A row may be in several parts:
+        its weight is the sum.
+        """
+        base = self.catalog.base(name)
+        assert base is not None, "the relation exists"
+        if base.rows is not None:
+            yield base.rows
+        for run in self.catalog.runs(name):
+            for columns in read_groups(self.place, run, names_of(name, base.width)):
+                yield np.stack(columns).T
+        for _, stored in self.catalog.deltas(name, base.epoch):
+            yield from delta_parts(self.place, name, stored)
+
+    def terms(self, *known: TermRuns) -> TermRuns:
+        """The runs of terms, of which `known` have read some; newer terms are in the catalog."""
+        return TermRuns(self.place, self.catalog.runs(TERMS), *known, most_bytes=self._term_bytes)
+
+    def terms_of(self, runs: Iterable[RunFile], *known: TermRuns) -> TermRuns:
+        """The terms of some files, of which `known` have read some."""
+        return TermRuns(self.place, runs, *known, most_bytes=self._term_bytes)
 
     def sources(self, more_terms: Iterable[tuple[int, str]]) -> Sources:
-        """The files of quads and terms, and the part not in files yet, for readers outside this process.
-
-        Those readers do not compare digests, so local files are verified here, once. Remote file systems have
-        their own checksums.
-        """
-        if isinstance(self.place, LocalPlace):
-            for run in (*self.catalog.runs(QUADS), *self.catalog.runs(TERMS)):
-                if run.path not in self._verified_paths:
-                    check_file(self.place, run)
-                    self._verified_paths.add(run.path)
-        log = [rows for _, rows in self.catalog.changes(self.quads_epoch())]
+        """The files of quads and terms, and the part not in files yet, for readers outside this process."""
+        log = [rows for _, rows in self.changes(self.quads_epoch())]
+        term_runs = self.catalog.runs(TERMS)
         return Sources(
-            [self.place.uri(path) for path in self._paths(QUADS)],
+            self._verified(self.catalog.runs(QUADS)),
             np.concatenate(log) if log else np.empty((0, 5), dtype=np.int64),
-            [self.place.uri(path) for path in self._paths(TERMS)],
+            self._verified(term_runs),
             [*self.catalog.terms(), *more_terms],
+            all(self._has_types(run) for run in term_runs),
         )
+
+    def term_files(self) -> list[str]:
+        """The files of terms, for readers that do not compare digests."""
+        return self._verified(self.catalog.runs(TERMS))
+
+    def _verified(self, runs: Iterable[RunFile]) -> list[str]:
+        """The locations of files. Local files are compared with their digests here, once.
+
+        Remote file systems have their own checksums.
+        """
+        found = []
+        for run in runs:
+            if run.path not in self._verified_paths and isinstance(self.place, LocalPlace):
+                check_file(self.place, run)
+                self._verified_paths.add(run.path)
+            found.append(self.place.uri(run.path))
+        return found
+
+    def _has_types(self, run: RunFile) -> bool:
+        if run.path not in self._typed_paths:
+            self._typed_paths[run.path] = has_typed_terms(self.place, run)
+        return self._typed_paths[run.path]
 
     def relation(self, name: str) -> Elsewhere | None:
         """The content of a relation, read when it is needed; None if the store does not have it."""
@@ -318,7 +312,7 @@ class Store:
         base = self.catalog.base(name)
         assert base is not None, "a relation in use is not forgotten"
         deltas = [base.rows] if base.rows is not None else []
-        deltas += [rows for _, rows in self.catalog.deltas(name, base.epoch)]
+        deltas += [rows for _, rows in read_deltas(self.place, self.catalog, name, base.epoch)]
         run = self._base_run(name, base.width)
         if base.width and sum(map(len, deltas)) > _MOST_OVERLAY:
             *columns, weights = np.concatenate(deltas).T
@@ -344,10 +338,16 @@ class Store:
         columns = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
         return Run(columns[:-1], columns[-1])
 
+    def approximate_rows(self, name: str) -> int:
+        """About how many rows a relation has: those of its base and of its later deltas, not verified."""
+        return self.catalog.base_rows(name) + self.catalog.delta_rows(
+            name, self.catalog.bases().get(name, -1)
+        )
+
     def damaged(self) -> dict[str, StoreFailed]:
         """The relations with a damaged file, base or delta, each with the error."""
         found: dict[str, StoreFailed] = {}
-        for run in self.catalog.runs():
+        for run in self.catalog.all_runs():
             try:
                 check_file(self.place, run)
             except StoreFailed as error:
@@ -364,30 +364,48 @@ class Store:
         """Raises unless every row of the catalog, every file and every term is undamaged."""
         self.catalog.verify()
         exceptions = dict(self.catalog.exceptions())
-        for run in self.catalog.runs():
+        for run in self.catalog.all_runs():
             check_file(self.place, run)
             if run.relation == TERMS:
-                numbers, texts = read_terms(self.place, run)
-                pairs = zip(numbers.tolist(), texts.to_pylist(), strict=True)
-                check_terms(pairs, exceptions, self.place.text(run.path))
+                check_terms(read_terms(self.place, run).pairs(), exceptions, self.place.text(run.path))
 
     # Writing
 
-    def commit(self, commit: Commit) -> None:
-        """Makes an epoch durable."""
+    def _with_files(self, commit: Commit, register: Callable[[Commit], None]) -> TermRun | None:
+        """Writes the large parts of a commit to files, and has the rest and their names registered.
+
+        Returns the file of its terms, if there is one.
+        """
+        if not is_large(commit):
+            register(commit)
+            return None
+        with self.attempt() as folder:
+            filed, terms = in_files(self.place, folder, commit)
+            register(filed)
+            return terms
+
+    def commit(self, commit: Commit) -> TermRun | None:
+        """Makes an epoch durable; returns the file of its terms, if there is one."""
+        return self._with_files(commit, self._commit)
+
+    def _commit(self, commit: Commit) -> None:
         with self.catalog.transaction():
             self.catalog.add_epoch(commit.epoch, commit.counts, commit.strategy, commit.note, commit.changes)
             self._name(commit)
 
     def keep(
         self, name: str, text: str, base: str | None, refresh: str, owner: str | None, commit: Commit
-    ) -> None:
+    ) -> TermRun | None:
         """Registers a view, with the first content of its relations and their terms."""
-        with self.catalog.transaction():
-            self._name(commit)
-            self.catalog.add_view(name, text, base, commit.epoch, refresh)
-            self._set_refreshed(name, commit.epoch)
-            self._set_owner(name, owner)
+
+        def register(commit: Commit) -> None:
+            with self.catalog.transaction():
+                self._name(commit)
+                self.catalog.add_view(name, text, base, commit.epoch, refresh)
+                self._set_refreshed(name, commit.epoch)
+                self._set_owner(name, owner)
+
+        return self._with_files(commit, register)
 
     def _set_owner(self, name: str, owner: str | None) -> None:
         if owner != self.owner(name):
@@ -397,17 +415,25 @@ class Store:
         """The recorded owner of a view, if any."""
         return self.catalog.meta(f"owner/{name}") or None
 
-    def save(self, name: str, commit: Commit) -> None:
+    def save(self, name: str, commit: Commit) -> TermRun | None:
         """Writes the recomputed content of a view."""
-        with self.catalog.transaction():
-            self._name(commit)
-            self.catalog.set_since(name, commit.epoch)
 
-    def refresh(self, name: str, commit: Commit) -> None:
+        def register(commit: Commit) -> None:
+            with self.catalog.transaction():
+                self._name(commit)
+                self.catalog.set_since(name, commit.epoch)
+
+        return self._with_files(commit, register)
+
+    def refresh(self, name: str, commit: Commit) -> TermRun | None:
         """Brings a view to an existing epoch."""
-        with self.catalog.transaction():
-            self._name(commit)
-            self._set_refreshed(name, commit.epoch)
+
+        def register(commit: Commit) -> None:
+            with self.catalog.transaction():
+                self._name(commit)
+                self._set_refreshed(name, commit.epoch)
+
+        return self._with_files(commit, register)
 
     def _set_refreshed(self, name: str, epoch: int) -> None:
         self.catalog.set_meta(f"refreshed/{name}", str(epoch))
@@ -420,10 +446,14 @@ class Store:
         for relation in commit.forgotten:
             self.catalog.forget_relation(relation, commit.epoch)
         for relation, (width, rows) in commit.bases.items():
-            self.catalog.set_base(relation, commit.epoch, width, rows)
+            self.catalog.set_base(relation, commit.epoch, width, None if rows is None else rows_of(rows))
         for run in commit.runs:
+            if run.epoch is not None and run.relation.startswith("source"):
+                self.catalog.begin(run.relation, len(run.first))
             self.catalog.add_run(run)
         self.catalog.add_terms(commit.terms, commit.exceptions)
+        for part in commit.term_columns:
+            self.catalog.add_terms(list(part.pairs()), ())
         for relation, (width, rows) in commit.deltas.items():
             if relation.startswith("source"):  # these are empty until their first delta
                 self.catalog.begin(relation, width)
@@ -441,51 +471,13 @@ class Store:
             for relation in relations:
                 self.catalog.forget_relation(relation, epoch)
 
-    @contextmanager
-    def contents(
-        self, contents: Mapping[str, tuple[int, Rows | Run]]
-    ) -> Iterator[tuple[list[RunFile], dict[str, tuple[int, Rows | None]]]]:
-        """Prepares first contents: writes large ones to files, and leaves small ones to the catalog."""
-        large: dict[str, tuple[int, Run]] = {}
-        bases: dict[str, tuple[int, Rows | None]] = {}
-        for name, (width, rows) in contents.items():
-            if isinstance(rows, Run):
-                run: Run | None = rows
-            else:
-                run = Relation(width, rows).whole() if width and len(rows) > SMALL else None
-            if run is not None and run.length > SMALL:
-                large[name] = (width, run)
-            else:
-                bases[name] = (width, rows_of(rows))
-        if not large:
-            yield [], bases
-            return
-        runs: list[RunFile] = []
-        with self.attempt() as folder:
-            for name, (width, run) in large.items():
-                assert run.weights is not None
-                writer = Writer(self.place, folder, name, width)
-                writer.add([*run.columns, run.weights])
-                writer.flush()
-                runs += writer.runs
-                bases[name] = (width, None)
-            yield runs, bases
+    def describe(self, folder: str, files: Iterable[tuple[str, str, int | None]]) -> list[RunFile]:
+        """Describes files that somebody else wrote below the folder of an attempt, for a commit.
 
-    def sync_files(self, folder: str, quad_files: Iterable[Any], term_files: Iterable[Any]) -> list[RunFile]:
-        """Syncs files that workers wrote below the folder of an attempt; returns the runs to register."""
-        runs = []
+        Each is given by its path, its relation, and the epoch of a delta, or None for a base.
+        """
         self.place.take_over(folder)
-        for relation, files in ((QUADS, quad_files), (TERMS, term_files)):
-            for file in files:
-                path = f"{folder}/{file.path}"
-                self.place.sync(path)
-                names = ("p", "g", "s", "o") if relation == QUADS else ("id",)
-                run = RunFile(
-                    path, relation, file.rows, self.place.size(path), (), digests_of(self.place, path)
-                )
-                first = tuple(int(column[0]) for column in read_columns(self.place, run, names, 0, 1))
-                runs.append(replace(run, first=first))
-        return runs
+        return [described(self.place, f"{folder}/{path}", relation, epoch) for path, relation, epoch in files]
 
     def write_quads(self, parts: Iterator[tuple[Column, Column, Column, Column]], epoch: int) -> None:
         """Writes quads, in the order of p, g, s, o, as the first runs of a store."""
@@ -496,27 +488,13 @@ class Store:
                 for run in runs:
                     self.catalog.add_run(run)
 
-    def write_terms(self, terms: Sequence[tuple[int, str]]) -> None:
+    def write_terms(self, terms: TermColumns) -> None:
         """Writes terms as one run."""
-        if terms:
+        if len(terms):
             with self.attempt() as folder:
-                run = self._term_run(folder, terms, [])
+                run = write_term_run(self.place, folder, terms)
                 with self.catalog.transaction():
                     self.catalog.add_run(run)
-
-    def _term_run(self, folder: str, terms: Sequence[tuple[int, str]], more: Iterable[RunFile]) -> RunFile:
-        """Writes a run of the given terms and the terms of other runs."""
-        ids = [np.fromiter((number for number, _ in terms), np.int64, len(terms))]
-        texts = [pa.array([text for _, text in terms], pa.large_string())]
-        for run in more:
-            numbers, found = read_terms(self.place, run)
-            ids.append(numbers)
-            texts.append(found.cast(pa.large_string()))
-        path = f"{folder}/terms-00000.parquet"
-        numbers = np.concatenate(ids)
-        size, digests = write_terms(self.place, path, numbers, pa.concat_arrays(texts))
-        first = (int(numbers.min()),)
-        return RunFile(path, TERMS, len(numbers), size, first, digests)
 
     # Compaction
 
@@ -531,7 +509,7 @@ class Store:
             if folded is not None:
                 yield folded
 
-    def fold_terms(self, snapshot: Catalog, folder: str) -> tuple[list[RunFile], list[str], int]:
+    def fold_terms(self, snapshot: Catalog, folder: str) -> tuple[list[RunFile], list[RunFile], int]:
         """Writes the terms of the catalog as a run, merged with small runs if there are many.
 
         Returns the new runs, the files they replace, and the last term of the catalog that they contain.
@@ -541,7 +519,8 @@ class Store:
         small = [run for run in known if run.rows < ROWS_A_FILE // 2] if len(known) >= _TERM_RUNS else []
         if not pairs and len(small) < 2:
             return [], [], last
-        return [self._term_run(folder, pairs, small)], [run.path for run in small], last
+        parts = [TermColumns.of(pairs), *(read_terms(self.place, run) for run in small)]
+        return [write_term_run(self.place, folder, TermColumns.together(parts))], small, last
 
     def waiting_rows(self) -> int:
         """The number of changed quads that wait to be folded."""
@@ -555,7 +534,7 @@ class Store:
         with self.catalog.transaction():
             return self.catalog.forget_history(min(until, self.quads_epoch()), most_epochs)
 
-    def install(self, folded: Iterable[Folded], terms: tuple[list[RunFile], list[str], int]) -> None:
+    def install(self, folded: Iterable[Folded], terms: tuple[list[RunFile], list[RunFile], int]) -> None:
         """Replaces the inputs of foldings by their results, for relations that have not changed meanwhile."""
         epoch = self.catalog.epoch()
         with self.catalog.transaction():

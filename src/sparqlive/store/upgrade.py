@@ -1,7 +1,8 @@
-"""Upgrades a store from format 2, which has no seals, no digests and no mark of the store.
+"""Upgrades a store from an older format, in one transaction.
 
-One transaction adds them. It reads every file once, and assumes that files are undamaged. A file that is
-missing, or that has the wrong size, gets a digest that never matches.
+Format 2 has no seals, no digests and no mark of the store. The upgrade reads every file once, and assumes
+that files are undamaged. A file that is missing, or that has the wrong size, gets a digest that never
+matches. In format 3, all files belong to bases: change log, deltas and new terms are in the catalog.
 """
 
 from __future__ import annotations
@@ -14,17 +15,34 @@ from sparqlive.errors import StoreFailed
 from sparqlive.store.place import LocalPlace, Place, place_at
 from sparqlive.store.private import belong
 from sparqlive.store.runs import digests_of
-from sparqlive.store.seals import TABLES, Sealed
+from sparqlive.store.seals import NO_EPOCH, TABLES, Sealed
 
 if TYPE_CHECKING:
     import sqlite3
 
-UPGRADED = 2
-"""The format that is upgraded when a store is opened for writing."""
+UNSEALED = 2
+UPGRADED = (UNSEALED, 3)
+"""The formats that are upgraded when a store is opened for writing."""
 
 
-def upgrade(database: sqlite3.Connection, sealed: Sealed, directory: Path, number: int) -> None:
-    """Upgrades a catalog to the format `number`, inside a transaction."""
+def upgrade(database: sqlite3.Connection, sealed: Sealed, directory: Path, found: int, number: int) -> None:
+    """Upgrades a catalog from the format `found` to the format `number`, inside a transaction."""
+    if found == UNSEALED:
+        _add_seals(database, sealed, directory, number)
+    else:
+        _add_epochs(sealed, number)
+
+
+def _add_epochs(sealed: Sealed, number: int) -> None:
+    """Adds the column with the epochs of deltas to the table of runs."""
+    sealed.load()
+    rows = sealed.replace("runs", "path, relation, rows, bytes, first, digest")
+    for path, relation, *about, _, digests in rows:
+        sealed.add("runs", (relation, NO_EPOCH, path, *about), digests)
+    sealed.add("meta", ("format", str(number)))
+
+
+def _add_seals(database: sqlite3.Connection, sealed: Sealed, directory: Path, number: int) -> None:
     for table in TABLES:
         database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
     sealed.create()
@@ -32,8 +50,8 @@ def upgrade(database: sqlite3.Connection, sealed: Sealed, directory: Path, numbe
     for key, value in (meta | {"format": str(number), "store": uuid4().hex}).items():
         sealed.add("meta", (key, value))
     place = place_at(meta["runs"], meta["runs_folder"]) if "runs" in meta else LocalPlace(directory, "runs")
-    for *row, size, first in database.execute("SELECT path, relation, rows, bytes, first FROM old_runs"):
-        sealed.add("runs", (*row, size, first), _digests(place, row[0], size))
+    for path, relation, *about in database.execute("SELECT path, relation, rows, bytes, first FROM old_runs"):
+        sealed.add("runs", (relation, NO_EPOCH, path, *about), _digests(place, path, about[1]))
     sealed.add_terms(database.execute("SELECT id, text FROM old_terms ORDER BY number").fetchall())
     for table in ("epochs", "exceptions", "replaced", "views", "batches"):
         columns = ", ".join(TABLES[table].columns)

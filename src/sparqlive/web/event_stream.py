@@ -79,15 +79,20 @@ def _event(text: str) -> Event:
 
 
 class Followed:
-    """A change of a followed view, with the interface of a Delta. `reset`: it is the whole content."""
+    """A change of a followed view, with the interface of a Delta.
 
-    __slots__ = ("_bindings", "_weights", "epoch", "reset", "variables")
+    `reset`: it replaces everything before. A large content or change comes in several parts, one after the
+    other: add them up. `complete` is False for all but the last of them.
+    """
+
+    __slots__ = ("_bindings", "_weights", "complete", "epoch", "reset", "variables")
 
     def __init__(self, data: str, reset: bool) -> None:
         try:
             body = json.loads(data)
             self.epoch: int = body["epoch"]
             self.reset = reset
+            self.complete: bool = body.get("complete", True)
             self.variables: tuple[str, ...] = tuple(body["head"].get("vars", ()))
             self._weights: Sequence[int] = body["weights"]
             # An answer has no columns.
@@ -100,7 +105,7 @@ class Followed:
         """Rows that entered (positive) and left (negative); None is unbound."""
         try:
             return {
-                tuple([_term(row[name]) if name in row else None for name in self.variables]): weight
+                tuple([term_of_json(row[name]) if name in row else None for name in self.variables]): weight
                 for row, weight in zip(self._bindings, self._weights, strict=True)
             }
         except (ValueError, KeyError, TypeError) as error:
@@ -111,10 +116,11 @@ class Followed:
         return len(self._weights)
 
     def __repr__(self) -> str:
-        return f"Followed(epoch={self.epoch}, rows={len(self)}{', reset' if self.reset else ''})"
+        words = f"{', reset' if self.reset else ''}{'' if self.complete else ', incomplete'}"
+        return f"Followed(epoch={self.epoch}, rows={len(self)}{words})"
 
 
-def _term(given: Mapping[str, str]) -> Term:
+def term_of_json(given: Mapping[str, str]) -> Term:
     """Parses a term of the JSON results format."""
     value = given["value"]
     if given["type"] == "uri":
@@ -146,10 +152,13 @@ class EventStreamReader:
     ) -> None:
         self.url = changes_address(url)
         self.epoch = since
-        """The last received epoch: the changes so far add up to the view's content at it."""
+        """The last received epoch: the changes so far add up to the view's content at it. None before the
+        first content, and while a content or a change has arrived only in part."""
         self.lineage = lineage
         """The history that the epoch belongs to; see `follow`."""
         self._snapshot = snapshot
+        self._void = False
+        """Whether what was read so far must be read again from the beginning."""
         self._headers = {"Accept": MEDIA_TYPE}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -189,7 +198,7 @@ class EventStreamReader:
                 await asyncio.sleep(self._pause_seconds())
 
     def _request_url(self) -> httpx.URL:
-        asked = {} if self._snapshot else {"snapshot": "false"}
+        asked = {} if self._snapshot or self._void else {"snapshot": "false"}
         if self.epoch is not None:
             asked["since"] = str(self.epoch)
             if self.lineage is not None:
@@ -203,7 +212,7 @@ class EventStreamReader:
             raise _Again
         if status != 200:
             kind = UnknownView if status == 404 else Error
-            raise kind(f"{self.url}: {_detail(found)}")
+            raise kind(f"{self.url}: {detail_of(found)}")
         if not found.headers.get("content-type", "").startswith(MEDIA_TYPE):
             raise Error(f"{self.url} is not a stream of changes. Use the address of a view of an agent.")
         self.lineage = found.headers.get(LINEAGE, self.lineage)
@@ -214,8 +223,11 @@ class EventStreamReader:
             self._handle_end(event)
         if event.kind in ("snapshot", "delta"):
             followed = Followed(event.data, event.kind == "snapshot")
-            self.epoch = followed.epoch
+            self._void = not followed.complete
+            self.epoch = followed.epoch if followed.complete else None
             yield followed
+        elif event.kind == "reset":
+            self._void, self.epoch = True, None
         elif event.id:
             self.epoch = int(event.id)
 
@@ -233,7 +245,7 @@ class EventStreamReader:
         return retry_seconds(self._failures, _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS)
 
 
-def _detail(found: httpx.Response) -> str:
+def detail_of(found: httpx.Response) -> str:
     """The message of a rejected request, or its status."""
     try:
         return str(found.json()["detail"])
@@ -251,7 +263,8 @@ def follow(
 ) -> EventStreamReader:
     """Follows a view of an agent, by its address: `http://host/views/name`.
 
-    Iterating, with `for` or `async for`, gives its content (marked `reset`) and then its changes. After a
+    Iterating, with `for` or `async for`, gives its content (marked `reset`) and then its changes. A large
+    content or change comes in parts that add up to it; the last one is `complete`. After a
     broken connection it continues without loss; where that is impossible, it gives the content again, marked
     `reset`. A dropped view raises UnknownView, a failed one ViewFailed.
 

@@ -6,6 +6,7 @@ the time is linear in its length.
 
 from __future__ import annotations
 
+import math
 import re
 
 # A quoted string, which may contain separators; other text; a separator.
@@ -38,3 +39,12 @@ def type_and_parameters(value: str) -> tuple[str, dict[str, str]]:
             text = _ESCAPED.sub(r"\1", text[1:].removesuffix('"'))
         parameters.setdefault(key.strip().lower(), text)
     return name.lower(), parameters
+
+
+def quality_of(text: str | None) -> float:
+    """A number from 0 to 1; 1 if it is missing or not a number."""
+    try:
+        quality = 1.0 if text is None else float(text)
+    except ValueError:
+        return 1.0
+    return 1.0 if math.isnan(quality) else min(1.0, max(0.0, quality))

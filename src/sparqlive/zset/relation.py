@@ -9,10 +9,13 @@ row's total weight is zero or one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
+from sparqlive.zset.blocks import Block, blocks_of, cut
 from sparqlive.zset.run import Column, Run, RunRows
 from sparqlive.zset.zset import add_into, difference
 
@@ -21,6 +24,8 @@ Layer = dict[Any, dict[Any, int]]
 
 _SMALLEST_MERGE = 16_384
 _RUN_TO_OVERLAY = 64
+# More rows than this are looked up in a run by columns.
+_MANY_ROWS = 100
 
 
 def _merge_is_due(overlay_rows: int, run: Run | None) -> bool:
@@ -42,6 +47,7 @@ class KeyedRelation:
         "arity",
         "before",
         "key_length",
+        "lent",
         "next",
         "overlay",
         "overlay_rows",
@@ -61,7 +67,16 @@ class KeyedRelation:
         self.overlay_rows = 0
         self.pending: Layer = {}
         self.next: KeyedRelation | None = None
+        self.lent: ref[LentRelation] | None = None
         self._choose_readers()
+
+    @classmethod
+    def of_parts(cls, arity: int, key_length: int, run: Run | None, overlay: Layer) -> KeyedRelation:
+        """A relation that shares a run and an overlay."""
+        relation = KeyedRelation(arity, key_length, run)
+        relation.overlay, relation.overlay_rows = overlay, sum(map(len, overlay.values()))
+        relation._choose_readers()
+        return relation
 
     def _choose_readers(self) -> None:
         if self.run is None:
@@ -105,11 +120,9 @@ class KeyedRelation:
         """Like `_read`, for pairs, by far the most common lookup."""
         run = self.run
         assert run is not None
-        low, high = run.range_one(key)
+        values = run.seconds(key)
         changed = self.overlay.get(key)
-        if changed is None:
-            return run.views[1][low:high].tolist() if low != high else None
-        return _with_layer(run.views[1][low:high].tolist(), changed)
+        return values if changed is None else _with_layer(values, changed)
 
     def _read(self, key: Any) -> Iterable[Any] | None:
         low, high = self._range(key)
@@ -190,6 +203,10 @@ class KeyedRelation:
         changed = sum(sum(values.values()) for values in self.overlay.values())
         return changed + (self.run.length if self.run is not None else 0)
 
+    def size_about(self) -> int:
+        """The number of rows, with deleted ones; without visiting the overlay."""
+        return self.overlay_rows + (self.run.length if self.run is not None else 0)
+
     def size_after(self) -> int:
         if self.next is not None:
             return self.next.size_before()
@@ -230,6 +247,8 @@ class KeyedRelation:
 
     def apply(self, key: Any, value: Any, weight: int) -> None:
         """Stages and commits one change in one step."""
+        if self.lent is not None:
+            self._take_back()
         values = self.overlay.get(key)
         if values is None:
             self.overlay[key] = {value: weight}
@@ -250,20 +269,23 @@ class KeyedRelation:
             self.run, self.next = self.next.run, None
             self._choose_readers()
             return
-        overlay = self.overlay
+        if self.lent is not None:
+            self._take_back()
+        overlay, added = self.overlay, 0
         for key, changes in self.pending.items():
-            values = overlay.get(key)
-            if values is None:
-                overlay[key] = changes
-                self.overlay_rows += len(changes)
+            values = overlay.setdefault(key, changes)
+            if values is changes:
+                added += len(changes)
                 continue
-            self.overlay_rows -= len(values)
+            added -= len(values)
             add_into(values, changes)
             if values:
-                self.overlay_rows += len(values)
+                added += len(values)
             else:
                 del overlay[key]
-        self.rollback()
+        self.overlay_rows += added
+        self.pending = {}
+        self.after = self.before
         if self.overlay_rows > _SMALLEST_MERGE and _merge_is_due(self.overlay_rows, self.run):
             self.merge()
 
@@ -286,24 +308,48 @@ class KeyedRelation:
         copy._choose_readers()
         return copy
 
+    def lend(self) -> LentRelation:
+        """The rows before the current epoch, for a reader; nothing is copied unless they change meanwhile."""
+        lent = None if self.lent is None else self.lent()
+        if lent is None or lent.run is not self.run or lent.overlay is not self.overlay:
+            lent = LentRelation(self)
+            self.lent = ref(lent)
+        return lent
+
+    def _take_back(self) -> None:
+        """Before a change: copies the overlay if a reader still has it."""
+        assert self.lent is not None
+        lent = self.lent()
+        self.lent = None
+        if lent is not None and lent.overlay is self.overlay:
+            self.overlay = {key: dict(values) for key, values in self.overlay.items()}
+            self._choose_readers()
+
     def merge(self) -> None:
         """Folds the overlay into the run."""
-        rows, weights = [], []
-        for key, values in self.overlay.items():
-            for value, weight in values.items():
-                rows.append(self._row(key, value))
-                weights.append(weight)
-        if not rows:
+        if not self.overlay:
             return
+        columns, weights = self._overlay_columns()
         if self.run is None:
-            columns = [np.fromiter(column, np.int64, len(rows)) for column in zip(*rows, strict=True)]
             self.run = Run.sort(columns)
         else:
-            run = self.run.with_changes(rows, weights)
+            run = self.run.with_columns(columns, weights)
             self.run = run if run.length else None
         self.overlay = {}
         self.overlay_rows = 0
         self._choose_readers()
+
+    def _overlay_columns(self) -> tuple[list[Column], Column]:
+        """The rows of the overlay as columns, and their weights."""
+        layers = self.overlay.values()
+        count = sum(map(len, layers))
+        weights = np.fromiter(chain.from_iterable(map(dict.values, layers)), np.int64, count)
+        if self.arity == 2 and self.key_length == 1:
+            sizes = np.fromiter(map(len, layers), np.int64, len(layers))
+            keys = np.repeat(np.fromiter(self.overlay, np.int64, len(layers)), sizes)
+            return [keys, np.fromiter(chain.from_iterable(layers), np.int64, count)], weights
+        rows = [self._row(key, value) for key, values in self.overlay.items() for value in values]
+        return _columns(rows, self.arity), weights
 
     def run_before(self) -> Run | None:
         """All rows as a run; None if there are none."""
@@ -342,6 +388,33 @@ class KeyedRelation:
         return self.overlay_rows / len(self.overlay) if self.overlay else 1.0
 
 
+class LentRelation(KeyedRelation):
+    """The rows of a relation before an epoch, shared with it until it changes; only for reading."""
+
+    __slots__ = ("__weakref__", "_size", "_whole")
+
+    def __init__(self, owner: KeyedRelation) -> None:
+        super().__init__(owner.arity, owner.key_length, owner.run)
+        self.overlay = owner.overlay
+        self.overlay_rows = owner.overlay_rows
+        self._size = -1
+        self._whole: tuple[Run | None] | None = None
+        self._choose_readers()
+
+    def size_before(self) -> int:
+        if self._size < 0:
+            self._size = super().size_before()
+        return self._size
+
+    def run_before(self) -> Run | None:
+        """All rows as a run. This relation stays as it is, because several threads may read it."""
+        if self._whole is None:
+            copied = self.copy()
+            copied.merge()
+            self._whole = (copied.run,)
+        return self._whole[0]
+
+
 def _with_layer(values: Iterable[Any] | None, changed: Mapping[Any, int]) -> Iterable[Any]:
     """The values of a set after a layer of changes: +1 adds, -1 removes."""
     added = [value for value, weight in changed.items() if weight > 0]
@@ -360,6 +433,9 @@ class Elsewhere:
 
     def rows(self) -> dict[Row, int]:
         return dict(Relation.of_parts(0, *self.fetch()).items())
+
+    def relation(self, arity: int) -> Relation:
+        return Relation.of_parts(arity, *self.fetch())
 
 
 class Relation:
@@ -417,6 +493,15 @@ class Relation:
         self.merge()
         return self.run
 
+    def columns(self) -> list[Column]:
+        """All rows before the epoch as columns, the weights last; those of a run, not copied."""
+        run = self.whole()
+        if run is None:
+            weights = np.fromiter(self.overlay.values(), np.int64, len(self.overlay))
+            return [*(np.empty(0, np.int64) for _ in range(self.arity)), weights]
+        assert run.weights is not None
+        return [*run.columns, run.weights]
+
     @property
     def is_here(self) -> bool:
         """Whether the rows are in memory."""
@@ -433,10 +518,10 @@ class Relation:
         return weight
 
     def size(self) -> tuple[int, int]:
-        """The approximate number of rows in memory, and the sum of their weights."""
-        rows, weight = len(self.overlay), sum(self.overlay.values())
-        if self.run is not None and self.run.weights is not None:
-            rows, weight = rows + self.run.length, weight + int(self.run.weights.sum())
+        """The approximate number of rows in memory, and the sum of their weights; visits no row."""
+        rows = weight = len(self.overlay)
+        if self.run is not None:
+            rows, weight = rows + self.run.length, weight + self.run.total()
         return rows, weight
 
     def stage(self, delta: Mapping[Row, int]) -> None:
@@ -444,15 +529,21 @@ class Relation:
 
     def commit(self) -> None:
         if self.pending:
-            if self._elsewhere is None and type(self.pending) is RunRows and self._is_large(self.pending):
-                self.merge()
-                run = self.pending.run if self.run is None else self.run.with_run(self.pending.run)
-                self.run = run if run.length else None
-            elif self._elsewhere is None:
-                add_into(self.overlay, self.pending)
-                if len(self.overlay) > _SMALLEST_MERGE and _merge_is_due(len(self.overlay), self.run):
-                    self.merge()
+            self.add(self.pending)
             self.pending = {}
+
+    def add(self, delta: Mapping[Row, int]) -> None:
+        """Adds a delta in one step."""
+        if self._elsewhere is not None:
+            return
+        if type(delta) is RunRows and self._is_large(delta):
+            self.merge()
+            run = delta.run if self.run is None else self.run.with_run(delta.run)
+            self.run = run if run.length else None
+            return
+        add_into(self.overlay, delta)
+        if len(self.overlay) > _SMALLEST_MERGE and _merge_is_due(len(self.overlay), self.run):
+            self.merge()
 
     def _is_large(self, delta: RunRows) -> bool:
         """Whether merging columns is cheaper than adding rows to the overlay one by one."""
@@ -470,7 +561,7 @@ class Relation:
         if self.run is None:
             self.run = Run.sort(_columns(rows, self.arity), weights)
         else:
-            self.run = self.run.with_changes(rows, weights.tolist())
+            self.run = self.run.with_columns(_columns(rows, self.arity), weights)
         if not self.run.length:
             self.run = None
         self.overlay = {}
@@ -495,6 +586,38 @@ class Relation:
                 yield row, weight
         yield from rest.items()
 
+    def blocks(self) -> Iterator[Block]:
+        """All rows in blocks: first the rows of the run that the overlay does not change, then the others."""
+        if self._elsewhere is not None:
+            self._fetch()
+        run, overlay = self.run, self.overlay
+        if run is None:
+            yield from blocks_of(overlay.items(), self.arity)
+            return
+        assert run.weights is not None
+        if not overlay:
+            yield from cut(run.columns, run.weights)
+            return
+        rows = list(overlay)
+        changes = Run.sort(_columns(rows, self.arity), np.fromiter(overlay.values(), np.int64, len(rows)))
+        places, found = run.places(changes.columns)
+        changed, start = places[found], 0
+        for block in cut(run.columns, run.weights):
+            end = start + len(block.weights)
+            inside = changed[np.searchsorted(changed, start) : np.searchsorted(changed, end)]
+            if len(inside):
+                kept = np.ones(len(block.weights), dtype=bool)
+                kept[inside - start] = False
+                block = Block(tuple([column[kept] for column in block.columns]), block.weights[kept])
+            if len(block.weights):
+                yield block
+            start = end
+        assert changes.weights is not None
+        weights = changes.weights.copy()
+        weights[found] += run.weights[changed]
+        left = weights != 0
+        yield from cut([column[left] for column in changes.columns], weights[left])
+
     def __len__(self) -> int:
         """The number of distinct rows; takes one lookup per row of the overlay."""
         if self._elsewhere is not None:
@@ -504,6 +627,11 @@ class Relation:
             return len(self.overlay)
         assert run.weights is not None
         count = run.length
+        if len(self.overlay) > _MANY_ROWS:
+            weights = np.fromiter(self.overlay.values(), np.int64, len(self.overlay))
+            places, known = run.places(_columns(list(self.overlay), self.arity))
+            gone = run.weights[places[known]] == -weights[known]
+            return count + int((~known).sum()) - int(gone.sum())
         for row, weight in self.overlay.items():
             position, found = run.position(row)
             if not found:
@@ -534,4 +662,5 @@ def change_between(old: Mapping[Row, int] | Run, new: Mapping[Row, int] | Run) -
 
 
 def _columns(rows: Sequence[Row], arity: int) -> list[Column]:
-    return [np.fromiter((row[number] for row in rows), np.int64, len(rows)) for number in range(arity)]
+    table = np.fromiter(chain.from_iterable(rows), np.int64, arity * len(rows))
+    return [np.ascontiguousarray(column) for column in table.reshape(-1, arity).T]

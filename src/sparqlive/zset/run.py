@@ -15,6 +15,8 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from sparqlive.zset.order import lexicographic
+
 Column = npt.NDArray[np.int64]
 
 _ROWS_PER_BUCKET = 4
@@ -27,7 +29,7 @@ _HALF = 1 << 63
 class Run:
     """A sorted run. `columns` are sorted lexicographically; `weights` is None if each row has weight one."""
 
-    __slots__ = ("_directory", "_shift", "columns", "length", "views", "weights")
+    __slots__ = ("__weakref__", "_directory", "_shift", "_total", "columns", "length", "views", "weights")
 
     def __init__(self, columns: Sequence[Column], weights: Column | None = None) -> None:
         self.columns = tuple(columns)
@@ -42,6 +44,7 @@ class Run:
         starts = np.zeros(len(counts) + 1, dtype=np.uint32 if self.length < 1 << 32 else np.uint64)
         np.cumsum(counts, out=starts[1:])
         self._directory = starts.data
+        self._total: int | None = None
 
     @classmethod
     def sort(cls, columns: Sequence[Column], weights: Column | None = None) -> Run:
@@ -51,20 +54,23 @@ class Run:
         """
         if len(columns[0]) == 0:
             return cls(columns, weights)
-        order = np.lexsort(tuple(reversed(columns)))
-        columns = [column[order] for column in columns]
-        fresh = np.zeros(len(order), dtype=bool)
-        fresh[0] = True
-        for column in columns:
-            fresh[1:] |= column[1:] != column[:-1]
-        if weights is not None:
-            starts = np.flatnonzero(fresh)
-            weights = np.add.reduceat(weights[order], starts)
-            keep = starts[weights != 0]
-            return cls([np.ascontiguousarray(column[keep]) for column in columns], weights[weights != 0])
+        order, fresh = lexicographic(columns)
+        if weights is None:
+            return cls([column[order if fresh.all() else order[fresh]] for column in columns])
         if not fresh.all():
-            columns = [column[fresh] for column in columns]
-        return cls([np.ascontiguousarray(column) for column in columns])
+            starts = np.flatnonzero(fresh)
+            order, weights = order[starts], np.add.reduceat(weights[order], starts)
+        else:
+            weights = weights[order]
+        if not weights.all():
+            order, weights = order[weights != 0], weights[weights != 0]
+        return cls([column[order] for column in columns], weights)
+
+    def total(self) -> int:
+        """The sum of all weights."""
+        if self._total is None:
+            self._total = self.length if self.weights is None else int(self.weights.sum())
+        return self._total
 
     def range_one(self, key: int) -> tuple[int, int]:
         """The range of the rows whose first column is `key`."""
@@ -77,6 +83,24 @@ class Run:
         first = self.views[0]
         low = bisect_left(first, key, low, high)
         return low, bisect_right(first, key, low, high)
+
+    def seconds(self, key: int) -> list[int] | None:
+        """The second columns of the rows whose first column is `key`; None if there are none.
+
+        This is `range_one` written out: by far the most common lookup.
+        """
+        bucket = (key + _HALF) >> self._shift
+        directory = self._directory
+        low: int = directory[bucket]
+        high: int = directory[bucket + 1]
+        first = self.views[0]
+        low = bisect_left(first, key, low, high)
+        if low == high or first[low] != key:
+            return None
+        following = low + 1
+        if following == high or first[following] != key:
+            return [self.views[1][low]]
+        return self.views[1][low : bisect_right(first, key, following, high)].tolist()
 
     def range(self, prefix: Sequence[int]) -> tuple[int, int]:
         """The range of the rows that start with `prefix`; an empty range has start == end."""
@@ -109,6 +133,10 @@ class Run:
             return False
         firsts, seconds = self.views
         low = bisect_left(firsts, first, low, high)
+        if low == high or firsts[low] != first:
+            return False
+        if seconds[low] == second:
+            return True
         high = bisect_right(firsts, first, low, high)
         low = bisect_left(seconds, second, low, high)
         return low < high and seconds[low] == second
@@ -137,7 +165,7 @@ class Run:
 
     def with_columns(self, given: Sequence[Column], changes: Column) -> Run:
         """Like `with_changes`, for rows given as columns."""
-        order = np.lexsort(tuple(reversed(given)))
+        order, _ = lexicographic(given)
         return self._with_sorted([column[order] for column in given], changes[order])
 
     def with_run(self, delta: Run) -> Run:

@@ -82,12 +82,17 @@ def without_zeros(weights: dict[Row, int]) -> dict[Row, int]:
 
 def add_into(target: dict[Row, int], delta: Mapping[Row, int]) -> None:
     """Computes target += delta in place, removing zeros."""
+    add = target.setdefault
+    known = len(target)
     for row, weight in delta.items():
-        total = target.get(row, 0) + weight
-        if total:
-            target[row] = total
+        old = add(row, weight)
+        if len(target) != known:  # a new row, which is the common case
+            known += 1
+        elif old + weight:
+            target[row] = old + weight
         else:
             del target[row]
+            known -= 1
 
 
 def difference(new: Mapping[Row, int], old: Mapping[Row, int]) -> dict[Row, int]:

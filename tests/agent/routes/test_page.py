@@ -1,379 +1,92 @@
-"""The page in a real browser: rows that come and go, plans, queries, keyboard, and nothing that is not ours.
-
-After every test: no error in the browser's console, no violation of the Content-Security-Policy, and no
-request to another host.
-"""
+"""The files of the page: their policy, who may embed them, and that each one is small."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 
 import sparqlive
-from sparqlive.agent.access import Access
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.settings import Settings
-from sparqlive.agent.tokens import Tokens
 from tests.agent.conftest import serving
-from tests.peers import chromium
 
-playwright = pytest.importorskip("playwright.sync_api")
-expect = playwright.expect
-expect.set_options(timeout=60_000)  # what is there is seen at once; a busy machine takes its time
-
-OPTIONS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-PEOPLE = "SELECT ?who ?mail { ?who <http://x/mail> ?mail }"
+PAGE = Path(sparqlive.__file__).parent / "agent" / "page"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[playwright.Browser]:
-    command = chromium()
-    with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=command, args=OPTIONS)
-        yield started
-        started.close()
+@pytest.mark.parametrize("path", ["/", "/chart", "/page/app.js", "/page/style.css"])
+def test_the_policy_allows_nothing_from_elsewhere(client: httpx.Client, path: str) -> None:
+    answer = client.get(path)
+    policy = answer.headers["content-security-policy"]
+    assert answer.status_code == 200
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "trusted-types 'none'" in policy
+    assert policy.endswith("frame-ancestors 'self'" if path == "/chart" else "frame-ancestors 'none'")
+    assert client.get(path, headers={"if-none-match": answer.headers["etag"]}).status_code == 304
 
 
-@pytest.fixture
-def address(agent: Agent) -> Iterator[str]:
-    with serving(agent) as given:
-        yield given
+def test_only_the_chart_is_embedded_and_only_by_allowed_origins(session: sparqlive.Session) -> None:
+    allowed = ("HTTPS://App.Example", "null")
+    with (
+        serving(Agent(session, Settings(origins=allowed))) as address,
+        httpx.Client(base_url=address) as client,
+    ):
+        policy = client.get("/chart").headers["content-security-policy"]
+        assert policy.endswith("frame-ancestors 'self' https://app.example")
+        assert client.get("/").headers["content-security-policy"].endswith("frame-ancestors 'none'")
+        frame = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}
+        shown = client.get("/chart", headers={**frame, "referer": "https://app.example/board"})
+        assert shown.status_code == 200
+        refused = client.get("/chart", headers={**frame, "referer": "https://other.example/"})
+        assert refused.status_code == 403
 
 
-@pytest.fixture
-def page(browser: playwright.Browser, address: str) -> Iterator[playwright.Page]:
-    """The page as it is opened; what goes wrong in it fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(60_000)
-    opened = context.new_page()
-    wrong: list[str] = []
-    opened.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
-    opened.on("pageerror", lambda error: wrong.append(str(error)))
-    opened.on("request", lambda asked: wrong.append(asked.url) if not asked.url.startswith(address) else None)
-    opened.add_init_script(
-        "addEventListener('securitypolicyviolation', (e) => console.error('policy', e.violatedDirective))"
+@pytest.mark.parametrize("file", sorted(PAGE.glob("*.js")), ids=lambda file: file.name)
+def test_scripts_are_small_and_import_what_is_there(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert text.count("\n") <= 300
+    assert text.startswith("//")
+    for name, source in re.findall(r'^import \{ ([^}]*) \} from "\./([\w.-]+)";$', text, re.MULTILINE):
+        exported = (PAGE / source).read_text(encoding="utf-8")
+        for part in name.split(", "):
+            given = part.partition(" as ")[0]
+            assert re.search(rf"^export (async )?(function\*?|const|class) {given}\b", exported, re.MULTILINE)
+
+
+_LEXER = """
+import { declaredPrefixes, isUpdate, tokens } from "./lexer.js";
+const texts = JSON.parse(process.argv[2]);
+const covers = (text) => tokens(text).map((token) => token.text).join("") === text;
+const prefixes = (text) => Object.fromEntries(declaredPrefixes(text));
+console.log(JSON.stringify(texts.map((text) => [covers(text), isUpdate(text), prefixes(text)])));
+"""
+"""Whether the tokens of texts cover them, whether they are updates, and their prefixes."""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="JavaScript is tested by node, which is not there")
+def test_the_lexer_covers_any_text(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "lexer.js").write_text((PAGE / "lexer.js").read_text(encoding="utf-8"))
+    (tmp_path / "script.js").write_text(_LEXER)
+    texts = [
+        "",
+        "SELECT * { ?s ?p '''it's\n\"open",
+        "# INSERT\nPREFIX a.b: <http://x/#y> base <z> select (?a+-1.5e3 as ?b) { ?s a.b:c\\-d/^:e* _:x 💥 }",
+        'PREFIX insert: <http://x/> ASK { insert:a ?select "DELETE" }',
+        "with <http://g> delete { ?s ?p ?o } where {}",
+        "PREFIX : <http://x/>\nCLEAR ALL",
+    ]
+    done = subprocess.run(
+        ["node", "script.js", json.dumps(texts)], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    opened.goto(address)
-    yield opened
-    context.close()
-    assert wrong == []
-
-
-def mail(who: str, address: str) -> str:
-    return f'<http://x/{who}> <http://x/mail> "{address}" .'
-
-
-def rows(page: playwright.Page) -> playwright.Locator:
-    return page.locator("table.rows tbody tr:not(.left)")
-
-
-def test_views_with_their_rows(page: playwright.Page, session: sparqlive.Session) -> None:
-    expect(page.get_by_role("heading", name="No views yet")).to_be_visible()
-    session.apply(insert=mail("ann", "a@x"))
-    session.view("people", PEOPLE)
-    line = page.get_by_role("row", name="people")
-    expect(line.get_by_role("cell").first).to_have_text("1")
-    session.apply(insert=mail("bob", "b@x"))
-    expect(line.get_by_role("cell").first).to_have_text("2")
-
-
-def test_rows_enter_and_leave(page: playwright.Page, session: sparqlive.Session) -> None:
-    session.apply(insert=mail("ann", "a@x"))
-    session.view("people", PEOPLE)
-    page.get_by_role("link", name="people").click()
-    expect(rows(page)).to_have_count(1)
-    session.apply(insert=mail("bob", "b@x"))
-    expect(page.locator("tr.entered")).to_contain_text("b@x")
-    expect(page.locator(".summary")).to_have_text("2 rows")
-    session.apply(delete=mail("ann", "a@x"))
-    expect(page.locator("tr.left")).to_contain_text("a@x")
-    expect(rows(page)).to_have_count(1)
-    expect(page.locator("tr.left")).to_have_count(0)
-    expect(page.locator("tr.entered")).to_have_count(0)
-
-
-def test_a_large_view_is_shown_in_part(page: playwright.Page, session: sparqlive.Session) -> None:
-    session.apply(insert="\n".join(mail(f"p{number}", "x") for number in range(5000)))
-    session.view("people", PEOPLE)
-    page.get_by_role("link", name="people").click()
-    expect(page.locator(".summary")).to_have_text("300 of 5,000 rows")
-    session.apply(insert=mail("new", "y"))
-    expect(page.locator("tr.entered")).to_contain_text("y")
-    expect(page.locator(".summary")).to_have_text("300 of 5,001 rows")
-    assert page.locator("table.rows tbody tr").count() == 300
-    session.apply(delete="\n".join(mail(f"p{number}", "x") for number in range(4990)))
-    expect(page.locator(".summary")).to_have_text("11 rows")
-    expect(rows(page)).to_have_count(11)
-
-
-def test_an_order_is_kept_and_an_answer_turns(page: playwright.Page, session: sparqlive.Session) -> None:
-    session.apply(insert="\n".join(mail("ann", text) for text in "bdf"))
-    session.view("first", "SELECT ?mail { ?who <http://x/mail> ?mail } ORDER BY ?mail LIMIT 3")
-    session.view("any", "ASK { ?who <http://x/mail> 'z' }")
-    page.get_by_role("link", name="first").click()
-    expect(rows(page)).to_have_text(["b", "d", "f"])
-    session.apply(insert=mail("ann", "c"))
-    expect(rows(page)).to_have_text(["b", "+enteredc", "d"])
-    expect(rows(page)).to_have_text(["b", "c", "d"])
-    page.get_by_role("link", name="Views").first.click()
-    page.get_by_role("link", name="any").click()
-    expect(page.locator(".answer")).to_have_text("No")
-    session.apply(insert=mail("ann", "z"))
-    expect(page.locator(".answer")).to_have_text("Yes")
-
-
-def test_weights_and_triples(page: playwright.Page, session: sparqlive.Session) -> None:
-    session.view("mails", "SELECT ?mail { ?who <http://x/mail> ?mail }")
-    session.view("graph", "CONSTRUCT { ?mail <http://x/of> ?who } { ?who <http://x/knows> ?mail }")
-    page.get_by_role("link", name="mails").click()
-    for who in "abc":
-        session.apply(insert=mail(who, "a@x"))
-    expect(rows(page)).to_contain_text("× 3")
-    session.apply(delete=mail("b", "a@x"), insert="<http://x/a> <http://x/knows> <http://x/b> .")
-    expect(rows(page)).to_contain_text("× 2")
-    page.get_by_role("link", name="Query").last.click()
-    page.get_by_role("link", name="Open in the query editor").click()
-    expect(page.get_by_label("SPARQL query")).to_have_value(session.views["mails"].text)
-    page.goto(page.url.partition("#")[0] + "#/views/graph")
-    expect(rows(page)).to_have_text("…/b…/of…/a")
-    page.get_by_label("Full terms").check()
-    expect(rows(page)).to_have_text("<http://x/b><http://x/of><http://x/a>")
-
-
-def test_paused_rows_stay_and_nothing_is_missed(page: playwright.Page, session: sparqlive.Session) -> None:
-    session.apply(insert=mail("ann", "a@x"))
-    session.view("people", PEOPLE)
-    page.get_by_role("link", name="people").click()
-    expect(rows(page)).to_have_count(1)
-    page.get_by_role("button", name="Pause").click()
-    for number in range(9):
-        session.apply(insert=mail("bob", f"{number}@x"))
-    session.apply(delete=mail("ann", "a@x"))
-    expect(page.get_by_text("epoch 11")).to_be_visible()
-    expect(rows(page)).to_have_count(1)
-    page.get_by_role("button", name="Resume").click()
-    expect(rows(page)).to_have_count(9)
-    session.drop("people")
-    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("dropped")
-
-
-def test_an_agent_comes_back_with_its_data_or_with_other_data(
-    browser: playwright.Browser, session: sparqlive.Session
-) -> None:
-    session.view("people", PEOPLE)
-    session.apply(insert=mail("ann", "a@x"))
-    with browser.new_context() as context:
-        page = context.new_page()
-        with serving(Agent(session)) as address:
-            page.goto(f"{address}/#/views/people")
-            expect(rows(page)).to_have_count(1)
-            page.evaluate("document.querySelector('table.rows tbody tr').id = 'first'")
-        session.apply(insert=mail("bob", "b@x"))
-        port = int(address.rpartition(":")[2])
-        with serving(Agent(session), port):
-            expect(rows(page)).to_have_count(2)
-            expect(page.locator("#first")).to_contain_text("a@x")  # it went on from where it was
-        with sparqlive.open(default_graph="union") as other:
-            other.view("people", PEOPLE)
-            for number in range(5):
-                other.apply(insert=mail("eve", f"{number}@y"))
-            with serving(Agent(other), port):
-                expect(rows(page)).to_have_count(5)
-                expect(rows(page).filter(has_text="@y")).to_have_count(5)
-
-
-def test_terms_are_text(page: playwright.Page, session: sparqlive.Session) -> None:
-    bad = "<img src=x onerror=alert(1)><script>alert(2)</script>"
-    session.apply(insert=mail("ann", bad))
-    session.view("people", PEOPLE)
-    page.get_by_role("link", name="people").click()
-    expect(rows(page)).to_contain_text(bad)
-    assert page.locator("main img, main script").count() == 0
-
-
-def test_a_query_is_tried_planned_and_registered(page: playwright.Page, session: sparqlive.Session) -> None:
-    session.apply(
-        insert="\n".join(
-            [mail("ann", "a@x"), mail("bob", "b@x"), "<http://x/ann> <http://x/is> <http://x/Boss> ."]
-        )
-    )
-    page.get_by_role("link", name="Query", exact=True).click()
-    box = page.get_by_label("SPARQL query")
-    box.fill(f"{PEOPLE[:-2]} . ?who <http://x/is> ?what }}")
-    box.press("Control+Enter")
-    expect(page.get_by_role("heading", name="1 row")).to_be_visible()
-    expect(page.locator("table.rows tbody tr")).to_contain_text("a@x")
-    page.get_by_role("button", name="Show plan").click()
-    expect(page.locator("svg.plan .box")).to_have_count(4)
-    page.get_by_label("Register as view").fill("bosses")
-    page.get_by_role("button", name="Register").click()
-    expect(page.get_by_role("heading", name="bosses")).to_be_visible()
-    expect(rows(page)).to_have_count(1)
-    assert session.views["bosses"].solutions()[0]["mail"].value == "a@x"
-
-
-def test_what_went_wrong_is_said_in_the_agents_sentence(
-    browser: playwright.Browser, address: str, session: sparqlive.Session
-) -> None:
-    with browser.new_context() as context:
-        page = context.new_page()
-        page.goto(f"{address}/#/query")
-        box = page.get_by_label("SPARQL query")
-        problem = page.get_by_role("alert").filter(visible=True)
-        box.fill("SELECT ?s { ?s")
-        page.get_by_role("button", name="Run").click()
-        expect(problem).to_contain_text("line 1")
-        page.get_by_label("Register as view").fill("v")
-        page.get_by_role("button", name="Register").click()
-        expect(problem).to_contain_text("line 1")
-        box.fill("SELECT (RAND() AS ?r) {}")
-        page.get_by_role("button", name="Show plan").click()
-        expect(problem).to_contain_text("RAND")
-        page.goto(f"{address}/#/views/nothing")
-        expect(problem).to_contain_text("nothing")
-    assert not session.views
-
-
-def test_a_token_is_asked_for_and_used(
-    browser: playwright.Browser, session: sparqlive.Session, tmp_path: Path
-) -> None:
-    session.apply(insert=mail("ann", "a@x"))
-    session.view("people", PEOPLE)
-    _, secret = Tokens(tmp_path).create(["read"])
-    with serving(Agent(session, Settings(), Access(tmp_path))) as address, browser.new_context() as context:
-        page = context.new_page()
-        page.goto(address)
-        field = page.get_by_label("Token", exact=True)
-        expect(field).to_be_focused()
-        expect(page.get_by_role("dialog")).to_contain_text("This request requires a token")
-        field.fill(secret)
-        field.press("Enter")
-        page.get_by_role("link", name="people").click()
-        expect(rows(page)).to_have_count(1)
-        session.apply(insert=mail("bob", "b@x"))
-        expect(rows(page)).to_have_count(2)
-        page.get_by_role("link", name="Query", exact=True).first.click()
-        page.get_by_label("Register as view").fill("v")
-        page.get_by_role("button", name="Register").click()
-        expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("lacks the right admin")
-        assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
-
-
-def test_sources_and_epochs(page: playwright.Page, session: sparqlive.Session, tmp_path: Path) -> None:
-    session.view("people", PEOPLE)
-    (tmp_path / "some.nt").write_text(mail("ann", "a@x"))
-    session.source("file", str(tmp_path / "some.nt"), name="some")
-    session.source("file", str(tmp_path / "none.nt"), name="none")
-    page.get_by_role("link", name="Sources").click()
-    expect(page.get_by_role("row", name="some")).to_contain_text("watched")
-    expect(page.get_by_role("row", name="none")).to_contain_text("none.nt")
-    session.apply(insert=mail("bob", "b@x"), strategy="rebuild")
-    page.get_by_role("link", name="Epochs").click()
-    line = page.locator("table.epochs tbody tr").first
-    expect(line).to_contain_text("rebuild was requested.")
-    expect(line).to_contain_text("people 1")
-    expect(page.locator(".plot .mark-rebuild").last).to_be_visible()
-    expect(page.get_by_role("img", name="Latency of")).to_be_visible()
-
-
-def test_the_plan_is_a_picture_with_rules_and_times(
-    page: playwright.Page, session: sparqlive.Session
-) -> None:
-    session.view(
-        "mails", "SELECT ?mail (COUNT(*) AS ?n) { ?who <http://x/mail> ?mail . ?who a ?kind } GROUP BY ?mail"
-    )
-    for number in range(20):
-        session.apply(insert=f"{mail(f'p{number}', 'a@x')}\n<http://x/p{number}> <{RDF_TYPE}> <http://x/P> .")
-    page.get_by_role("link", name="mails").click()
-    page.get_by_role("link", name="Plan").click()
-    boxes = page.locator("svg.plan .box")
-    expect(boxes.first).to_be_visible()
-    names = [box.locator(".name").text_content() for box in boxes.all()]
-    explained = session.views["mails"].explain()
-    assert len(names) == len(set(names)) >= 5
-    assert all(f"{name}  " in explained for name in names)
-    group = boxes.filter(has=page.get_by_text("R", exact=True))
-    expect(group.locator(".size")).to_contain_text("1 row")
-    expect(group.locator(".time")).to_contain_text("% of the time")
-    expect(page.locator("table.costs tbody tr").first).to_contain_text("20")
-    group.focus()
-    expect(page.locator(".rules li.chosen")).to_contain_text("ΔR = redone(")
-
-
-def test_everything_is_reached_by_keyboard(page: playwright.Page, session: sparqlive.Session) -> None:
-    session.view("people", PEOPLE)
-    expect(page.get_by_role("link", name="people")).to_be_visible()
-    seen = walk(page, "people")
-    assert seen[:7] == ["Skip to content", "sparqlive", "Views", "Query", "Sources", "Epochs", "Token"]
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="people")).to_be_visible()
-    expect(page.locator("main")).to_be_focused()
-    assert walk(page, "Plan")[-2:] == ["Rows", "Plan"]
-    page.keyboard.press("Enter")
-    expect(page.locator("svg.plan .box")).not_to_have_count(0)
-    walk(page, "T1")
-    outlined = page.locator("svg.plan .box:focus-visible .back")
-    expect(outlined).to_have_css("stroke-width", "3px")
-    page.keyboard.press("Control+Home")
-    page.evaluate("document.activeElement.blur()")
-    page.locator("#skip").focus()
-    page.keyboard.press("Enter")
-    expect(page.locator("main")).to_be_focused()
-
-
-def walk(page: playwright.Page, until: str) -> list[str]:
-    """What the tabulator key comes to, up to something whose words begin so."""
-    seen: list[str] = []
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        focused = page.evaluate(
-            "(document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent).trim()"
-        )
-        seen.append(focused)
-        if focused.startswith(until):
-            return seen
-    raise AssertionError(f"{until} is not reached: {seen}")
-
-
-@pytest.mark.parametrize(("scheme", "width"), [("dark", 380), ("light", 1280)])
-def test_light_and_dark_narrow_and_wide(
-    page: playwright.Page, session: sparqlive.Session, scheme: str, width: int
-) -> None:
-    page.emulate_media(color_scheme=scheme)
-    page.set_viewport_size({"width": width, "height": 800})
-    session.apply(insert=mail("ann", "a@x" * 60))
-    session.view("people", PEOPLE)
-    page.get_by_role("link", name="people").click()
-    expect(rows(page)).to_have_count(1)
-    for place in ("#/views", "#/views/people", "#/views/people/plan", "#/query", "#/epochs"):
-        page.evaluate("(place) => { location.hash = place }", place)
-        expect(page.locator("main h1")).to_be_visible()
-        # Nothing sticks out of the window: what is wide is scrolled inside its own frame.
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert contrast(page) >= 4.5
-
-
-def contrast(page: playwright.Page) -> float:
-    """Of the softest text on the page's ground (WCAG 2.2 §1.4.3)."""
-    lights = page.evaluate(
-        """() => ["--soft", "--back"].map((name) => {
-          const probe = document.createElement("i");
-          probe.style.color = `var(${name})`;
-          document.body.append(probe);
-          const channels = getComputedStyle(probe).color.match(/[0-9.]+/g).map((value) => value / 255);
-          probe.remove();
-          const [r, g, b] = channels.map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-        })"""
-    )
-    return (max(lights) + 0.05) / (min(lights) + 0.05)
+    found = json.loads(done.stdout)
+    assert [covered for covered, _, _ in found] == [True] * len(texts)
+    assert [update for _, update, _ in found] == [False, False, False, False, True, True]
+    assert found[2][2] == {"a.b": "http://x/#y"}
+    assert found[5][2] == {"": "http://x/"}

@@ -127,7 +127,7 @@ def test_a_dataset_that_clashes_changes_nothing(
         ({"query": QUERY, "timeout": "1_0"}, "timeout"),
         ({"query": QUERY, "timeout": "\u0661"}, "timeout"),
         ({"query": QUERY, "timeout": "9" * 5000}, "timeout"),
-        ({"query": "SELECT * { SERVICE <http://x/> { ?s ?p ?o } }"}, "SERVICE"),
+        ({"query": "SELECT * { ?x ?p ?y SERVICE ?x { ?s ?p ?o } }"}, "SERVICE ?x"),
     ],
 )
 def test_what_get_refuses(client: httpx.Client, parameters: dict[str, str | list[str]], said: str) -> None:
@@ -235,7 +235,7 @@ def test_a_query_that_is_a_view_is_answered_from_it(
         read = session.query(query, from_views=True)
         assert (once.view, read.view) == (None, "v")
         assert read.weights() == once.weights()
-        assert read.solutions() == once.solutions()
+        assert sorted(map(str, read.solutions())) == sorted(map(str, once.solutions()))
 
 
 def test_a_view_that_stands_for_an_earlier_epoch_answers_nothing(
@@ -306,7 +306,7 @@ def test_others_are_served_while_queries_run(session: sparqlive.Session) -> None
 
 @pytest.mark.parametrize("syntax", ["json", "xml", "csv", "tsv", "turtle", "jsonld"])
 def test_writing_the_result_counts(session: sparqlive.Session, syntax: str) -> None:
-    """However the time is spent, the limit holds, and nothing of a result that is not whole is sent."""
+    """However the time is spent, the limit holds, and no client takes a part for the whole."""
     form = "SELECT ?a ?c" if syntax in ("json", "xml", "csv", "tsv") else "CONSTRUCT { ?a ?c ?b }"
     query = f"{form} {{ ?a <http://x/p> ?b . ?c <http://x/p> <http://x/o1> }}"
     with limited(session, Settings()) as client:
@@ -315,7 +315,10 @@ def test_writing_the_result_counts(session: sparqlive.Session, syntax: str) -> N
             assert whole.status_code == 200
         for part in (0, 1, 4, 6, 8, 10):
             seconds = whole.elapsed.total_seconds() * part / 10 or 0.001
-            given = client.get("/sparql", params={"query": query, "format": syntax, "timeout": seconds})
+            try:
+                given = client.get("/sparql", params={"query": query, "format": syntax, "timeout": seconds})
+            except httpx.RemoteProtocolError:  # after the first bytes: the last chunk is missing
+                continue
             assert given.status_code == 503 or (part and len(given.content) == len(whole.content))
         session.check()
 
@@ -329,3 +332,28 @@ def test_more_rows_than_allowed_are_an_error(session: sparqlive.Session) -> None
         assert len(values(few)) == 299
         session.view("v", QUERY)
         assert len(values(client.get("/sparql", params={"query": QUERY}))) == 300, "a view may be larger"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "text", "place"),
+    [
+        ("application/sparql-query", "SELECT ?s {\n  ?s ?p\n}", (3, 1)),
+        ("application/sparql-query", "SELECT * { ?s ?p '𝄞𝄞' ?o }", (1, 23)),
+        ("application/sparql-update", "INSERT DATA {\n <http://x/a> ?p 1 }", (2, 15)),
+    ],
+)
+def test_a_syntax_error_has_a_place_for_editors(
+    client: httpx.Client, media_type: str, text: str, place: tuple[int, int]
+) -> None:
+    answer = client.post("/sparql", content=text.encode(), headers={"content-type": media_type})
+    assert answer.status_code == 400
+    body = answer.json()
+    assert (body["line"], body["column"]) == place
+    assert body["detail"].startswith(f"line {place[0]}, column {place[1]}:")
+
+
+def test_other_errors_have_no_place(client: httpx.Client) -> None:
+    headers = {"content-type": "application/sparql-query"}
+    answer = client.post("/sparql", content="ASK { BIND(STRLEN() AS ?x) }", headers=headers)
+    assert answer.status_code == 400
+    assert set(answer.json()) <= {"title", "status", "detail", "line", "column"}

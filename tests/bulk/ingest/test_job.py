@@ -35,6 +35,7 @@ from sparqlive.bulk.ingest.job import IngestResult, _other_ids, ingest
 from sparqlive.bulk.ingest.workers import Here, Processes
 from sparqlive.rdf.columns import Encoded, Encoder, labels
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id, term_of
+from sparqlive.sparql.columns import TERM_SCHEMA
 
 HERE = Here()
 
@@ -475,7 +476,8 @@ def test_spark_reads_and_writes_the_files(tmp_path: Path, spark: SparkSession) -
     quads = spark.read.parquet(f"{ingested.target}/quads")
     terms = spark.read.parquet(f"{ingested.target}/terms")
     assert quads.dtypes == [(name, "bigint") for name in "spog"]
-    assert terms.dtypes == [("id", "bigint"), ("term", "string")]
+    assert terms.dtypes[:2] == [("id", "bigint"), ("term", "string")]
+    assert terms.columns == TERM_SCHEMA.names
     assert terms.where("id != xxhash64(term)").count() == 0
     assert quads.join(terms, quads.s == terms.id).count() == 50
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import NamedNode
 
@@ -23,6 +23,7 @@ from sparqlive.sources.hints import Hints
 from sparqlive.sources.kinds import stream, stream_batches
 from sparqlive.sources.watcher import Changes, Outcome
 from sparqlive.sources.watching import Source
+from tests.conftest import examples
 from tests.sources.server import Handler, Site
 from tests.waiting import wait_until
 
@@ -241,7 +242,7 @@ def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.laws
 @given(st.data(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_in_whatever_pieces_it_comes(data: st.DataObject, patch: bool) -> None:
     """Cut anywhere, quiet anywhere, begun again anywhere: the same changes, and transactions whole."""
     rows = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=4)

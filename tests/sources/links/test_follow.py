@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
 import sparqlive
 from sparqlive import Follow
+from tests.conftest import examples
 from tests.oracle import Oracle
 from tests.sources.server import Handler, Page, Site, serve
 from tests.waiting import wait_until
@@ -552,7 +553,7 @@ def model(local: Iterable[Fact], documents: list[frozenset[Fact]], depth: int) -
 
 
 @pytest.mark.laws
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(depth=st.integers(0, 3), local=facts, series=st.lists(versions, min_size=1, max_size=4))
 def test_what_is_reached_is_what_the_definition_says(
     depth: int, local: frozenset[Fact], series: list[list[frozenset[Fact]]]

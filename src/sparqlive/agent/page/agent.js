@@ -1,17 +1,28 @@
 // Sends requests to the agent that served this page, with the user's token. Errors carry the agent's message.
 
 const KEY = "sparqlive-token";
+const SPARQL_QUERY = { "Content-Type": "application/sparql-query" };
 
 export class Problem extends Error {
-  constructor(status, sentence) {
+  // `line` and `column` say where a query is malformed, if the agent knows.
+  constructor(status, sentence, { line, column } = {}) {
     super(sentence);
-    this.status = status;
+    Object.assign(this, { status, line, column });
   }
 }
 
+// A browser may deny storage to an embedded page: the token then lasts as long as the page.
+let only = "";
 export const token = {
-  get: () => sessionStorage.getItem(KEY) ?? "",
+  get() {
+    try {
+      return only || (sessionStorage.getItem(KEY) ?? "");
+    } catch {
+      return only;
+    }
+  },
   set: (text) => (text ? sessionStorage.setItem(KEY, text) : sessionStorage.removeItem(KEY)),
+  useOnce: (text) => (only = text),
 };
 
 const address = (path) => new URL(path, document.baseURI);
@@ -29,40 +40,23 @@ export async function ask(path, { method = "GET", headers = {}, body, signal } =
   }
   if (response.ok) return response;
   let sentence = `The agent answered ${response.status} ${response.statusText}.`;
+  let place = {};
   try {
-    sentence = (await response.json()).detail ?? sentence;
+    place = await response.json();
+    sentence = place.detail ?? sentence;
   } catch {
     // The response has no message: show its status.
   }
-  if (response.status === 401) document.dispatchEvent(new CustomEvent("token-needed", { detail: sentence }));
-  throw new Problem(response.status, sentence);
+  // A late answer to a request with an older token asks for nothing.
+  if (response.status === 401 && secret === token.get()) document.dispatchEvent(new CustomEvent("token-needed", { detail: sentence }));
+  throw new Problem(response.status, sentence, place);
 }
 
 export const read = async (path, options) => (await ask(path, options)).json();
 
-// Reads an event stream (text/event-stream) with fetch, because EventSource cannot send a token.
-// Calls `opened` with the headers of the response.
-export async function* events(path, { signal, opened }) {
-  const response = await ask(path, { headers: { Accept: "text/event-stream" }, signal });
-  opened(response.headers);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    text += value;
-    const blocks = text.split("\n\n");
-    text = blocks.pop();
-    for (const block of blocks) {
-      const event = { name: "message", id: "", data: "" };
-      for (const line of block.split("\n")) {
-        const at = line.indexOf(":");
-        const [field, content] = at < 0 ? [line, ""] : [line.slice(0, at), line.slice(at + 1).replace(/^ /, "")];
-        if (field === "event") event.name = content;
-        else if (field === "id") event.id = content;
-        else if (field === "data") event.data += (event.data && "\n") + content;
-      }
-      if (event.data || event.id) yield event;
-    }
-  }
+// Runs a SELECT query; returns its solutions.
+export async function select(query, { signal, seconds } = {}) {
+  const path = seconds ? `sparql?timeout=${seconds}` : "sparql";
+  const headers = { ...SPARQL_QUERY, Accept: "application/sparql-results+json" };
+  return read(path, { method: "POST", headers, body: query, signal });
 }

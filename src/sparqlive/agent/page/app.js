@@ -1,27 +1,35 @@
 // Shows one section of the page at a time, chosen by the part of the URL after #.
 
 import { token } from "./agent.js";
+import { caller, learnRights } from "./caller.js";
 import { byId, count, setText } from "./dom.js";
 import { follow, look } from "./pulse.js";
+import { showDescription } from "./describe.js";
 import { showEpochs } from "./epochs.js";
 import { showQuery } from "./query.js";
 import { showSources } from "./sources.js";
+import { showStatus } from "./status.js";
 import { showView } from "./view.js";
 import { showViews } from "./views.js";
 
-const PLACES = { views: showViews, query: showQuery, sources: showSources, epochs: showEpochs };
+const PLACES = {
+  views: showViews, query: showQuery, sources: showSources, epochs: showEpochs, status: showStatus, describe: showDescription,
+};
 const main = byId("main");
 let end = () => {};
 let shown = null;
+let started = false;
 
 // Each `show` function fills an element and returns a function that stops what it started.
 function go() {
-  const [place = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
-  const known = place in PLACES ? place : "views";
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const [place = "", ...rest] = path.split("/").map(decoded);
+  const options = new URLSearchParams(query);
+  const known = Object.hasOwn(PLACES, place) ? place : "views";
   const inside = known === "views" && rest[0] ? rest[0] : "";
   end();
   main.replaceChildren();
-  end = inside ? showView(main, inside, rest[1] ?? "rows") : PLACES[known](main);
+  end = inside ? showView(main, inside, rest[1] ?? "rows", options) : PLACES[known](main, options);
   document.title = `${inside || known[0].toUpperCase() + known.slice(1)} – sparqlive`;
   for (const link of byId("places").children) {
     if (link.getAttribute("href") === `#/${known}`) link.setAttribute("aria-current", "page");
@@ -64,8 +72,7 @@ function beginTokens() {
     token.set(field.value.trim());
     dismissed = false;
     dialog.close();
-    look();
-    go();
+    start();
   });
 }
 
@@ -73,7 +80,7 @@ byId("skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
-addEventListener("hashchange", go);
+addEventListener("hashchange", () => started && go());
 beginTokens();
 follow((state) => {
   const connection = byId("connection");
@@ -81,7 +88,16 @@ follow((state) => {
   connection.classList.toggle("bad", Boolean(state.problem));
   const trouble = { 0: "no response", 401: "token required", 403: "token lacks rights" }[state.status] ?? "error";
   setText(byId("now"), state.problem ? trouble : state.now ? `epoch ${count(state.epoch)}` : "connecting …");
+  // The agent was not there when the page was opened.
+  if (!state.problem && state.now && !caller().name) start();
 });
-go();
-look();
 
+// Shows the place once the rights are known. The button for tokens stays away where no token is needed.
+async function start() {
+  await learnRights();
+  byId("token-button").hidden = Boolean(caller().name) && !caller().token;
+  started = true;
+  go();
+  look();
+}
+start();

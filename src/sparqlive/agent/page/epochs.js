@@ -18,7 +18,7 @@ export function showEpochs(main) {
       ...STRATEGIES.map((name) => element("span", { class: "key" },
         shape("svg", { width: 10, height: 10, viewBox: "-5 -5 10 10", "aria-hidden": "true" }, dot(name, 0, 0, 4)), name))),
     drawing);
-  const table = element("div", { class: "scroll" }, element("table", { class: "epochs" },
+  const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Epochs" }, element("table", { class: "epochs" },
     element("caption", { class: "unseen" }, "The last epochs, newest first"),
     element("thead", {}, element("tr", {},
       ...[["Epoch", "number"], ["Time", "wide"], ["Changes", "number"], ["Ignored", "number wide"], ["Rows changed"], ["Strategy"], ["Reason"], ["Duration", "number"]].map(

@@ -79,7 +79,7 @@ export function drawPlan(place, plan, query) {
   }
   const costs = element("tbody");
   const measured = element("div", { class: "measured" });
-  const scroll = element("div", { class: "scroll picture", tabindex: "0", role: "region", "aria-label": "Plan" }, picture);
+  const scroll = element("div", { class: "scroll picture", tabindex: "0", role: "region", "aria-label": "Drawing of the plan" }, picture);
   place.replaceChildren(
     element("div", { class: "split" },
       element("div", {}, scroll, measured),
@@ -196,10 +196,8 @@ function drawBox(box, timed, select) {
   box.time = text("", box.height - 11, { class: "time" });
   box.share = shape("rect", { class: "share", x: 0, y: box.height - 4, width: 0, height: 4 });
   box.title = shape("title", {}, step.words);
-  box.group = shape("g", {
-      class: `box${stored ? " kept" : ""}`, transform: `translate(${box.x} ${box.y})`, tabindex: 0, role: "button",
-      on: { focus: select, click: select },
-    },
+  // The label of the group says all of this in one sentence.
+  const seen = shape("g", { "aria-hidden": "true" },
     box.title,
     shape("rect", { class: "back", width: WIDTH, height: box.height, rx: 8 }),
     shape("clipPath", { id: `clip-${step.number}` }, shape("rect", { width: WIDTH, height: box.height, rx: 8 })),
@@ -208,6 +206,10 @@ function drawBox(box, timed, select) {
     shape("text", { x: WIDTH - PAD, y: PAD + 11, class: "kind", "text-anchor": "end" }, KINDS[step.kind] ?? step.kind),
     ...box.lines.map((line, number) => text(line, PAD + LINE + 14 + number * LINE, { class: "words" })),
     box.size, box.time);
+  box.group = shape("g", {
+    class: `box${stored ? " kept" : ""}`, transform: `translate(${box.x} ${box.y})`, tabindex: 0, role: "group", "aria-roledescription": "operator",
+    on: { focus: select, click: select },
+  }, seen);
   return box.group;
 }
 
@@ -271,7 +273,7 @@ function drawCosts({ costs, epoch }, boxes, measured, body) {
     measured.replaceChildren(
       element("h2", {}, "Time spent"),
       element("p", { class: "hint" }, "Per term of the delta rules: from the operator that changes to the operator where deltas are gathered. Operators between them run as one function. Counts the epochs processed live since the agent started."),
-      element("div", { class: "scroll" }, element("table", { class: "costs" },
+      element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Time spent" }, element("table", { class: "costs" },
         element("thead", {}, element("tr", {}, ...[["Term"], ["Runs", "number"], ["Changed rows", "number wide"], ["Per run", "number"], ["Total", "number wide"], ["Share", "number"]].map(
           ([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
         body)));

@@ -5,18 +5,18 @@
 // order of a view with ORDER BY, so the first rows of such a view are read again after a change. The agent does
 // not sort large views for that: of these, the page shows any rows.
 
-import { Problem, events, read, viewPath } from "./agent.js";
+import { read, token, viewPath } from "./agent.js";
 import { announce, count, counted, element, setText } from "./dom.js";
+import { follow as followView } from "./follow.js";
 import { follow } from "./pulse.js";
-import { shortener, termElement } from "./terms.js";
+import { Lines } from "./lines.js";
 
 const SHOWN = 300;
-const MARKED = 2400; // milliseconds, as in the style sheet
 const TOGETHER = 120;
 
-// Calls `told` with the number of rows.
-export function showRows(panel, view, told) {
-  const live = new Live(panel, view, told);
+// Calls `told` with the number of rows. `extra`: another control for the bar above the rows.
+export function showRows(panel, view, told, extra) {
+  const live = new Live(panel, view, told, extra);
   // A hidden tab holds no connection, because a browser has only a few per host.
   const turn = () => live.turn(!document.hidden && !live.paused);
   document.addEventListener("visibilitychange", turn);
@@ -28,32 +28,27 @@ export function showRows(panel, view, told) {
 }
 
 class Live {
-  constructor(panel, view, told) {
+  constructor(panel, view, told, extra) {
     this.view = view;
     this.told = told;
-    this.short = shortener(view.query);
-    this.rows = new Map();
-    this.keys = new WeakMap();
-    this.leaving = new Set();
     this.changes = new Map();
     this.total = view.rows;
     this.ordered = false;
     this.epoch = null;
-    this.lineage = null; // the store that the epochs belong to
+    this.lineage = undefined; // the store that the epochs belong to
     this.read = false;
     this.paused = false;
-    this.full = false;
     this.control = null;
-    this.draw(panel);
+    this.draw(panel, extra);
   }
 
-  draw(panel) {
+  draw(panel, extra) {
     this.summary = element("p", { class: "summary" });
     this.recent = element("p", { class: "recent" });
     this.pause = element("button", { type: "button", class: "quiet", "aria-pressed": "false", on: { click: () => this.toggle() } }, "Pause");
-    const whole = element("input", { type: "checkbox", on: { change: (event) => this.write(event.target.checked) } });
+    const whole = element("input", { type: "checkbox", on: { change: (event) => this.lines.write(event.target.checked) } });
     this.problem = element("p", { class: "notice", role: "alert", hidden: true });
-    this.body = element("tbody");
+    this.lines = new Lines(this.view, SHOWN);
     this.answer = element("p", { class: "answer", hidden: true });
     const variables = this.view.variables;
     this.table = element("table", { class: "rows" },
@@ -62,10 +57,10 @@ class Live {
         element("th", { scope: "col", class: "mark" }, element("span", { class: "unseen" }, "Change")),
         ...variables.map((name) => element("th", { scope: "col" }, this.view.form === "SELECT" ? `?${name}` : name)),
         element("th", { scope: "col", class: "times" }, element("span", { class: "unseen" }, "Times")))),
-      this.body);
+      this.lines.body);
     this.scroll = element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `Rows of ${this.view.name}` }, this.table);
     panel.append(
-      element("div", { class: "bar" }, this.summary, this.recent, element("label", { class: "check" }, whole, "Full terms"), this.pause),
+      element("div", { class: "bar" }, this.summary, this.recent, element("label", { class: "check" }, whole, "Full terms"), this.pause, extra),
       this.problem, this.answer, this.scroll);
     if (this.view.form === "ASK") {
       this.scroll.hidden = this.summary.hidden = whole.parentElement.hidden = true;
@@ -100,36 +95,34 @@ class Live {
     this.turn(!this.paused);
   }
 
-  // Follows the view; after a failure, retries with growing pauses.
+  // Follows the view. A stream that is aborted by the page itself (`restart`) is followed by another.
   async run(signal) {
-    for (let wait = 500; !signal.aborted; wait = Math.min(wait * 2, 15000)) {
+    while (!signal.aborted) {
       this.stream = new AbortController();
       try {
         for await (const event of this.events(signal)) {
-          wait = 500;
-          this.say("");
-          if (this.stream.signal.aborted) break;
-          if (event.name === "end" && this.ended(JSON.parse(event.data))) return;
-          if (event.name === "reset") this.restart();
+          this.lineage = event.lineage;
+          if (event.type === "replaced") return dispatchEvent(new Event("hashchange")); // show the view again
+          if (event.type === "reset") this.restart();
           else if (this.epoch === null) await this.begin(event, signal);
-          else if (event.name === "delta") this.take(JSON.parse(event.data));
-          else if (event.name === "progress") this.epoch = Number(event.id);
+          else if (event.type === "delta") this.take(event.data);
+          else if (event.type === "progress") this.epoch = event.epoch;
+          if (this.stream.signal.aborted) break;
         }
       } catch (error) {
         if (signal.aborted) return;
-        if (error.name === "AbortError") wait = 50; // the page aborted it itself
-        else if (!(error instanceof Problem) && error.name !== "TypeError") throw error;
-        else this.say(error instanceof Problem ? error.message : "The agent does not respond.");
+        this.say(error);
+        const passes = error.status === 0 || error.status === 429 || error.status >= 500;
+        if (!passes) return; // the view is gone, or may not be read
+        await new Promise((done) => setTimeout(done, 1000));
       }
-      await new Promise((done) => setTimeout(done, wait));
     }
   }
 
   events(signal) {
-    const known = this.epoch === null ? "" : `&since=${this.epoch}&lineage=${encodeURIComponent(this.lineage)}`;
-    return events(viewPath(this.view.name, `/changes?snapshot=false${known}`), {
-      signal: AbortSignal.any([signal, this.stream.signal]),
-      opened: (headers) => (this.lineage = headers.get("sparqlive-lineage")),
+    return followView(viewPath(this.view.name), {
+      token: token.get(), snapshot: false, since: this.epoch ?? undefined, lineage: this.lineage,
+      signal: AbortSignal.any([signal, this.stream.signal]), trouble: (error) => this.say(error),
     });
   }
 
@@ -137,7 +130,7 @@ class Live {
   // open; if they are from a later epoch already, a new stream starts from there.
   async begin(event, signal) {
     await this.load(signal);
-    if (Number(event.id) !== this.epoch) this.stream.abort();
+    if (event.epoch !== this.epoch) this.stream.abort();
   }
 
   // Discards the position: the rows are read again.
@@ -146,16 +139,9 @@ class Live {
     this.stream.abort();
   }
 
-  // Shows why a stream ended; returns whether it ended for good.
-  ended({ reason, detail }) {
-    if (reason === "replaced") dispatchEvent(new Event("hashchange")); // a different query: show the section again
-    else this.say(detail);
-    return ["replaced", "dropped", "failed"].includes(reason);
-  }
-
-  say(sentence) {
-    this.problem.hidden = !sentence;
-    setText(this.problem, sentence);
+  say(error) {
+    this.problem.hidden = !error;
+    setText(this.problem, error?.message ?? "");
   }
 
   // Reads the first rows. Marks differences from the rows shown, except on the first read. In a view that is not
@@ -173,26 +159,7 @@ class Live {
     this.read = true;
     const now = new Map();
     answer.results.bindings.forEach((binding, place) => now.set(this.keyOf(binding), { binding, weight: answer.weights[place] }));
-    let left = 0;
-    for (const key of [...this.rows.keys()].filter((key) => !now.has(key))) {
-      left += marked(key, -1);
-      this.leave(key, marked(key, -1));
-    }
-    let entered = 0;
-    let before = null;
-    for (const [key, { binding, weight }] of now) {
-      let row = this.rows.get(key);
-      if (!row) {
-        entered += marked(key, 1);
-        row = this.enter(key, binding, marked(key, 1));
-      }
-      this.weigh(row, weight);
-      // Rows that are leaving keep their place until they are gone.
-      let next = before ? before.nextSibling : this.body.firstChild;
-      while (next && this.leaving.has(next)) next = next.nextSibling;
-      if (next !== row.line) this.body.insertBefore(row.line, next);
-      before = row.line;
-    }
+    const { entered, left } = this.lines.become(now, marked);
     this.tell(entered, left);
   }
 
@@ -207,6 +174,7 @@ class Live {
 
   // Sums changes for a moment, so that rows that come and go at once are not shown.
   take(delta) {
+    if (delta.complete === false) return this.restart(); // one of many parts: more rows than are shown
     if (this.view.form === "ASK") this.changes.set("", null);
     else delta.results.bindings.forEach((binding, place) => {
       const key = this.keyOf(binding);
@@ -227,7 +195,7 @@ class Live {
         await this.show(signal);
       } catch (error) {
         if (!signal.aborted) {
-          this.say(error.message);
+          this.say(error);
           this.restart();
         }
       }
@@ -244,86 +212,21 @@ class Live {
     let entered = 0;
     let left = 0;
     for (const [key, { binding, weight }] of this.changes) {
-      const row = this.rows.get(key);
-      if (row) {
-        this.weigh(row, row.weight + weight);
-        if (row.weight <= 0) {
-          left += 1;
-          this.leave(key, true);
-        }
-      } else if (weight > 0) {
-        entered += 1;
-        const entry = this.enter(key, binding, true);
-        this.weigh(entry, weight);
-        this.body.prepend(entry.line);
-      } else left += 1;
+      const change = this.lines.add(key, binding, weight);
+      entered += change > 0;
+      left += change < 0;
     }
     this.changes.clear();
-    if (complete) this.total = this.rows.size;
-    this.trim();
-    if (this.rows.size < Math.min(SHOWN / 2, this.total)) this.restart();
+    if (complete) this.total = this.lines.size;
+    this.lines.trim();
+    if (this.lines.size < Math.min(SHOWN / 2, this.total)) this.restart();
     this.tell(entered, left);
-  }
-
-  // Removes rows beyond the maximum, from the end.
-  trim() {
-    const lines = [...this.body.children].filter((line) => !this.leaving.has(line));
-    for (const line of lines.slice(SHOWN)) {
-      this.rows.delete(this.keys.get(line));
-      line.remove();
-    }
-  }
-
-  enter(key, binding, marked) {
-    const cells = this.view.variables.map((name) => element("td", {}, termElement(binding[name], this.short, this.full)));
-    const mark = element("td", { class: "mark" });
-    const times = element("td", { class: "times" });
-    const row = { binding, weight: 0, times, cells, line: element("tr", {}, mark, ...cells, times) };
-    this.rows.set(key, row);
-    this.keys.set(row.line, key);
-    if (marked) this.mark(row.line, mark, "entered", "+", "entered");
-    return row;
-  }
-
-  leave(key, marked) {
-    const { line } = this.rows.get(key);
-    this.rows.delete(key);
-    if (!marked || this.leaving.size >= SHOWN) return line.remove();
-    this.leaving.add(line);
-    this.mark(line, line.firstChild, "left", "−", "left");
-  }
-
-  mark(line, cell, name, sign, word) {
-    line.classList.remove("entered");
-    line.classList.add(name);
-    cell.replaceChildren(element("span", { "aria-hidden": "true" }, sign), element("span", { class: "unseen" }, word));
-    setTimeout(() => {
-      if (name === "left") {
-        this.leaving.delete(line);
-        line.remove();
-      } else if (!line.classList.contains("left")) {
-        line.classList.remove(name);
-        cell.replaceChildren();
-      }
-    }, MARKED);
-  }
-
-  weigh(row, weight) {
-    row.weight = weight;
-    setText(row.times, weight > 1 ? `× ${count(weight)}` : "");
-  }
-
-  write(full) {
-    this.full = full;
-    for (const row of this.rows.values()) {
-      row.cells.forEach((cell, place) => cell.replaceChildren(termElement(row.binding[this.view.variables[place]], this.short, full)));
-    }
   }
 
   retell(total) {
     this.total = total;
     this.told(total);
-    const shown = this.rows.size;
+    const shown = this.lines.size;
     const some = shown < total ? `${count(shown)} of ${counted(total, "row")}` : counted(total, "row");
     setText(this.summary, this.view.ordered && !this.ordered ? `${some}, not sorted` : some);
   }

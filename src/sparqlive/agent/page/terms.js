@@ -1,23 +1,14 @@
 // RDF terms in short form, with the full term in the tooltip.
 
+import { may } from "./caller.js";
 import { element } from "./dom.js";
-
-const KNOWN = {
-  "http://www.w3.org/1999/02/22-rdf-syntax-ns#": "rdf",
-  "http://www.w3.org/2000/01/rdf-schema#": "rdfs",
-  "http://www.w3.org/2001/XMLSchema#": "xsd",
-  "http://www.w3.org/2002/07/owl#": "owl",
-  "http://www.w3.org/2004/02/skos/core#": "skos",
-  "http://xmlns.com/foaf/0.1/": "foaf",
-  "http://purl.org/dc/terms/": "dct",
-  "http://schema.org/": "schema",
-};
-const PREFIX = /prefix\s+([^\s:]*):\s*<([^<>"{}|^`\\\s]*)>/gi;
+import { declaredPrefixes } from "./lexer.js";
+import { PREFIXES } from "./prefixes.js";
 
 // Returns a function that shortens IRIs, with the prefixes of a query and some well-known ones.
 export function shortener(query = "") {
-  const names = new Map(Object.entries(KNOWN));
-  for (const [, name, iri] of query.matchAll(PREFIX)) names.set(iri, name);
+  const names = new Map(Object.entries(PREFIXES).map(([name, iri]) => [iri, name]));
+  for (const [name, iri] of declaredPrefixes(query)) names.set(iri, name);
   const spaces = [...names].filter(([iri]) => iri).sort((a, b) => b[0].length - a[0].length);
   return (iri) => {
     for (const [space, name] of spaces) {
@@ -34,14 +25,29 @@ export function shortener(query = "") {
 
 const XSD = "http://www.w3.org/2001/XMLSchema#";
 const PLAIN = new Set(["integer", "decimal", "double", "boolean", "string", "int", "long"].map((name) => XSD + name));
+const NUMERIC = new Set(
+  ["integer", "decimal", "double", "float", "long", "int", "short", "byte", "nonNegativeInteger", "positiveInteger",
+    "nonPositiveInteger", "negativeInteger", "unsignedLong", "unsignedInt", "unsignedShort", "unsignedByte"].map((name) => XSD + name));
+const TIMES = new Set(["dateTime", "date", "gYear", "gYearMonth"].map((name) => XSD + name));
+
+export const isNumeric = (term) => NUMERIC.has(term.datatype);
+export const isTime = (term) => TIMES.has(term.datatype);
+
+// A term as text to search, sort and copy.
+export const termText = (term) => (term.type === "bnode" ? `_:${term.value}` : term.value);
+
+// Where the page shows what the store knows about an IRI.
+export const describePath = (iri) => `#/describe?${new URLSearchParams({ iri })}`;
 
 export function termElement(term, short, full) {
   if (!term) return element("span", { class: "unbound" }, element("span", { "aria-hidden": "true" }, "–"), element("span", { class: "unseen" }, "unbound"));
   if (term.type === "bnode") return element("span", { class: "term blank" }, `_:${term.value}`);
   if (term.type === "uri") {
-    if (full) return element("span", { class: "term iri" }, `<${term.value}>`);
+    const link = may("read") ? { href: describePath(term.value) } : {};
+    const linked = (...text) => element(link.href ? "a" : "span", { class: "term iri", title: term.value, ...link }, ...text);
+    if (full) return linked(`<${term.value}>`);
     const { lead, local } = short(term.value);
-    return element("span", { class: "term iri", title: term.value }, element("span", { class: "lead" }, lead), local);
+    return linked(element("span", { class: "lead" }, lead), local);
   }
   const number = term.datatype && PLAIN.has(term.datatype) && !term.datatype.endsWith("string");
   const literal = element("span", { class: `term literal${number ? " number" : ""}` }, term.value);

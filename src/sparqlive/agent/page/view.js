@@ -1,16 +1,22 @@
-// One view: its rows as they change, its plan and its query.
+// One view: its rows as they change, a chart of them, its plan and its query; refreshes, replaces and drops it.
 
 import { read, viewPath } from "./agent.js";
+import { may } from "./caller.js";
+import { copyButton, downloads } from "./copying.js";
 import { bytes, clock, count, element, rate, setText } from "./dom.js";
-import { draft } from "./query.js";
+import { colouredQuery } from "./editor.js";
 import { showPlan } from "./plan.js";
 import { RATE_SECONDS, follow, lately } from "./pulse.js";
+import { viewActions } from "./register.js";
 import { showRows } from "./rows.js";
+import { isSample } from "./sample.js";
+import { showChart } from "./viewchart.js";
 import { lagOf } from "./views.js";
+import { changeButton } from "./welcome.js";
 
-const TABS = { rows: "Rows", plan: "Plan", query: "Query" };
+const TABS = { rows: "Rows", chart: "Chart", plan: "Plan", query: "Query" };
 
-export function showView(main, name, tab) {
+export function showView(main, name, tab, options) {
   const chosen = tab in TABS ? tab : "rows";
   const facts = element("dl", { class: "facts" });
   const fact = Object.fromEntries(["Rows", "Changes", "Lag", "Stored", "Strategy"].map((title) => {
@@ -19,11 +25,12 @@ export function showView(main, name, tab) {
     return [title, value];
   }));
   const form = element("span", { class: "badge" });
+  const actions = element("div", { class: "actions" });
   const failure = element("p", { class: "notice", role: "alert", hidden: true });
   const panel = element("section", { class: "panel", "aria-label": TABS[chosen] });
   main.append(
     element("nav", { class: "crumbs", "aria-label": "Breadcrumb" }, element("a", { href: "#/views" }, "Views"), element("span", { "aria-hidden": "true" }, "/")),
-    element("div", { class: "heading" }, element("h1", {}, name, " ", form)),
+    element("div", { class: "heading" }, element("h1", {}, name, " ", form), actions),
     facts, failure,
     element("nav", { class: "tabs", "aria-label": "About this view" },
       ...Object.entries(TABS).map(([key, title]) =>
@@ -41,7 +48,10 @@ export function showView(main, name, tab) {
     }
     if (gone) return;
     setText(form, view.form);
-    if (chosen === "rows") end = showRows(panel, view, (rows) => setText(fact.Rows, count(rows)));
+    if (may("write") && isSample(view)) actions.append(changeButton(fail));
+    actions.append(viewActions(view, may, fail));
+    if (chosen === "rows") end = showRows(panel, view, (rows) => setText(fact.Rows, count(rows)), saving(view));
+    else if (chosen === "chart") end = showChart(panel, view, options);
     else if (chosen === "plan") end = showPlan(panel, viewPath(name, "/plan"), view.query);
     else end = showText(panel, view);
   };
@@ -49,6 +59,7 @@ export function showView(main, name, tab) {
     failure.hidden = !sentence;
     setText(failure, sentence ?? "");
   };
+  const saving = (view) => downloads({ form: view.form, name, path: viewPath(name), failed: (error) => fail(error.message) });
   open();
 
   const unfollow = follow((state) => {
@@ -72,7 +83,9 @@ export function showView(main, name, tab) {
 
 function showText(panel, view) {
   panel.append(
-    element("pre", { class: "query", tabindex: "0" }, element("code", {}, view.query)),
-    element("p", { class: "after" }, element("a", { href: "#/query", class: "button", on: { click: () => draft.set(view.query) } }, "Open in the query editor")));
+    element("pre", { class: "query", tabindex: "0", "aria-label": "Query" }, colouredQuery(view.query)),
+    element("div", { class: "actions after" },
+      may("read") ? element("a", { href: `#/query?${new URLSearchParams({ query: view.query })}`, class: "button" }, "Open in the query editor") : null,
+      copyButton("Copy", () => view.query)));
   return () => {};
 }

@@ -1,9 +1,11 @@
 // All views: number of rows, rate of change, lag.
 
 import { viewPath } from "./agent.js";
+import { may } from "./caller.js";
 import { bytes, count, counted, element, rate, seconds, setText } from "./dom.js";
 import { drawSpark, sparkline } from "./plot.js";
 import { RATE_SECONDS, follow, lately, percentile } from "./pulse.js";
+import { welcome } from "./welcome.js";
 
 const LISTED = 200; // sorted by name; the user searches for the others
 const total = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
@@ -18,16 +20,16 @@ export function showViews(main) {
       ...[["Name"], ["Rows", "number"], ["Rate"], ["Lag"], ["Stored", "number wide"], ["Strategy", "wide"]].map(
         ([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
     body);
-  const none = element("div", { class: "empty" },
-    element("h2", {}, "No views yet"),
-    element("p", {}, "A view is a query whose result stays up to date. "),
-    element("p", {}, element("a", { class: "button main", href: "#/query" }, "Write a query")));
+  const none = welcome();
+  const scroll = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Views" }, table);
   const more = element("p", { class: "hint after" });
   const notice = element("p", { class: "notice", role: "alert", hidden: true });
   const finding = element("p", { class: "finding" }, element("label", { for: "filter" }, "Search"), filter);
+  const numbers = element("div", { class: "tiles" }, ...tiles.map((one) => one.box));
+  const create = element("a", { class: "button", href: "#/query" }, "New view");
   main.append(
-    element("div", { class: "heading" }, element("h1", {}, "Views"), finding),
-    notice, element("div", { class: "tiles" }, ...tiles.map((one) => one.box)), none, element("div", { class: "scroll" }, table), more);
+    element("div", { class: "heading" }, element("h1", {}, "Views"), element("div", { class: "actions" }, finding, create)),
+    notice, numbers, none, scroll, more);
 
   const lines = new Map();
   let state = null;
@@ -39,7 +41,8 @@ export function showViews(main) {
     const views = found.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true })).slice(0, LISTED);
     setText(more, found.length > LISTED ? `${count(LISTED)} of ${counted(found.length, "view")}. Search by name to find the others.` : "");
     none.hidden = !state.now || state.views.length > 0 || Boolean(state.problem);
-    table.hidden = state.views.length === 0;
+    scroll.hidden = numbers.hidden = state.views.length === 0;
+    create.hidden = scroll.hidden || !may("admin");
     finding.hidden = state.views.length < 8;
     const names = new Set(views.map((view) => view.name));
     for (const [name, line] of lines) {

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sparqlive.agent.agent import Agent
+from sparqlive.agent.answers import Result
 from sparqlive.agent.bodies import body_of, short_type, type_of
 from sparqlive.agent.multipart import FORM, files_of
 from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, choose_type
@@ -23,7 +24,6 @@ from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.routes.protocol import epoch_response, iri_of
 from sparqlive.engine.view import Epoch
-from sparqlive.sparql.deadline import within
 from sparqlive.sparql.results import write_graph
 from sparqlive.web.document import SYNTAXES, Room, read_body
 from sparqlive.web.network import Response as Document
@@ -40,16 +40,15 @@ async def get(agent: Agent, request: Request) -> Response:
 
     seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
 
-    def read() -> tuple[str, dict[str, str], str]:
+    def read() -> Result:
         with agent.session.reading():
             epoch, quads = agent.session.epoch, agent.session.quads(graph)
             first = list(islice(quads, 1))  # pins the iterator to this epoch
         _ensure_exists(graph, bool(first))
         triples = (_in_graph(quad, DefaultGraph()) for quad in chain(first, quads))
-        headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
-        return within(seconds, lambda: write_graph(syntax, triples)), headers, media_type
+        return Result(write_graph(syntax, triples), {"Sparqlive-Epoch": str(epoch)}, media_type)
 
-    return await agent.answer(request, read)
+    return await agent.answer(request, read, seconds, "Reading the graph")
 
 
 async def put(agent: Agent, request: Request) -> Response:

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.operations import Operation, Parameter
+from sparqlive.agent.origins import parse_origin
 from sparqlive.agent.problems import Refused
 
 _TYPES = {
@@ -33,13 +34,11 @@ _POLICY = "; ".join(
         "connect-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
-        "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]
 )
 _HEADERS = {
-    "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -62,15 +61,22 @@ async def page(agent: Agent, request: Request) -> Response:
     return _send_file(request, "index.html")
 
 
+async def chart(agent: Agent, request: Request) -> Response:
+    """Returns the page that shows only a chart. It has no controls, so allowed origins may embed it."""
+    allowed = [origin for origin in map(parse_origin, agent.settings.origins) if origin != "null"]
+    return _send_file(request, "chart.html", " ".join(["'self'", *allowed]))
+
+
 async def page_file(agent: Agent, request: Request) -> Response:
     return _send_file(request, request.path_params["file"])
 
 
-def _send_file(request: Request, name: str) -> Response:
+def _send_file(request: Request, name: str, embedded_by: str = "'none'") -> Response:
     if name not in _files():
         raise Refused(404, f"The page has no file named {name!r}.")
     content, tag = _files()[name]
-    headers = {**_HEADERS, "ETag": tag}
+    policy = f"{_POLICY}; frame-ancestors {embedded_by}"
+    headers = {**_HEADERS, "Content-Security-Policy": policy, "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return Response(content, 200, headers, media_type=_TYPES[name.rpartition(".")[2]])
@@ -85,6 +91,14 @@ OPERATIONS = (
         page,
         "open",
         "Returns the page, which shows views, their rows and plans, queries, sources and epochs.",
+        gives={200: ("text/html",), 304: ()},
+    ),
+    Operation(
+        "GET",
+        "/chart",
+        chart,
+        "open",
+        "Returns a page with one live chart of a view, which other pages can embed.",
         gives={200: ("text/html",), 304: ()},
     ),
     Operation(

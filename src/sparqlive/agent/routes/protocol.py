@@ -1,13 +1,11 @@
 """The SPARQL 1.1 Protocol at /sparql: queries and updates by GET, as a form, or as the body.
 
 Owns the interpretation of requests, and which of them are malformed (§2.1, §2.2). The dataset of a request
-overrides the dataset of its query; all graphs come from the store. Invariant: a result is complete before its
-first byte is sent, so that no client takes a part for the whole.
+overrides the dataset of its query; all graphs come from the store.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,16 +16,25 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sparqlive.agent.agent import Agent
+from sparqlive.agent.answers import Result
 from sparqlive.agent.bodies import body_of, decode, short_type, type_of
 from sparqlive.agent.description import describe
-from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, PARAMETERS, RESULT_TYPES, result_format
+from sparqlive.agent.negotiation import (
+    FORMAT,
+    GRAPH_TYPES,
+    PARAMETERS,
+    RESULT_TYPES,
+    TABLE_TYPES,
+    WEIGHTS,
+    result_format,
+    written,
+)
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.url_encoded import pairs_of
 from sparqlive.engine.view import Epoch
 from sparqlive.numbers import parse_seconds
 from sparqlive.sparql.algebra import Dataset
-from sparqlive.sparql.deadline import within
 from sparqlive.web.headers import type_and_parameters
 
 _FORM = "application/x-www-form-urlencoded"
@@ -127,14 +134,26 @@ def _seconds(agent: Agent, request: Request, asked: SparqlRequest) -> float:
     return allowed if timeout is None else min(allowed, parse_seconds("timeout", timeout))
 
 
+def _service_refusal(agent: Agent, request: Request) -> Refused | None:
+    """Why this request may not have other endpoints asked, if it may not."""
+    if not agent.settings.service:
+        return Refused(403, "This agent does not ask other endpoints, so SERVICE is not allowed.")
+    try:
+        agent.require(request, "service")
+    except Refused as error:
+        return error
+    return None
+
+
 async def answer_query(agent: Agent, request: Request, asked: SparqlRequest) -> Response:
     """Returns the result of a query: from a view with the same query, or evaluated once."""
     seconds = _seconds(agent, request, asked)
     dataset = asked.dataset()
     formats = [value for name in PARAMETERS for value in asked.all(name)]
 
-    def evaluate() -> tuple[str, dict[str, str], str]:
-        began = time.monotonic()
+    service_refusal = _service_refusal(agent, request)
+
+    def evaluate() -> Result:
         answer = agent.session.query(
             asked.text,
             base=base_of(request),
@@ -142,14 +161,17 @@ async def answer_query(agent: Agent, request: Request, asked: SparqlRequest) -> 
             row_limit=agent.settings.query_rows,
             dataset=dataset,
             from_views=True,
+            stream=True,
+            allow_private=agent.settings.allow_private,
+            service_refusal=service_refusal,
         )
         syntax, media_type = result_format(request, answer.form, formats)
-        headers = {"Sparqlive-Epoch": str(answer.epoch), "Vary": "Accept"}
+        headers = {"Sparqlive-Epoch": str(answer.epoch)}
         if answer.view is not None:
             headers["Sparqlive-View"] = quote(answer.view, safe=_PLAIN)
-        return within(seconds, lambda: answer.serialize(syntax), began=began), headers, media_type
+        return Result(written(answer, syntax, request), headers, media_type)
 
-    return await agent.answer(request, evaluate)
+    return await agent.answer(request, evaluate, seconds)
 
 
 async def run_update(agent: Agent, request: Request, asked: SparqlRequest) -> Response:
@@ -167,13 +189,17 @@ async def run_update(agent: Agent, request: Request, asked: SparqlRequest) -> Re
 
 def epoch_response(epoch: Epoch, status: int = 200) -> Response:
     """The response that reports an epoch."""
-    body = {
+    return JSONResponse(epoch_json(epoch), status, {"Sparqlive-Epoch": str(epoch.number)})
+
+
+def epoch_json(epoch: Epoch) -> dict[str, int]:
+    """What an epoch changed."""
+    return {
         "epoch": epoch.number,
         "inserted": epoch.inserted,
         "deleted": epoch.deleted,
         "ignored": epoch.ignored,
     }
-    return JSONResponse(body, status, {"Sparqlive-Epoch": str(epoch.number)})
 
 
 def base_of(request: Request) -> str:
@@ -202,8 +228,11 @@ _ABOUT_QUERY = (
     Parameter("named-graph-uri", "Named graph of the query; overrides FROM NAMED. Repeatable."),
     Parameter("timeout", "Time limit in seconds, at most the agent's own limit.", "number"),
     FORMAT,
+    WEIGHTS,
 )
-_RESULTS = tuple(name.partition(";")[0] for name in (*RESULT_TYPES.values(), *GRAPH_TYPES.values()))
+_RESULTS = tuple(
+    name.partition(";")[0] for name in (*RESULT_TYPES.values(), *TABLE_TYPES.values(), *GRAPH_TYPES.values())
+)
 
 OPERATIONS = (
     Operation(

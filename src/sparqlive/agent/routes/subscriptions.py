@@ -8,10 +8,11 @@ the connection's own buffer, so that a slow reader holds no more memory than tha
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from starlette.requests import Request
@@ -21,16 +22,18 @@ from starlette.types import Receive, Scope, Send
 from sparqlive.agent import events
 from sparqlive.agent.access import Caller, caller_of
 from sparqlive.agent.agent import Agent
+from sparqlive.agent.answers import Paced
 from sparqlive.agent.bodies import text_of
 from sparqlive.agent.channel import Channel, Chunk, Outdated
 from sparqlive.agent.events import Ending, Format
 from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
-from sparqlive.agent.settings import Settings
 from sparqlive.engine.results import GRAPH_FORMS
 from sparqlive.engine.view import View
-from sparqlive.errors import Closed, UnknownView, ViewFailed
+from sparqlive.errors import Closed, Error, UnknownView, ViewFailed
 from sparqlive.numbers import short_repr
+
+_log = logging.getLogger("sparqlive.agent")
 
 LINEAGE = "Sparqlive-Lineage"
 _EVENTS = "text/event-stream"
@@ -69,7 +72,7 @@ async def changes(agent: Agent, request: Request) -> Response:
         channel, first = await _begin(agent, view.name, asked)
         held.callback(agent.hub.leave, channel)
         still = agent.access.still(request, "read:view")
-        return Stream(agent.settings, channel, asked.format, first, headers, still, held.pop_all())
+        return Stream(agent, channel, asked.format, first, headers, still, held.pop_all())
 
 
 def _stopping() -> Refused:
@@ -119,7 +122,7 @@ class Stream(Response):
 
     def __init__(
         self,
-        settings: Settings,
+        agent: Agent,
         channel: Channel,
         format_: Format,
         first: Chunk,
@@ -133,13 +136,14 @@ class Stream(Response):
         self.body = b""
         self.init_headers(headers)
         del self.headers["content-length"]
-        self._settings = settings
+        self._agent = agent
+        self._settings = agent.settings
         self._still = still
         self._resources = held
         self._channel = channel
         self._format = format_
         self._position = first.epoch
-        self._first = first.data
+        self._chunk: Chunk | None = replace(first, data=events.RETRY + first.data)
         self._sent_at = 0.0
         self._sending: float | None = None
         self._stalled = False
@@ -159,6 +163,8 @@ class Stream(Response):
                 raise
             assert self._task is not None
             self._task.uncancel()
+        except Error as error:
+            _log.warning("A stream was broken off: %s", error)
         finally:
             watching.cancel()
             self._looking.cancel()
@@ -184,33 +190,57 @@ class Stream(Response):
 
     async def _write(self) -> Ending:
         """Sends events until the stream ends; returns why it ended."""
+        ending: Ending | None = None
+        try:
+            while ending is None:
+                ending = await self._put_chunk() or await self._wait()
+        except (Outdated, ViewFailed, UnknownView, Closed) as error:
+            return self._channel.ending or _ENDINGS[type(error)]
+        return ending
+
+    async def _wait(self) -> Ending | None:
+        """Waits for what the reader gets next, or for the end of the stream."""
         channel = self._channel
         interval = self._settings.progress_seconds / 2
-        data, self._first = events.RETRY + self._first, b""
         while True:
-            before = channel.bytes
-            await self._put(data)
-            data = b""  # frees the memory while there is nothing to send
-            if channel.bytes - before > self._settings.history_bytes:
-                return "behind"
-            while True:
-                moved = channel.moved
-                if self._position < channel.head:
-                    try:
-                        step = await channel.next(self._position, self._format)
-                    except (Outdated, ViewFailed, UnknownView, Closed) as error:
-                        return channel.ending or _ENDINGS[type(error)]
-                    data, self._position = step.data, step.epoch
-                    break
-                if channel.ending is not None:
-                    return channel.ending
-                if not self._still():
-                    return "revoked"
-                if time.monotonic() - self._sent_at >= interval:
-                    self._position = max(self._position, channel.quiet_until)
-                    data = events.progress(self._position)
-                    break
-                await moved.wait()
+            moved = channel.moved
+            if self._position < channel.head:
+                self._chunk = await channel.next(self._position, self._format)
+                return None
+            if (ending := self._ending()) is not None:
+                return ending
+            if time.monotonic() - self._sent_at >= interval:
+                epoch = max(self._position, channel.quiet_until)
+                self._chunk = Chunk(events.progress(epoch), epoch)
+                return None
+            await moved.wait()
+
+    def _ending(self) -> Ending | None:
+        if self._channel.ending is not None:
+            return self._channel.ending
+        return None if self._still() else "revoked"
+
+    async def _put_chunk(self) -> Ending | None:
+        """Sends events; those of a large chunk are produced one by one, when the connection takes them."""
+        chunk, self._chunk = self._chunk, None  # frees the memory while there is nothing to send
+        assert chunk is not None
+        self._position = chunk.epoch
+        ending = await self._put_in_time(chunk.data)
+        if chunk.parts is None or ending is not None:
+            return ending
+        what = f"Reading view {self._channel.view.name!r}"
+        paced = Paced(self._settings.query_seconds, what).over(chunk.parts())
+        last = False
+        while not last and ending is None:
+            data, last = await self._agent.run_reading(paced.next)
+            ending = await self._put_in_time(data) or self._ending()
+        return ending
+
+    async def _put_in_time(self, data: bytes) -> Ending | None:
+        """Sends bytes; ends the stream of a reader that fell too far behind meanwhile."""
+        before = self._channel.bytes
+        await self._put(data)
+        return "behind" if self._channel.bytes - before > self._settings.history_bytes else None
 
     async def _put(self, data: bytes, more: bool = True) -> None:
         """Sends bytes; returns when the connection accepts more."""

@@ -10,8 +10,18 @@ from starlette.responses import JSONResponse, Response
 
 from sparqlive.agent.access import caller_of
 from sparqlive.agent.agent import Agent
+from sparqlive.agent.answers import Result
 from sparqlive.agent.bodies import text_of
-from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, RESULT_TYPES, result_format
+from sparqlive.agent.codings import CODINGS
+from sparqlive.agent.negotiation import (
+    FORMAT,
+    GRAPH_TYPES,
+    RESULT_TYPES,
+    TABLE_TYPES,
+    WEIGHTS,
+    result_format,
+    written,
+)
 from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
 from sparqlive.engine.deferred import parse_refresh
@@ -20,7 +30,6 @@ from sparqlive.engine.results import TermRow
 from sparqlive.engine.view import View
 from sparqlive.errors import Error, ViewExists
 from sparqlive.numbers import short_repr
-from sparqlive.sparql.deadline import within
 from sparqlive.sparql.results import json_term
 
 _MOST_ROWS = 10_000
@@ -83,29 +92,37 @@ async def snapshot(agent: Agent, request: Request) -> Response:
     if at is not None and not is_number(at):
         raise Refused(400, f"The parameter at must be the number of an epoch, not {short_repr(at)}.")
 
+    shape = f"{syntax}-weights" if request.query_params.get("weights") == "true" else syntax
+
     def headers_of(epoch: int) -> dict[str, str]:
-        return {"ETag": _etag(epoch, syntax), "Sparqlive-Epoch": str(epoch), "Vary": "Accept"}
+        return {"ETag": _etag(epoch, shape), "Sparqlive-Epoch": str(epoch)}
 
-    seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
-
-    def read() -> tuple[str, dict[str, str], str]:
+    def read() -> Result:
         answer = view.now(agent.settings.query_rows) if at is None else view.at(int(at))
-        content = within(seconds, lambda: answer.serialize(syntax), f"Reading view {view.name!r}")
-        return content, headers_of(answer.epoch), media_type
+        return Result(written(answer, syntax, request), headers_of(answer.epoch), media_type)
 
     epoch = view.epoch if at is None else int(at)
-    if view.failure is None and _is_cached_by(request, epoch, syntax):
-        return Response(status_code=304, headers=headers_of(epoch))
-    return await agent.answer(request, read)
+    cached = _cached_tag(request, epoch, shape)
+    if view.failure is None and cached is not None:
+        headers = {**headers_of(epoch), "ETag": cached, "Vary": "Accept, Accept-Encoding"}
+        return Response(status_code=304, headers=headers)
+    seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
+    return await agent.answer(request, read, seconds, f"Reading view {view.name!r}")
 
 
-def _etag(epoch: int, syntax: str) -> str:
-    return f'"{epoch}-{syntax}"'
+def _etag(epoch: int, syntax: str, coding: str = "") -> str:
+    return f'"{epoch}-{syntax}{coding}"'
 
 
-def _is_cached_by(request: Request, epoch: int, syntax: str) -> bool:
+def _cached_tag(request: Request, epoch: int, syntax: str) -> str | None:
+    """The tag of a current copy that the client has, in any coding."""
     tags = ",".join(request.headers.getlist("if-none-match"))
-    return any(tag.strip().removeprefix("W/") in (_etag(epoch, syntax), "*") for tag in tags.split(","))
+    current = [_etag(epoch, syntax, coding) for coding in ("", *(f"-{name}" for name in CODINGS))]
+    for tag in tags.split(","):
+        named = tag.strip().removeprefix("W/")
+        if named in (*current, "*"):
+            return current[0] if named == "*" else named
+    return None
 
 
 async def rows(agent: Agent, request: Request) -> Response:
@@ -160,7 +177,9 @@ async def statistics(agent: Agent, request: Request) -> Response:
 
 
 _NAMED = (Parameter("name", "Name of the view.", place="path", required=True, pattern=VIEW_NAME),)
-_RESULTS = tuple(name.partition(";")[0] for name in (*RESULT_TYPES.values(), *GRAPH_TYPES.values()))
+_RESULTS = tuple(
+    name.partition(";")[0] for name in (*RESULT_TYPES.values(), *TABLE_TYPES.values(), *GRAPH_TYPES.values())
+)
 
 OPERATIONS = (
     Operation("GET", "/views", list_views, "read", "Lists the views with their queries and statistics."),
@@ -189,6 +208,7 @@ OPERATIONS = (
             *_NAMED,
             Parameter("at", "Earlier epoch, as far back as deltas are kept.", "integer"),
             FORMAT,
+            WEIGHTS,
         ),
         gives={200: _RESULTS, 304: ()},
     ),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+from urllib.request import url2pathname
 
 import duckdb
 import pyarrow as pa
@@ -21,6 +22,7 @@ from sparqlive.bulk.dialect import Dialect, DuckDbSql
 from sparqlive.bulk.frame import Frame
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.deadline import look_at_flag
+from sparqlive.store.saving import Saved, Target, save
 
 _NUMBERS = count()
 _LOOK_SECONDS = 0.05
@@ -33,6 +35,11 @@ _TYPES = {
     pa.float64(): "DOUBLE",
     pa.string(): "VARCHAR",
 }
+
+
+Result = TypeVar("Result")
+_BATCH_ROWS = 65_536
+"""So many rows of a result that is saved are in memory at once."""
 
 
 _idle: list[duckdb.DuckDBPyConnection] = []
@@ -55,11 +62,16 @@ class DuckDb:
     shares = True
     joins_after_sum = 2
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection | None = None, memory: int | None = None
+    ) -> None:
+        """`memory`: how many bytes queries may use before they spill to disk."""
+        self._memory = memory
         self.dialect: Dialect = DuckDbSql()
         self._given = connection
         self._connection: duckdb.DuckDBPyConnection
         self._tables: list[str] = []
+        self._views: list[str] = []
         self._waiting: dict[str, Later] = {}
         self._functions: list[str] = []
         self._is_stopped = False
@@ -82,9 +94,12 @@ class DuckDb:
         names: Sequence[str] = data.column_names if isinstance(data, pa.Table) else data.columns
         return names
 
-    def share(self, frame: Frame) -> Frame:
-        """The same frame: DuckDB computes a common table expression once."""
-        return frame
+    def share(self, frame: Frame) -> tuple[Frame, bool]:
+        """The same frame: DuckDB computes a common table expression once, and broadcasts nothing."""
+        return frame, True
+
+    def measured(self, frame: Frame) -> tuple[Frame, bool]:
+        return frame, True
 
     def repeats(self, frame: Frame) -> bool:
         return True
@@ -97,20 +112,54 @@ class DuckDb:
         self._add(name, function, kind)
         return name
 
+    def files(self, paths: Sequence[str], columns: Sequence[str]) -> Frame:
+        listed = ", ".join(self.dialect.text(_local_path(path)) for path in paths)
+        return self._view(f"SELECT {', '.join(columns)} FROM read_parquet([{listed}])", columns)
+
+    def local(self, table: pa.Table) -> Frame:
+        return self.frame(table, table.column_names)
+
+    def view(self, frame: Frame) -> Frame:
+        return self._view(frame.sql(self.dialect), frame.columns)
+
+    def _view(self, text: str, columns: Sequence[str]) -> Frame:
+        name = f"view_{next(_NUMBERS)}"
+        self._connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
+        self._views.append(name)
+        return Frame.table(name, columns)
+
+    def rows(self, frame: Frame) -> pa.Table:
+        return self.query(frame)
+
+    def save(self, frame: Frame, relation: str, target: Target) -> Saved:
+        width = len(frame.columns) - 1
+        text = self._text(frame.sorted(frame.columns[:-1]))
+
+        def kept(found: duckdb.DuckDBPyRelation) -> Saved:
+            batches = found.to_arrow_reader(_BATCH_ROWS)
+            pieces = ([column.to_numpy() for column in batch.columns] for batch in batches)
+            return save(target, relation, width, pieces)
+
+        return self._run(text, kept)
+
     def query(self, frame: Frame) -> pa.Table:
         """The rows; a query runs at once, because what it reads goes with the `with` block."""
+        return self._run(self._text(frame), lambda found: found.to_arrow_table())
+
+    def _text(self, frame: Frame) -> str:
+        """The text of a query, once the tables that it reads are there."""
         text = frame.sql(self.dialect)
         for name in [name for name in self._waiting if re.search(rf"\b{name}\b", text)]:
             self._register(name, self._waiting.pop(name).make())
-        return self._run(text)
+        return text
 
-    def _run(self, text: str) -> pa.Table:
+    def _run(self, text: str, take: Callable[[duckdb.DuckDBPyRelation], Result]) -> Result:
         """Runs a query in a thread of its own. An exception set in this one, or in its flag, stops it."""
-        outcome: Future[pa.Table] = Future()
+        outcome: Future[Result] = Future()
 
         def run() -> None:
             try:
-                outcome.set_result(self._connection.sql(text).to_arrow_table())
+                outcome.set_result(take(self._connection.sql(text)))
             except BaseException as error:
                 outcome.set_exception(error)
 
@@ -131,6 +180,8 @@ class DuckDb:
 
     def __enter__(self) -> Self:
         self._connection = _connected() if self._given is None else self._given
+        if self._memory is not None:
+            self._connection.execute(f"SET memory_limit = '{self._memory}B'")
         self._add("xxhash64", _hashes, pa.int64())
         return self
 
@@ -140,10 +191,14 @@ class DuckDb:
         self._waiting.clear()
         if self._is_stopped:
             return
+        while self._views:
+            self._connection.execute(f"DROP VIEW {self._views.pop()}")
         while self._tables:
             self._connection.unregister(self._tables.pop())
         while self._functions:
             self._connection.remove_function(self._functions.pop())
+        if self._memory is not None:
+            self._connection.execute("RESET memory_limit")
         if self._given is None:
             _idle.append(self._connection)
 
@@ -164,6 +219,13 @@ def _connected() -> duckdb.DuckDBPyConnection:
         pass
     folder = Path(tempfile.gettempdir()) / f"sparqlive-duckdb-{os.getpid()}"
     return duckdb.connect(config={"temp_directory": str(folder), "threads": len(os.sched_getaffinity(0))})
+
+
+def _local_path(address: str) -> str:
+    """DuckDB reads files of this machine; those of other file systems it would not find."""
+    if not address.startswith("file://"):
+        raise OSError(f"DuckDB reads no files at {address}. Use Spark for runs outside of this machine")
+    return url2pathname(address.removeprefix("file://"))
 
 
 def _hashes(texts: pa.Array) -> pa.Array:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from sparqlive.bulk.ingest.documents import PIECE_BYTES
 from sparqlive.rdf.columns import Encoded, Ids, together
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
+from sparqlive.sparql.columns import REPEATING, term_table
 from sparqlive.store.place import file_system
 
 ROWS_A_FILE = 1 << 20
@@ -35,9 +36,6 @@ _ID_BYTES = 8
 
 _ORDER = ("p", "g", "s", "o")
 _QUAD_SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in "spog"])
-_TERM_SCHEMA = pa.schema(
-    [pa.field("id", pa.int64(), nullable=False), pa.field("term", pa.large_string(), nullable=False)]
-)
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ class PartWriter:
 
     def add(self, encoded: Encoded) -> None:
         self._pending.append(encoded)
-        self._bytes += encoded.texts.nbytes + 40 * len(encoded.quads[0])
+        self._bytes += encoded.texts.nbytes + 40 * len(encoded)
         if self._bytes >= PIECE_BYTES:
             self.flush()
 
@@ -113,7 +111,7 @@ class PartWriter:
             self.add(encoded)
 
     def flush(self) -> None:
-        if any(len(encoded.quads[0]) for encoded in self._pending):
+        if any(map(len, self._pending)):
             encoded = together(self._pending)
             self.parts.append(_write_part(encoded, f"{self._folder}/{uuid4().hex}"))
         self._pending, self._bytes = [], 0
@@ -133,7 +131,7 @@ def _write_part(encoded: Encoded, path: str) -> Part:
         stream.write(ids)
         stream.write(ends)
         stream.write(data.slice(0, int(ends[-1])))
-    return Part(quads_path, len(encoded.quads[0]), cells, terms_path, len(ids), starts, ends[starts])
+    return Part(quads_path, len(encoded), cells, terms_path, len(ids), starts, ends[starts])
 
 
 def _write_quads(quads: tuple[Ids, Ids, Ids, Ids], path: str) -> tuple[Ids, Ids, Ids, Ids, Ids]:
@@ -354,8 +352,8 @@ def merge_terms(task: TermTask, target: str, name: str) -> tuple[TermFile, dict[
     fresh = np.append(True, ~again)
     ids, order = ids[fresh], order[fresh]
     path = f"terms/{name}.parquet"
-    table = pa.Table.from_arrays([pa.array(ids), texts.take(pa.array(order))], schema=_TERM_SCHEMA)
-    _write(table, f"{target}/{path}", (), ["id"], ("id",))
+    table = term_table(pa.array(ids), texts.take(pa.array(order)))
+    _write(table, f"{target}/{path}", REPEATING, ["id"], ("id",))
     return TermFile(path, len(ids), int(ids[0]), int(ids[-1])), clashes
 
 
@@ -399,7 +397,7 @@ def _write(
         compression="zstd",
         compression_level=1,
         sorting_columns=pq.SortingColumn.from_ordering(table.schema, [(name, "ascending") for name in order]),
-        store_schema=False,
+        store_schema=table.schema.metadata is not None,
     )
 
 

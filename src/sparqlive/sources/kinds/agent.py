@@ -1,9 +1,10 @@
 """A CONSTRUCT or DESCRIBE view of another agent, followed by its event stream. Builds aggregators.
 
-Each epoch of the other agent is a report, and its number is the version to continue from. If the other agent
-no longer has the changes after it, it sends the whole graph. Blank nodes of the other agent keep their labels
-from epoch to epoch, so they need no matching: each maps to a node named by the view's address and its label,
-which no other source uses.
+Each epoch of the other agent is a report, and its number is the version to continue from. A content or change
+that comes in parts is one report, once it is complete. If the other agent no longer has the changes after the
+version, it sends the whole graph. Blank nodes of the other agent keep their labels from epoch to epoch, so
+they need no matching: each maps to a node named by the view's address and its label, which no other source
+uses.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Agent:
             except TimeoutError as error:
                 raise Error(f"{self._address} did not respond in time.") from error
             parser = Parser(self._reach.max_bytes)
+            gathered = _Gathered(self._address, self._scope, self._reach.max_bytes)
             while (piece := await self._next(pieces, wake)) is not None:
                 for event in parser.feed(piece):
                     if event.kind == "end":
@@ -66,9 +68,10 @@ class Agent:
                         if ending["reason"] == "behind":
                             return version
                         raise Error(f"{self._address}: {ending['detail']}")
+                    await asyncio.to_thread(gathered.add, event)
                     if event.id:
                         version = {"epoch": int(event.id), "lineage": lineage}
-                        await report(await asyncio.to_thread(self._outcome, event, version))
+                        await report(gathered.taken(version))
         return version
 
     @asynccontextmanager
@@ -110,19 +113,44 @@ class Agent:
                 reading.cancel()
                 await asyncio.wait([reading])
 
-    def _outcome(self, event: Event, version: Version) -> Unchanged | Content | Changes:
+
+class _Gathered:
+    """What the events since the last position add up to; a large content or change comes in parts."""
+
+    def __init__(self, address: str, scope: str, max_bytes: int) -> None:
+        self._address = address
+        self._scope = scope
+        self._max_bytes = max_bytes
+        self._clear()
+
+    def _clear(self) -> None:
+        self._insert: list[Quad] = []
+        self._delete: list[Quad] = []
+        self._reset = False
+        self._bytes = 0
+
+    def add(self, event: Event) -> None:
         if event.kind not in ("snapshot", "delta"):
-            return Unchanged(version)
+            return
+        if event.kind == "snapshot":
+            self._clear()
+            self._reset = True
+        self._bytes += len(event.data)
+        if self._bytes > self._max_bytes:
+            raise Error(f"A change of {self._address} is larger than {self._max_bytes:,} bytes.")
         followed = Followed(event.data, event.kind == "snapshot")
         if followed.variables != _GRAPH:
             raise Error(f"{self._address} is not a graph. Only CONSTRUCT and DESCRIBE views can be sources.")
-        insert: list[Quad] = []
-        delete: list[Quad] = []
         for row, weight in followed.weights().items():
-            (insert if weight > 0 else delete).append(self._quad(row))
-        if followed.reset:
+            (self._insert if weight > 0 else self._delete).append(self._quad(row))
+
+    def taken(self, version: Version) -> Unchanged | Content | Changes:
+        """Returns everything up to a position, and begins anew."""
+        insert, delete, reset = self._insert, self._delete, self._reset
+        self._clear()
+        if reset:
             return Content(insert, version, labelled=True)
-        return Changes(insert, delete, version)
+        return Changes(insert, delete, version) if insert or delete else Unchanged(version)
 
     def _quad(self, row: TermRow) -> Quad:
         try:

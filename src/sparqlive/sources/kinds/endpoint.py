@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from hashlib import sha256
 from typing import Any
-from urllib.parse import urlencode
 
 from sparqlive.errors import Error
 from sparqlive.sources.polling import Look, checked_interval, poll
@@ -16,6 +15,7 @@ from sparqlive.sources.watcher import Content, Failed, Report, Unchanged, Versio
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.web.answers import failure, retry_after_seconds
 from sparqlive.web.document import ACCEPT, read_document
+from sparqlive.web.endpoint import ask_endpoint, is_partial
 from sparqlive.web.network import Network, Reach, checked_url
 
 
@@ -37,12 +37,10 @@ class Endpoint:
 
     async def _look(self, version: Version | None) -> Look:
         async with Network(self._reach, self._address) as network:
-            headers = {"Accept": ACCEPT, "Content-Type": "application/x-www-form-urlencoded"}
-            form = urlencode({"query": self._query}).encode()
-            response = await network.request("POST", self._address, headers, form)
+            response = await ask_endpoint(network, self._address, self._query, ACCEPT)
             if response.status != 200:
                 return Look(Failed(failure(response)), retry_after_seconds(response.headers))
-            if "x-sql-state" in response.headers:  # Virtuoso sends it when the query timed out
+            if is_partial(response):
                 return Look(Failed(f"{self._address}: the endpoint returned only a part of the result."))
             kind = response.headers.get("content-type", "")
             found = {"digest": sha256(f"{kind}\n".encode() + response.body).hexdigest()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
+from unicodedata import combining, east_asian_width
 
 from sparqlive import errors
 from sparqlive.sparql.algebra import Query, UpdateOperation
@@ -25,7 +26,12 @@ def parse_query(text: str, base: str | None = None) -> Query:
     from sparqlive.sparql.syntax.parser import parse
     from sparqlive.sparql.syntax.query import read_query
 
-    return _read(text, lambda decoded: read_query(parse(decoded, "query_unit"), base))
+    return _read(text, lambda decoded: read_query(parse(decoded, "query_unit"), base, decoded))
+
+
+def plain_text(text: str) -> str:
+    """The text that positions in a query refer to: without codepoint escapes and byte order mark."""
+    return decode_codepoints(text.removeprefix("\ufeff"))
 
 
 def parse_update(text: str, base: str | None = None) -> tuple[UpdateOperation, ...]:
@@ -43,12 +49,12 @@ def _read(text: str, reader: Callable[[str], Result]) -> Result:
         decoded = decode_codepoints(text)
         return reader(decoded)
     except TextError as error:
-        raise errors.SyntaxError(_with_location(decoded, error)) from None
+        raise _with_location(decoded, error) from None
     except RecursionError:
         raise errors.SyntaxError("The text is nested too deeply. Use fewer levels of brackets.") from None
 
 
-def _with_location(text: str, error: TextError) -> str:
+def _with_location(text: str, error: TextError) -> errors.SyntaxError:
     """Formats an error as `line 2, column 5: …`, with the line and a caret below."""
     start = text.rfind("\n", 0, error.position) + 1
     end = text.find("\n", start)
@@ -56,5 +62,14 @@ def _with_location(text: str, error: TextError) -> str:
     column = error.position - start
     first = max(0, column - _EXCERPT_LENGTH // 2) if len(line) > _EXCERPT_LENGTH else 0
     excerpt = line[first : first + _EXCERPT_LENGTH].replace("\t", " ").encode("utf-8", "replace").decode()
-    where = f"line {text.count(chr(10), 0, error.position) + 1}, column {column + 1}"
-    return f"{where}: {error.sentence}\n  {excerpt}\n  {' ' * (column - first)}^"
+    number = text.count("\n", 0, error.position) + 1
+    caret = f"{' ' * _columns(excerpt[: column - first])}^"
+    sentence = f"line {number}, column {column + 1}: {error.sentence}\n  {excerpt}\n  {caret}"
+    return errors.SyntaxError(sentence, number, column + 1)
+
+
+def _columns(text: str) -> int:
+    """The columns that text takes on a terminal: wide characters take two, combining ones none."""
+    return sum(
+        0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1 for character in text
+    )

@@ -38,6 +38,7 @@ from sparqlive.sparql.algebra import (
     Reduced,
     Sequence,
     Service,
+    ServiceText,
     Slice,
     Term,
     Triple,
@@ -176,11 +177,21 @@ class PatternReader:
             case "graph":
                 return Graph(self.var_or_iri(children[0]), self.group(children[1]))
             case "service":
-                silent, name, group = children
-                return Service(self.var_or_iri(name), self.group(group), silent is not None)
+                return self._service(*children)
             case "inline_values":
                 return self.values(children[0])
         raise AssertionError(f"unknown pattern in the grammar: {rule}")
+
+    def _service(
+        self, keyword: Token, silent: Token | None, name: Token, opening: Token, body: Node, closing: Token
+    ) -> Service:
+        pattern = self.group(Node("group", [body]))
+        start, end = opening.start_pos or 0, closing.start_pos or 0
+        group = self.names.text[start : end + 1]
+        text = ServiceText(
+            self.names.prologue(group), group, keyword.start_pos or 0, (name.start_pos or 0) + len(name)
+        )
+        return Service(self.var_or_iri(name), pattern, silent is not None, text if group else None)
 
     def _bind(self, pattern: Pattern, expression: Node | Token, token: Token, seen: set[Var]) -> Extend:
         variable = Var(token[1:])

@@ -41,10 +41,10 @@ from sparqlive.sparql.syntax.tree import Node, TextError, Token
 _MOST_DIGITS = 18  # of LIMIT and OFFSET: no result is longer, and Python does not parse very long numbers
 
 
-def read_query(unit: Node, base: str | None) -> Query:
-    """Returns the algebra of a `query_unit`."""
+def read_query(unit: Node, base: str | None, text: str) -> Query:
+    """Returns the algebra of a `query_unit`, the tree of a text."""
     prologue, form, values = unit.children
-    names = Names(base)
+    names = Names(base, text=text)
     names.declare(prologue)
     return QueryReader(names).query(form, values)
 

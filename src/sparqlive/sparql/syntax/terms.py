@@ -55,10 +55,12 @@ def decode_codepoints(text: str) -> str:
 
 @dataclass(slots=True)
 class Names:
-    """The current base and prefixes. Creates terms from tokens."""
+    """The current base and prefixes of a text. Creates terms from tokens."""
 
     base: str | None = None
     prefixes: dict[str, str] = field(default_factory=dict)
+    text: str = ""
+    """The text of a query, to quote from; an update is not quoted."""
 
     def __post_init__(self) -> None:
         if self.base is not None:
@@ -78,6 +80,12 @@ class Names:
                 prefix = name.partition(":")[0]
                 raise TextError(f"a declared prefix ends with its colon; write `PREFIX {prefix}:`", name)
             self.prefixes[name[:-1]] = self._absolute(iri).value
+
+    def prologue(self, part: str) -> str:
+        """The declarations that a part of the text needs to be read alone."""
+        base = [] if self.base is None else [f"BASE <{self.base}>"]
+        used = [(name, iri) for name, iri in self.prefixes.items() if f"{name}:" in part]
+        return "\n".join([*base, *(f"PREFIX {name}: <{iri}>" for name, iri in used)])
 
     def iri(self, token: Token) -> NamedNode:
         """Returns the IRI of an IRIREF, a prefixed name or the keyword `a`."""

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
+from operator import itemgetter
 from types import TracebackType
 from typing import Any, Self
+from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.types import LongType, StructField, StructType
 
-from sparqlive.bulk.backend import Function
+from sparqlive.bulk.backend import Function, Later
 from sparqlive.bulk.dialect import Dialect, SparkSql
 from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.solutions import WEIGHT
+from sparqlive.sparql.columns import TERM_SCHEMA
+from sparqlive.store.saving import FEW_ROWS, Saved, Saving, Target, combined
 
 _ARROW_FUNCTION: Any = arrow_udf  # its stub leaves out the form with only a return type
 _NUMBERS = count()
@@ -23,6 +32,10 @@ _LONGEST = 4000
 """Characters of a frame that is repeated as it is: about as long to analyse once more as to run it."""
 _MOST_READS = 12
 """Tables that a frame reads which is repeated: each reading of a reading would double them."""
+_FEW_IN_PARTITION = 1_000
+"""Up to so many rows of a partition come back as rows."""
+_BROADCAST_ROWS = 500_000
+"""So many rows of a few ids each are broadcast; more are shuffled, and spill."""
 _BROADCAST_BYTES = 10 << 20
 """Spark's own default bound."""
 
@@ -31,33 +44,45 @@ class SparkBackend:
     shares = False
     joins_after_sum = 1
 
-    def __init__(self, session: SparkSession, longest: int = _LONGEST) -> None:
+    def __init__(self, session: SparkSession, longest: int = _LONGEST, scratch: Target | None = None) -> None:
+        """`scratch`: a folder that all workers reach, for tables of this process that are not small."""
         self.dialect: Dialect = SparkSql()
         self._session = session
+        self._scratch = scratch
         self._longest = longest
         self._views: list[str] = []
         self._functions: list[str] = []
 
-    def frame(self, data: DataFrame, columns: Sequence[str]) -> Frame:
+    def frame(self, data: DataFrame | Later, columns: Sequence[str]) -> Frame:
+        data = data.make() if isinstance(data, Later) else data
         name = f"sparqlive_view_{next(_NUMBERS)}"
         data.createOrReplaceTempView(name)
         self._views.append(name)
         return Frame.table(name, columns)
 
-    def columns(self, data: DataFrame) -> Sequence[str]:
+    def columns(self, data: DataFrame | Later) -> Sequence[str]:
         return data.columns
 
-    def share(self, frame: Frame) -> Frame:
-        """The same rows, for several uses in one query. A long frame runs now, and its rows are held.
+    def share(self, frame: Frame) -> tuple[Frame, bool]:
+        """The same rows, for several uses in one query. A long frame runs now, and the workers keep its rows.
 
-        Only for what is broadcast, which the driver holds anyway. Repeated uses of uses would make a
-        query's text grow exponentially with the depth of its plan.
+        Repeated uses of uses would make a query's text grow exponentially with the depth of its plan.
         """
-        if len(frame.sql(self.dialect)) <= self._longest:
-            return frame
-        rows = self.query(frame).toArrow()
-        local = self.frame(self._session.createDataFrame(rows), frame.columns)
-        return replace(local, is_empty=rows.num_rows == 0)
+        return (frame, True) if len(frame.sql(self.dialect)) <= self._longest else self.measured(frame)
+
+    def measured(self, frame: Frame) -> tuple[Frame, bool]:
+        """Runs the frame now: few rows come here, the workers keep more; their number decides.
+
+        Either way Spark forgets how the rows were computed. It would analyse that again for each use.
+        """
+        rows = self.query(frame).persist()
+        try:
+            count = rows.count()
+            if count <= FEW_ROWS:
+                return replace(self.local(rows.toArrow()), is_empty=count == 0), True
+            return self.frame(rows.localCheckpoint(), frame.columns), count <= _BROADCAST_ROWS
+        finally:
+            rows.unpersist()
 
     def repeats(self, frame: Frame) -> bool:
         """Spark computes a common table expression for each of its readers."""
@@ -72,6 +97,34 @@ class SparkBackend:
         self._session.udf.register(name, _ARROW_FUNCTION(function, returnType=from_arrow_type(kind)))
         self._functions.append(name)
         return name
+
+    def files(self, paths: Sequence[str], columns: Sequence[str]) -> Frame:
+        return self.frame(read_files(self._session, paths, columns), columns)
+
+    def local(self, table: pa.Table) -> Frame:
+        if table.num_rows <= FEW_ROWS or self._scratch is None:
+            return self.frame(self._session.createDataFrame(table), table.column_names)
+        place, name = self._scratch.place, f"{self._scratch.folder}/{uuid4()}.parquet"
+        pq.write_table(table, place.path(name), filesystem=place.files)
+        return self.files([place.uri(name)], table.column_names)
+
+    def view(self, frame: Frame) -> Frame:
+        return self.frame(self.query(frame), frame.columns)
+
+    def rows(self, frame: Frame) -> pa.Table:
+        return self.query(frame).toArrow()
+
+    def save(self, frame: Frame, relation: str, target: Target) -> Saved:
+        """Workers sort ranges of the rows and write their files; only the names come back, or few rows."""
+        *columns, _ = frame.columns
+        rows = self.query(frame)
+        rows = rows.repartitionByRange(*columns) if columns else rows.repartition(1)
+        rows = rows.sortWithinPartitions(*columns or [WEIGHT])
+        keep = _ARROW_FUNCTION(_partition_saver(target, relation, len(columns)), returnType="binary")
+        kept = rows.select(keep.asNondeterministic()(*frame.columns).alias("saved"))
+        found = [pickle.loads(row["saved"]) for row in kept.where("saved IS NOT NULL").collect()]
+        parts = [saved for _, saved in sorted(found, key=itemgetter(0))]
+        return combined(parts, len(columns), target, relation)
 
     def query(self, frame: Frame) -> DataFrame:
         return self._session.sql(frame.sql(self.dialect))
@@ -91,3 +144,53 @@ class SparkBackend:
             self._session.catalog.dropTempView(self._views.pop())
         while self._functions:
             self._session.sql(f"DROP TEMPORARY FUNCTION {self._functions.pop()}")
+
+
+_TERM_FIELDS = {field.name: field for field in from_arrow_schema(TERM_SCHEMA)}
+
+
+def read_files(session: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
+    """Columns of Parquet files: those of terms, or numbers.
+
+    Spark is told their types. It would run a job to find them out.
+    """
+    fields = [_TERM_FIELDS.get(name) or StructField(name, LongType()) for name in columns]
+    return session.read.schema(StructType(fields)).parquet(*paths)
+
+
+# In the workers
+
+
+def _partition_saver(target: Target, relation: str, width: int) -> Callable[..., Iterator[pa.Array]]:
+    """A function of the columns of a partition; Spark reads its type."""
+
+    def save_columns(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        return _save_partition(target, relation, width, batches)
+
+    def save_weights(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return _save_partition(target, relation, width, ((weights,) for weights in batches))
+
+    return save_columns if width else save_weights
+
+
+def _save_partition(
+    target: Target, relation: str, width: int, batches: Iterator[tuple[pa.Array, ...]]
+) -> Iterator[pa.Array]:
+    """Keeps the sorted rows of a partition: many of them in files, whose names no other attempt has.
+
+    The number of the partition, and what is to be known about its rows, come with its last row.
+    """
+    task = TaskContext.get()
+    assert task is not None
+    number = task.partitionId()
+    ending = f"-{number}-{task.taskAttemptId()}"
+    saving = Saving(target, relation, width, few=_FEW_IN_PARTITION, ending=ending)
+    size = 0
+    for columns in batches:
+        if size:
+            yield pa.nulls(size, pa.binary())
+        size = len(columns[0])
+        saving.add([column.to_numpy() for column in columns])
+    if size:
+        made = pickle.dumps((number, saving.finish()))
+        yield pa.concat_arrays([pa.nulls(size - 1, pa.binary()), pa.array([made], pa.binary())])

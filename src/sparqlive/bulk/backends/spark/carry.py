@@ -21,12 +21,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from sparqlive.bulk.backends.spark.backend import SparkBackend
+from sparqlive.bulk.backend import Later
+from sparqlive.bulk.backends.spark.backend import SparkBackend, read_files
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Term
+from sparqlive.sparql.columns import NAMES, entry_table
 from sparqlive.store.store import Sources
+from sparqlive.zset.kept import Kept
 from sparqlive.zset.run import Column, Run
 
 Rows = dict[tuple[int, ...], int]
@@ -53,16 +56,14 @@ class Carrier:
         self._id_of = id_of
         self._exceptions = exceptions
         self._enter = enter
-        self._before = self._with_changes(self._files(sources.quad_files, _QUAD), sources.log)
-        terms = self._files(sources.term_files, ("id", "term"))
-        self._terms = terms.unionByName(self._term_frame(sources.terms)) if sources.terms else terms
+        self._before = self._with_changes(self._quads(sources.quad_files), sources.log)
+        columns = ("id", "term", *(NAMES if sources.has_types else ()))
+        self._terms = Later(columns, lambda: self._term_frame(sources, columns))
 
-    def _files(self, files: Sequence[str], columns: Sequence[str]) -> DataFrame:
+    def _quads(self, files: Sequence[str]) -> DataFrame:
         if files:
-            return self._spark.read.parquet(*files).select(*columns)
-        if "term" in columns:
-            return self._term_frame([])
-        return self._frame(np.empty((0, len(columns)), dtype=np.int64), columns)
+            return read_files(self._spark, files, _QUAD)
+        return self._frame(np.empty((0, len(_QUAD)), dtype=np.int64), _QUAD)
 
     def _frame(self, rows: npt.NDArray[np.int64], columns: Sequence[str]) -> DataFrame:
         table = pa.table({name: pa.array(rows[:, i], pa.int64()) for i, name in enumerate(columns)})
@@ -76,36 +77,46 @@ class Carrier:
         pq.write_table(table, path)
         return self._spark.read.parquet(path.as_uri())
 
-    def _term_frame(self, terms: Sequence[tuple[int, str]]) -> DataFrame:
-        ids = pa.array([number for number, _ in terms], pa.int64())
-        return self._spark.createDataFrame(
-            pa.table({"id": ids, "term": pa.array([t for _, t in terms], pa.string())})
-        )
+    def _term_frame(self, sources: Sources, columns: Sequence[str]) -> DataFrame:
+        files = read_files(self._spark, sources.term_files, columns) if sources.term_files else None
+        if files is not None and not sources.terms:
+            return files
+        table = entry_table(sources.terms).select(columns)
+        table = table.set_column(1, "term", table.column("term").cast(pa.string()))
+        later = self._spark.createDataFrame(table)
+        return later if files is None else files.union(later)
 
     def _with_changes(self, quads: DataFrame, log: npt.NDArray[np.int64]) -> DataFrame:
-        """The quads after a log in which the last word on a quad stands last."""
+        """The quads after a log of changes, each of which changed something when it was made."""
         if not len(log):
             return quads
-        final = _last_words(log)
-        touched = self._frame(final, _QUAD)
-        there = final[final[:, 4] > 0]
-        few = touched.hint("broadcast") if len(final) <= FEW_CHANGES else touched
-        kept = quads.join(few, list(_QUAD), "left_anti")
-        return kept.unionByName(self._frame(there, _QUAD)) if len(there) else kept
+        net = Run.sort([np.ascontiguousarray(log[:, number]) for number in range(4)], log[:, 4].copy())
+        assert net.weights is not None
+        rows = np.column_stack(net.columns)
+        inserted, deleted = rows[net.weights > 0], rows[net.weights < 0]
+        if len(deleted):
+            frame = self._frame(deleted, _QUAD)
+            few = frame.hint("broadcast") if len(deleted) <= FEW_CHANGES else frame
+            quads = quads.join(few, list(_QUAD), "left_anti")
+        return quads.union(self._frame(inserted, _QUAD)) if len(inserted) else quads
 
     def deltas(
         self,
         plans: Sequence[op.Operator],
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
+        kept: Mapping[op.Keeping, Kept],
     ) -> list[Rows]:
-        """The change of each plan by its delta rules."""
-        changed = self._frame(np.array(changes, dtype=np.int64), (*_QUAD, "w"))
+        """The change of each plan by its delta rules, computed from the quads: what is kept is not here."""
+        rows = np.array(changes, dtype=np.int64)
+        changed = self._frame(rows, (*_QUAD, "w"))
+        predicates = frozenset(np.unique(rows[:, 1]).tolist())
         return [
             self._collected(
                 delta(
                     plan, SparkBackend(self._spark), self._before, changed, self._terms, self._id_of,
                     parameters=parameters, exceptions=self._exceptions, few=len(changes) <= FEW_CHANGES,
+                    changed_predicates=predicates,
                 )
             )
             for plan in plans
@@ -150,14 +161,6 @@ class Carrier:
                 assert number == row["id"], "a computed term has another id here than on Spark"
         table: Any = result.rows.toArrow()
         return [table.column(name).to_numpy() for name in table.column_names]
-
-
-def _last_words(log: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The last row on each quad."""
-    order = np.lexsort((np.arange(len(log)), *(log[:, column] for column in range(4))))
-    sorted_log: npt.NDArray[np.int64] = log[order]
-    is_last = np.append((sorted_log[1:, :4] != sorted_log[:-1, :4]).any(axis=1), True)
-    return np.asarray(sorted_log[is_last])
 
 
 def _rows(columns: Sequence[Column], weights: Column) -> Rows:

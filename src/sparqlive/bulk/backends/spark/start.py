@@ -15,6 +15,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sparqlive.bulk.backends.spark.java import use_java
+from sparqlive.sparql.memory import machine_memory
 
 QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 """The option of a driver's Java that keeps noise out of its log."""
@@ -28,6 +29,8 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
+_MOST_MEMORY = 30 << 30
+"""With more than about this, the JVM no longer compresses its references."""
 _LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": QUIET,
@@ -35,6 +38,30 @@ _LOCAL_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "false",
 }
+
+
+def _driver_memory() -> dict[str, str]:
+    """A quarter of the machine's memory, at least 1 GiB, unless the environment or a file says otherwise.
+
+    A local Spark does all of its work in the driver's JVM, which has 1 GiB by default.
+    """
+    whole = machine_memory()
+    if whole is None or "SPARK_DRIVER_MEMORY" in os.environ or _is_configured("spark.driver.memory"):
+        return {}
+    return {"spark.driver.memory": f"{max(1 << 10, min(_MOST_MEMORY, whole // 4) >> 20)}m"}
+
+
+def _is_configured(name: str) -> bool:
+    """Whether Spark's own file of settings has one."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
+    if folder is None:
+        return False
+    try:
+        lines = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    return any(re.split(r"[\s=]", line.strip(), maxsplit=1)[0] == name for line in lines)
 
 
 def is_running() -> bool:
@@ -51,7 +78,7 @@ def start_session(master: str = "local[*]", settings: Mapping[str, str] | None =
     cores = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", master)
     if cores is not None:
         number = os.cpu_count() or 1 if cores[1] == "*" else int(cores[1] or 1)
-        chosen |= _LOCAL_SETTINGS | {"spark.sql.shuffle.partitions": str(number)}
+        chosen |= _LOCAL_SETTINGS | _driver_memory() | {"spark.sql.shuffle.partitions": str(number)}
     builder = SparkSession.builder.master(master).appName("sparqlive")
     for name, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(name, value)

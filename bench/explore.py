@@ -1,0 +1,168 @@
+"""Queries asked once: those that people type into a new endpoint, and the explore queries of BSBM.
+
+Both sides have the data in memory, and answer to the last solution. Each query is asked once before it is
+timed; the first time is in the table of details. The answers are compared: all solutions, or for a LIMIT
+their number and that each is a solution. Times are processor time of all threads.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pyoxigraph import NamedNode, RdfFormat, Store
+
+import sparqlive
+from bench import bsbm_data
+from bench.explore_data import EXPLORATORY, MEASURED_BEFORE, PREFIXES, Query, bsbm, write
+from bench.measure import AllSizes, Report, Sizes, duration, middle, run_alone, same
+
+SIZES: AllSizes = {"triples": (200_000, 5_000), "rounds": (5, 2)}
+WANTED_RATIO = 2.0
+WANTED_SECONDS = 1.0
+_FAIR_SECONDS = 0.001
+"""Below this, both sides are fast enough, and their ratio says nothing."""
+
+
+def run(sizes: Sizes) -> Report:
+    report = Report(details=[["query", "first time", "ours", "pyoxigraph", "ratio"]])
+    with tempfile.TemporaryDirectory() as folder, sparqlive.open() as session:
+        path, store = Path(folder) / "catalogue.nt", Store()
+        write(path, sizes["triples"])
+        store.bulk_load(path=str(path), format=RdfFormat.N_TRIPLES)
+        session.load(path)
+        queries = [
+            Query(query.name, PREFIXES + query.text, query.answer, query.key, query.whole)
+            for query in (*MEASURED_BEFORE, *EXPLORATORY)
+        ]
+        _compare(report, f"{sizes['triples']:,} triples", session, store, queries, sizes["rounds"])
+    if bsbm_data.file().exists():
+        with sparqlive.open() as session:
+            quads = bsbm_data.read()
+            store = Store()
+            store.bulk_extend(quads)
+            session.load(quads)
+            _compare(report, "BSBM", session, store, _bsbm_queries(store), sizes["rounds"])
+    else:
+        report.remarks.append(f"explore: BSBM was not measured, because {bsbm_data.file()} does not exist.")
+    return report
+
+
+def _bsbm_queries(store: Store) -> list[Query]:
+    """With the type and features of a product that has offers and reviews."""
+    vocabulary = bsbm_data.VOCABULARY
+    review, product = _first(store, f"?a <{vocabulary}reviewFor> ?b")
+    offer, _ = _first(store, f"?a <{vocabulary}product> ?b FILTER(?b = {product})")
+    kind, _ = _first(store, f"{product} a ?a, ?b FILTER(?a != <{vocabulary}Product> && ?b != ?a)")
+    features = sorted(
+        str(row[0]) for row in store.query(f"SELECT ?f {{ {product} <{vocabulary}productFeature> ?f }}")
+    )
+    first, second, third = features[:3]
+    return bsbm(product, kind, (first, second, third), offer, review)
+
+
+def _first(store: Store, pattern: str) -> tuple[str, str]:
+    rows: Any = store.query(f"SELECT ?a ?b {{ {pattern} }} ORDER BY ?b ?a LIMIT 1")
+    first, second = next(iter(rows))
+    return str(first), str(second)
+
+
+def _compare(
+    report: Report, data: str, session: sparqlive.Session, store: Store, queries: list[Query], rounds: int
+) -> None:
+    worst, slowest = ("", 0.0), ("", 0.0)
+    for query in queries:
+        start = time.process_time()
+        ours = _ours(session, query.text)
+        first = time.process_time() - start
+        _check(store, query, ours)
+        mine, theirs = [], []
+        for _ in range(rounds if first < WANTED_SECONDS else 1):
+            mine.append(_timed(lambda text: _ours(session, text), query.text))
+            theirs.append(_timed(lambda text: _peers(store, text), query.text))
+        here, there = middle(mine), middle(theirs)
+        ratio = here / there
+        report.details.append(
+            [f"{data}: {query.name}", duration(first), duration(here), duration(there), f"{ratio:.2g}×"]
+        )
+        if ratio > worst[1] and here > _FAIR_SECONDS:
+            worst = (query.name, ratio)
+        if here > slowest[1] and not query.whole:
+            slowest = (query.name, here)
+    report.at_most(f"{data}, worst ratio: {worst[0]}", worst[1], WANTED_RATIO, lambda value: f"{value:.2g}×")
+    report.at_most(f"{data}, slowest: {slowest[0]}", slowest[1], WANTED_SECONDS, duration)
+
+
+def _timed(action: Any, text: str) -> float:
+    start = time.process_time()
+    action(text)
+    return time.process_time() - start
+
+
+def _ours(session: sparqlive.Session, text: str) -> Any:
+    answer = session.query(text)
+    if answer.form == "ASK":
+        return answer.answer()
+    if answer.form in ("CONSTRUCT", "DESCRIBE"):
+        return Counter((quad.subject, quad.predicate, quad.object) for quad in answer.quads())
+    return answer.solutions()
+
+
+def _peers(store: Store, text: str) -> Any:
+    result: Any = store.query(text)
+    return bool(result) if text.partition("{")[0].rstrip().endswith("ASK") else list(result)
+
+
+def _check(store: Store, query: Query, ours: Any) -> None:
+    result: Any = store.query(query.text)
+    if isinstance(ours, bool):
+        same(query.name, ours, bool(result))
+    elif isinstance(ours, Counter):  # a description: pyoxigraph's is not concise, so only triples of subjects
+        theirs = Counter((triple.subject, triple.predicate, triple.object) for triple in result)
+        same(query.name, theirs - ours, Counter())
+    elif query.answer == "all":
+        same(query.name, _bag(ours), _bag(_solution(result, row) for row in result))
+    elif query.answer == "top":
+        rows = [_solution(result, row) for row in result]
+        same(query.name, len(ours), len(rows))
+        same(
+            query.name,
+            Counter(str(row.get(query.key)) for row in ours),
+            Counter(str(row.get(query.key)) for row in rows),
+        )
+    else:
+        same(query.name, len(ours), sum(1 for _ in result))
+        for row in ours[:20]:
+            same(f"{query.name}: {row}", bool(store.query(_asked(query.text, row))), True)
+
+
+def _solution(result: Any, row: Any) -> dict[str, Any]:
+    names = [variable.value for variable in result.variables]
+    return {name: row[name] for name in names if row[name] is not None}
+
+
+def _bag(rows: Iterable[dict[str, Any]]) -> Counter[frozenset[tuple[str, str]]]:
+    return Counter(frozenset((name, str(term)) for name, term in row.items()) for row in rows)
+
+
+def _asked(text: str, row: dict[str, Any]) -> str:
+    """Whether a row is a solution of the query's pattern."""
+    head, _, body = text.partition("{")
+    pattern = body.rpartition("}")[0]
+    values = " ".join(str(term) for term in row.values() if not isinstance(term, str))
+    names = " ".join(f"?{name}" for name in row)
+    prologue = head.rpartition("SELECT")[0]
+    assert not any("_:" in str(term) for term in row.values() if not isinstance(term, NamedNode))
+    return f"{prologue} ASK {{ VALUES ({names}) {{ ({values}) }} {{ {pattern} }} }}"
+
+
+def main() -> None:
+    run_alone(__doc__, SIZES, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Measures a store of orders whose views are not held: load, first computation, batches, check, compaction.
+
+Prints a line per step: seconds, and the anonymous memory of this process (on Spark, the driver's) after
+the step and at most so far. `python -m bench.scale --triples 30000000 --strategy duckdb --memory 1GB`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sparqlive
+from bench.orders import PREFIX, Catalogue
+
+VIEWS = {
+    "join": "SELECT ?order ?name ?value { ?order :customer ?c . ?c :name ?name . ?order :value ?value }",
+    "totals": "SELECT ?city (SUM(?value) AS ?sum) (COUNT(*) AS ?n) "
+    "{ ?order :customer ?c . ?c :city ?city . ?order :value ?value } GROUP BY ?city",
+    "open": "SELECT ?order ?c { ?order :customer ?c FILTER NOT EXISTS { ?order :shipped ?x } }",
+}
+_TRIPLES_PER_ORDER = 2.5
+
+
+class Memory:
+    """Looks at the process's anonymous memory from time to time."""
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._stopped = threading.Event()
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def _look(self) -> None:
+        while not self._stopped.wait(0.05):
+            self.peak = max(self.peak, anonymous_bytes())
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+def anonymous_bytes() -> int:
+    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(found[1]) * 1024 if found else 0
+
+
+class Steps:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        seconds, own = time.perf_counter() - wall, time.process_time() - cpu
+        now, peak = anonymous_bytes() >> 20, self._memory.peak >> 20
+        print(f"{name:32} {seconds:9.2f} s {own:9.2f} s CPU {now:7} MiB, at most {peak:7} MiB", flush=True)
+
+
+def measure(store: str, catalogue: Catalogue, text: Path, arguments: argparse.Namespace) -> None:
+    memory = Memory()
+    steps = Steps(memory)
+    spark: Any = "local[*]" if arguments.strategy == "spark" else None
+    bulk = "auto" if spark else "duckdb"
+    with sparqlive.open(store, memory=arguments.memory, spark=spark, bulk=bulk) as session:
+        if not len(session):
+            with steps.step("load"):
+                session.load(str(text))
+        for name, query in VIEWS.items():
+            with steps.step(f"first computation: {name}"):
+                session.view(name, f"PREFIX : <{PREFIX}> {query}", strategy=arguments.strategy)
+        batches(session, catalogue, steps, arguments)
+        for name in VIEWS:
+            with steps.step(f"{len(session.views[name]):,} solutions of {name}"):
+                assert sum(1 for _ in session.views[name].content.items()) > 0
+        if arguments.check:
+            with steps.step("check"):
+                session.check()
+            with steps.step("compact"):
+                session.compact()
+    memory.stop()
+
+
+def batches(session: sparqlive.Session, catalogue: Catalogue, steps: Steps, arguments: Any) -> None:
+    number = 1_000_000
+    for size in arguments.batches:
+        for turn in range(arguments.repeat):
+            orders = max(1, int(size / _TRIPLES_PER_ORDER))
+            number += orders
+            text = catalogue.new_orders(orders, number // orders)
+            with steps.step(f"batch of {size:,}, {turn + 1}"):
+                epoch = session.apply(insert=text, strategy=arguments.forced)
+            assert epoch.inserted > 0
+
+
+def main(arguments: argparse.Namespace) -> None:
+    catalogue = Catalogue(arguments.triples)
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        text = Path(arguments.text or f"{folder}/orders.nt")
+        if not text.exists():
+            catalogue.write(text)
+        measure(arguments.store or f"{folder}/store", catalogue, text, arguments)
+
+
+def parsed(given: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add: Callable[..., Any] = parser.add_argument
+    add("--triples", type=int, default=3_000_000)
+    add("--strategy", choices=("duckdb", "spark", "auto"), default="duckdb", help="for first computations")
+    add("--forced", choices=("duckdb", "spark", "auto", "rebuild"), default="auto", help="for batches")
+    add("--memory", default="0")
+    add("--batches", type=int, nargs="*", default=[100, 10_000, 1_000_000])
+    add("--repeat", type=int, default=3)
+    add("--check", action="store_true")
+    add("--folder", help="for the text and the store, which are removed afterwards")
+    add("--text", help="an N-Triples file of an earlier run with as many triples")
+    add("--store", help="a store that is kept")
+    return parser.parse_args(given)
+
+
+if __name__ == "__main__":
+    main(parsed())

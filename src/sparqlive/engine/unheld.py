@@ -1,0 +1,305 @@
+"""Contents that are not held in memory: their rows, and what their operators store, stay in the store.
+
+A bulk backend carries them from file to file: it reads quads, terms and stored rows where they are, and
+writes deltas and first contents as files. Owns which plans have such a content. Invariant: a content belongs
+to the last committed epoch, and all of its relations are in the store under the names that they would have if
+it were held; so it can become held, and the other way round.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparqlive.bulk.in_store import InStore, StoredRelation
+from sparqlive.engine.carry import Choice, FileBackend, Outcome
+from sparqlive.live.compiler import Compiler
+from sparqlive.live.content import PlanContent, Product
+from sparqlive.live.keeper import EXPANDED_ROWS
+from sparqlive.live.maintained import key_of, state_name
+from sparqlive.live.quads import Change, Quads
+from sparqlive.live.terms import Terms
+from sparqlive.plan import operators as op
+from sparqlive.plan.parts import independent_parts
+from sparqlive.plan.rewrites.store_unreachable import store_unreachable
+from sparqlive.store.saving import Saved, Target, sorted_rows
+from sparqlive.store.streaming import StoredParts, rows_of_saved
+from sparqlive.zset.blocks import Blocks, cut
+from sparqlive.zset.columns import ColumnRows
+from sparqlive.zset.relation import Row
+from sparqlive.zset.run import Column
+
+if TYPE_CHECKING:
+    from sparqlive.engine.persistence import Persistence
+
+
+class UnheldContent(PlanContent):
+    """The content of a plan in the store. `first`: its relations before they are there."""
+
+    is_held = False
+
+    def __init__(self, plan: op.Operator, terms: Terms, store: Persistence) -> None:
+        stored_plan = store_unreachable(plan)
+        key = key_of(stored_plan)
+        super().__init__(plan, None, key=key)
+        self.stored_plan = stored_plan
+        self.carried = ""
+        """How it was last computed or carried."""
+        self.first: dict[str, Saved] = {}
+        self._store = store
+        self._counted: tuple[Any, int] | None = None
+        compiler = Compiler(self.stored_plan, Quads(), terms)
+        operators = {number: compiler.nodes[number].operator for number in compiler.states}
+        self.kept: dict[op.Keeping, str] = {
+            operator: state_name(key, number)
+            for number, operator in operators.items()
+            if isinstance(operator, op.Keeping)
+        }
+        """The operators whose state is stored, with the names of the relations; the lowest first."""
+
+    def relations(self) -> Iterator[tuple[str, int, Any]]:
+        yield self.name, len(self.plan.variables), self.first.get(self.name)
+        for operator, name in self.kept.items():
+            yield name, len(operator.source.variables), self.first.get(name)
+
+    def saved(self) -> None:
+        """Notes that the first relations are in the store."""
+        self.first = {}
+
+    def carried_by(self) -> Iterator[Any]:
+        yield self
+
+    # Reading
+
+    def parts(self) -> StoredParts:
+        return self._store.parts(self.name)
+
+    def items(self) -> Iterator[tuple[Row, int]]:
+        return self.parts().items()
+
+    def captured(self) -> Blocks:
+        """Captures where the rows are; the files stay as long as somebody may list them."""
+        parts, pinned = self.parts(), ExitStack()
+        pinned.enter_context(self._store.pinned())
+        weakref.finalize(parts, pinned.close)
+        return lambda: chain.from_iterable(cut(columns, weights) for columns, weights in parts.pieces())
+
+    def whole(self) -> Mapping[Row, int]:
+        return dict(self.items())
+
+    def add(self, delta: Mapping[Row, int]) -> None:
+        """Does nothing, because the store has the delta."""
+
+    def row_count(self) -> int:
+        """The number of rows, counted once per state of the relation."""
+        parts = self.parts()
+        state = parts.addresses, len(parts.rows), parts.rows.sum()
+        if self._counted is None or self._counted[0] != state:
+            self._counted = state, parts.row_count()
+        return self._counted[1]
+
+    def size(self) -> tuple[int, int]:
+        count = self.row_count()
+        return count, count
+
+    def total_weight(self) -> int:
+        return self.parts().total_weight()
+
+    def sizes(self) -> dict[int, tuple[int, int]]:
+        return {}
+
+
+class Unheld:
+    """The contents that are not held, by plan."""
+
+    def __init__(self, store: Persistence, terms: Terms) -> None:
+        self._store = store
+        self._terms = terms
+        self._contents: dict[op.Operator, PlanContent] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._contents)
+
+    def known(self, plan: op.Operator) -> bool:
+        return plan in self._contents
+
+    def keep(self, plan: op.Operator) -> PlanContent:
+        """Returns the content of a plan; `release` gives it back. A new one is computed by `compute`."""
+        content = self._contents.get(plan)
+        if content is None:
+            parts = independent_parts(plan)
+            if len(parts) > 1:
+                content = Product(plan, [self.keep(part) for part in parts])
+            else:
+                content = UnheldContent(plan, self._terms, self._store)
+            self._contents[plan] = content
+        content.take()
+        return content
+
+    def release(self, content: PlanContent) -> None:
+        """Releases a content, and removes it after its last user."""
+        if not content.give_back():
+            return
+        del self._contents[content.plan]
+        if isinstance(content, Product):
+            for part in content.parts:
+                part.products.remove(content)
+                self.release(part)
+
+    def _singles(self) -> list[UnheldContent]:
+        return [content for content in self._contents.values() if isinstance(content, UnheldContent)]
+
+    # Computing
+
+    def _in_store(
+        self, way: FileBackend, folder: str, epoch: int | None = None, changes: Sequence[Column] = ()
+    ) -> InStore:
+        """For the deltas of an epoch, or for first contents."""
+        dictionary = self._terms.dictionary
+        target = Target(self._store.store.place, folder, epoch)
+        return InStore(
+            lambda: way.create(target),
+            self._store.sources,
+            target,
+            dictionary.id_of,
+            dictionary.exceptions,
+            dictionary.enter,
+            changes,
+        )
+
+    def _folder(self, attempt: str, way: FileBackend) -> str:
+        """A folder of its own for each backend that tries the same work."""
+        folder = f"{attempt}/{way.name}"
+        self._store.store.place.make(folder)
+        return folder
+
+    def stored_rows(self, plan: op.Operator) -> int:
+        """About how many rows the relations of a plan have that are in the store."""
+        content = self.keep(plan)
+        try:
+            return sum(self._store.approximate_rows(name) for name, _, _ in content.relations())
+        finally:
+            self.release(content)
+
+    def is_stored(self, plan: op.Operator) -> bool:
+        """Whether all relations of a plan are in the store."""
+        content = self.keep(plan)
+        try:
+            return self._store.has(content)
+        finally:
+            self.release(content)
+
+    @contextmanager
+    def computed(
+        self, plan: op.Operator, by_files: Callable[[Callable[[FileBackend], None]], None]
+    ) -> Iterator[PlanContent]:
+        """The content of a plan, computed if it is new; released if the block, which stores it, fails.
+
+        `by_files` has a backend do the work.
+        """
+        with self.attempt() as folder:
+            content = self.keep(plan)
+            try:
+                by_files(lambda way: self._compute(content, way, self._folder(folder, way)))
+                yield content
+            except BaseException:
+                self.release(content)
+                raise
+            for part in content.stored_parts():
+                assert isinstance(part, UnheldContent)
+                part.saved()
+
+    def _compute(self, content: PlanContent, way: FileBackend, folder: str) -> None:
+        """Computes the first relations of a content, as files in a folder of an attempt."""
+        in_store = self._in_store(way, folder)
+        for part in content.stored_parts():
+            assert isinstance(part, UnheldContent)
+            if part.users > 1:
+                continue
+            wanted = [(operator.source, name) for operator, name in part.kept.items()]
+            for plan, name in (*wanted, (part.stored_plan, part.name)):
+                if not self._store.has_relation(name):
+                    part.first[name] = in_store.content(plan, name)
+            part.carried = way.name
+
+    def attempt(self) -> AbstractContextManager[str]:
+        """A folder whose files are there until the block ends, or are named by then."""
+        return self._store.store.attempt()
+
+    def carry(self, epoch: int, changes: Sequence[Change], way: FileBackend, folder: str) -> Outcome:
+        """Computes what an epoch brings, as files in a folder of an attempt."""
+        in_store, outcome = (
+            self._in_store(way, self._folder(folder, way), epoch, _columns(changes)),
+            Outcome(),
+        )
+        for content in self._singles():
+            if in_store.is_concerned(content.stored_plan):
+                begun = time.perf_counter()
+                carry = self._rebuilt if way.strategy == "rebuild" else self._carried
+                outcome.relations |= carry(in_store, content)
+                outcome.deltas[content] = rows_of_saved(
+                    self._store.store.place, outcome.relations[content.name]
+                )
+                seconds = time.perf_counter() - begun
+                outcome.choices[content] = Choice(way.strategy, {}, seconds, way.reason)
+                content.carried = way.strategy
+        self._expand(outcome)
+        return outcome
+
+    def _expand(self, outcome: Outcome) -> None:
+        """Adds the changes of products, which are not stored, but are a view's history."""
+        for product in {product for content in outcome.deltas for product in content.products}:
+            rows = product.expand(outcome.deltas, EXPANDED_ROWS)
+            outcome.deltas[product] = rows
+            width = len(product.plan.variables)
+            columns = [np.fromiter((row[n] for row in rows), np.int64, len(rows)) for n in range(width)]
+            weights = np.fromiter(rows.values(), np.int64, len(rows))
+            outcome.relations[product.name] = sorted_rows(columns, weights)
+
+    def _carried(self, in_store: InStore, content: UnheldContent) -> dict[str, Saved]:
+        """By the delta rules: the operators' state first, which the operators above read."""
+        kept: dict[op.Keeping, StoredRelation] = {}
+        known: dict[op.Operator, Saved] = {}
+        found: dict[str, Saved] = {}
+        for operator, name in content.kept.items():
+            known[operator.source] = found[name] = in_store.delta(operator.source, name, kept, known)
+            kept[operator] = self._stored(name)
+        found[content.name] = in_store.delta(content.stored_plan, content.name, kept, known)
+        return found
+
+    def _rebuilt(self, in_store: InStore, content: UnheldContent) -> dict[str, Saved]:
+        """From scratch: what is missing in the stored rows, and what is too much."""
+        wanted: list[tuple[op.Operator, str]] = [
+            (operator.source, name) for operator, name in content.kept.items()
+        ]
+        wanted.append((content.stored_plan, content.name))
+        return {name: in_store.difference(plan, name, self._stored(name)) for plan, name in wanted}
+
+    @contextmanager
+    def differing(self, content: PlanContent, way: FileBackend) -> Iterator[tuple[int, Mapping[Row, int]]]:
+        """What is missing in a content (and, with negative weights, too much) by its recomputation.
+
+        How many rows, and the first of them.
+        """
+        assert isinstance(content, UnheldContent)
+        with self._store.store.attempt() as folder:
+            in_store = self._in_store(way, folder)
+            saved = in_store.difference(content.stored_plan, content.name, self._stored(content.name))
+            place = self._store.store.place
+            yield saved.count, dict(islice(rows_of_saved(place, saved).items(), 5))
+
+    def _stored(self, name: str) -> StoredRelation:
+        parts = self._store.parts(name)
+        return StoredRelation(parts.addresses, parts.rows)
+
+
+def _columns(changes: Sequence[Change]) -> Sequence[Column]:
+    if type(changes) is ColumnRows:
+        return changes.columns
+    return list(np.array(changes, dtype=np.int64).reshape(-1, 5).T)

@@ -1,0 +1,249 @@
+"""Operators that keep rows, for a plan that is evaluated once: nothing is computed until it is read.
+
+A window without an order takes the first rows that come. The rows of an operator that may be read again are
+remembered as far as they were read. Steps of a path are followed from a bound end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
+from sparqlive.plan.keys import pushable
+from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.deadline import gathers
+from sparqlive.zset.relation import Row, rows_of
+from sparqlive.zset.run import Run
+
+if TYPE_CHECKING:
+    from sparqlive.live.compiler import Compiler, Node
+
+Rows = Iterator[tuple[Row, int]]
+Bulk = Callable[[op.Operator], Mapping[Row, int] | Run]
+"""Computes the content of a plan by columns."""
+
+MOST_GROUPED = 50_000
+"""More rows than this are grouped by columns, if a bulk backend can do it."""
+
+
+class Remembered:
+    """Rows that are read several times, and computed once, as far as they are read."""
+
+    def __init__(self, compute: Callable[[], Iterable[tuple[Row, int]]]) -> None:
+        self._compute = compute
+        self._rest: Rows | None = None
+        self._rows: list[tuple[Row, int]] = []
+
+    def __call__(self) -> Rows:
+        if self._rest is None:
+            gathers(self._rows)
+            self._rest = iter(self._compute())
+        position = 0
+        while True:
+            while position < len(self._rows):
+                yield self._rows[position]
+                position += 1
+            following = next(self._rest, None)
+            if following is None:
+                return
+            self._rows.append(following)
+
+
+def content_of(compiler: Compiler, node: Node) -> Callable[[], Iterable[tuple[Row, int]]]:
+    """The rows of a group, a window or numbered solutions."""
+    operator, state = node.operator, compiler.states[node.number]
+    if node.number in compiler.remembered:
+        return compiler.remembered[node.number]
+
+    def compute() -> Iterable[tuple[Row, int]]:
+        if isinstance(operator, op.Window) and not operator.order and not operator.keys:
+            return _cut(compiler.stream(node.children[0], first=True)(), operator.offset, operator.limit)
+        rows = compiler.stream(node.children[0], first=False)()
+        bulk = compiler.bulk if isinstance(operator, op.Group) and reads_no_terms(operator) else None
+        found: Iterable[tuple[Row, int]]
+        if bulk is None:
+            found = state.evaluate(rows)
+            return found
+        try:
+            return list(state.evaluate(_at_most(rows, MOST_GROUPED)))
+        except _TooManyRowsError:
+            return rows_of(bulk(operator)).items()
+
+    return compute if _is_read_once(node) else _remember(compiler, node, compute)
+
+
+class _TooManyRowsError(Exception):
+    """There are so many rows that a bulk backend is faster."""
+
+
+def _at_most(rows: Rows, most: int) -> Rows:
+    for number, row in enumerate(rows):
+        if number == most:
+            raise _TooManyRowsError
+        yield row
+
+
+def reads_no_terms(plan: op.Operator) -> bool:
+    """Whether a plan compares only ids: then a bulk backend needs no table of all terms."""
+    match plan:
+        case op.Group(_, _, aggregates):
+            own = all(aggregate.name == "COUNT" for _, aggregate in aggregates)
+        case op.LeftJoin():
+            own = plan.condition is None
+        case _:
+            own = isinstance(plan, op.Scan | op.Join | op.Project | op.Union | op.Distinct | op.Semi)
+    return own and all(reads_no_terms(child) for child in plan.children)
+
+
+def _remember(compiler: Compiler, node: Node, compute: Callable[[], Iterable[tuple[Row, int]]]) -> Remembered:
+    """The rows of an operator, remembered for all its readers."""
+    return compiler.remembered.setdefault(node.number, Remembered(compute))
+
+
+def _is_read_once(node: Node) -> bool:
+    """Whether only operators over one source are above, so that the plan reads the rows once."""
+    while node.parent is not None:
+        node = node.parent
+        if len(node.children) > 1 or isinstance(node.operator, op.Stored | op.Shared):
+            return False
+    return True
+
+
+def _cut(rows: Rows, offset: int, limit: int | None) -> Rows:
+    """Skips some solutions, then takes some; a row counts as often as its weight says."""
+    to_skip, left = offset, limit
+    for row, weight in rows:
+        skipped = min(to_skip, weight)
+        to_skip -= skipped
+        weight -= skipped
+        if not weight:
+            continue
+        if left is None:
+            yield row, weight
+            continue
+        taken = min(left, weight)
+        left -= taken
+        yield row, taken
+        if not left:
+            return
+
+
+def reader_of(compiler: Compiler, node: Node, bound: Sequence[Var], first: bool) -> Callable[..., Any]:
+    """A function of the values of `bound` that lists the rows of a stored operator.
+
+    Without bound variables, its first rows need not wait for the others.
+    """
+    node = compiler.first_of(node)
+    if not bound:
+        source = node.children[0]
+        return _remember(compiler, node, lambda: compiler.stream(source, first)())
+    return _loaded_first(compiler, node, compiler.states[node.number].reader(bound, State.OLD))
+
+
+def _loaded_first(compiler: Compiler, node: Node, read: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that loads the state of an operator from its source when it is first called."""
+
+    def load_and_read(*values: int) -> Any:
+        if node.number not in compiler.loaded:
+            rows: dict[Row, int] = {}
+            gathers(rows)
+            known = compiler.remembered.get(node.number) or compiler.stream(node.children[0], first=False)
+            for row, weight in known():
+                rows[row] = rows.get(row, 0) + weight
+            compiler.states[node.number].load(rows)
+            compiler.loaded.add(node.number)
+        return read(*values)
+
+    return load_and_read
+
+
+# Paths
+
+
+def path_of(compiler: Compiler, node: Node, bound: Sequence[Var]) -> Callable[..., Iterator[Row]]:
+    """A function of the values of `bound` that lists the rows of a closure with these values."""
+    operator, source = node.operator, node.children[0]
+    assert isinstance(operator, op.Closure)
+    at, to = source.operator.variables[:2]
+    able = pushable(source.operator)
+    id_of = compiler.terms.dictionary.id_of
+    is_start = not isinstance(operator.start, Var) or operator.start in bound
+    is_end = not isinstance(operator.end, Var) or operator.end in bound
+    from_start, from_end = is_start and at in able, is_end and to in able
+    if from_end and not isinstance(operator.end, Var) and isinstance(operator.start, Var):
+        from_start = False  # one search from the constant end serves all starts
+    if operator.keys or not (from_start or from_end):
+        state = compiler.states[node.number]  # the reachability over all steps
+        return _loaded_first(compiler, node, state.reader(bound, State.OLD))
+    known, found = (at, to) if from_start else (to, at)
+    steps = compiler.program.namespace[compiler.probe(source, State.OLD, [known], [found])]
+
+    def value_of(term: object, values: Sequence[int]) -> int | None:
+        if not isinstance(term, Var):
+            return id_of(term)  # type: ignore[arg-type]
+        return values[bound.index(term)] if term in bound else None
+
+    searches: dict[int, _Search] = {}  # the latest one, which may serve many goals
+
+    def read(*values: int) -> Iterator[Row]:
+        start, end = value_of(operator.start, values), value_of(operator.end, values)
+        origin, goal = (start, end) if from_start else (end, start)
+        assert origin is not None
+        if origin not in searches:
+            searches.clear()
+            searches[origin] = _Search(steps, origin)
+        found = searches[origin]
+        for other in found.nodes() if goal is None else (goal,) if found.reaches(goal) else ():
+            ends = (origin, other) if from_start else (other, origin)
+            pair = zip((operator.start, operator.end), ends, strict=True)
+            yield tuple([number for term, number in pair if isinstance(term, Var)])
+
+    return read
+
+
+class _Search:
+    """The nodes that are reached from an origin, as far as the search went."""
+
+    def __init__(self, steps: Callable[[int], Iterable[tuple[Row, int]]], origin: int) -> None:
+        self._known: list[int] = []
+        self._seen: set[int] = set()
+        gathers(self._known)
+        self._rest = _reached(steps, origin)
+
+    def nodes(self) -> Iterator[int]:
+        position = 0
+        while position < len(self._known) or self._advance():
+            yield self._known[position]
+            position += 1
+
+    def reaches(self, goal: int) -> bool:
+        while goal not in self._seen:
+            if not self._advance():
+                return False
+        return True
+
+    def _advance(self) -> bool:
+        following = next(self._rest, None)
+        if following is None:
+            return False
+        self._known.append(following)
+        self._seen.add(following)
+        return True
+
+
+def _reached(steps: Callable[[int], Iterable[tuple[Row, int]]], origin: int) -> Iterator[int]:
+    """The nodes that one or more steps reach, each once, the nearest first."""
+    seen: set[int] = set()
+    gathers(seen)
+    border = [origin]
+    while border:
+        following: list[int] = []
+        for node in border:
+            for (reached,), _ in steps(node):
+                if reached not in seen:
+                    seen.add(reached)
+                    following.append(reached)
+                    yield reached
+        border = following

@@ -1,0 +1,320 @@
+"""The quads of one epoch, lent to a query that reads them once.
+
+A query looks up what it needs in the runs that exist: by subject in the run of each predicate, by object in a
+turned run (`live/turned.py`) once there were enough lookups to pay for it. Nothing is merged, indexed or read
+from disk ahead. Invariant: lent quads never change, and reading them changes nothing of the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+
+from sparqlive.live.cold import Cold
+from sparqlive.live.lent_pairs import ColdPairs, MergedPairs, TurnedPairs
+from sparqlive.live.quad_pairs import Key, LentPairs, PairTable
+from sparqlive.live.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Scope
+from sparqlive.zset.relation import KeyedRelation, LentRelation, Row
+
+Pairs: TypeAlias = LentRelation | ColdPairs | MergedPairs
+"""Subject → objects."""
+
+
+class Part(NamedTuple):
+    """The pairs of one predicate and graph (0 for merged graphs)."""
+
+    predicate: int
+    graph: int
+    pairs: Pairs
+
+
+class LentQuads:
+    """Reads like `Quads` before an epoch. `merged`: the scopes whose merged graph is kept."""
+
+    reads_any_predicate = False
+
+    def __init__(self, lent: LentPairs, size: int, merged: frozenset[Scope]) -> None:
+        self._lent = lent
+        self._merged = merged
+        self.size = size
+        self.staged: Mapping[Scope, Sequence[Change]] = {}
+        self._empty = KeyedRelation(2, 1).lend()
+        self._pairs: dict[Key, Pairs] = {}
+        self._inverses: dict[Key, LentRelation | TurnedPairs] = {}
+        self._parts: dict[Scope, list[Part]] = {}
+        self._names: dict[Scope, GraphNames] = {}
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether some of the quads are not in memory."""
+        return any(isinstance(pairs, Cold) for pairs in self._lent.pairs.values())
+
+    # What plans read
+
+    def watch(self, scope: Scope) -> None:
+        """Does nothing: lent quads do not change."""
+
+    def read_any_predicate(self) -> None:
+        """Does nothing, likewise."""
+
+    def is_merged(self, scope: Scope) -> bool:
+        """Whether a scope has its own set of triples, or needs none."""
+        return scope.kind != "merged" or scope in self._merged
+
+    def pairs(self, graph: int | Scope, predicate: int) -> Pairs:
+        """Subject → objects of one graph and predicate."""
+        found = self._pairs.get((graph, predicate))
+        if found is None:
+            found = self._pairs[(graph, predicate)] = self._find(graph, predicate)
+        return found
+
+    pairs_if_any = pairs
+
+    def _find(self, graph: int | Scope, predicate: int) -> Pairs:
+        if not isinstance(graph, Scope) or graph in self._merged:
+            return self._of_one(graph, predicate)
+        graphs = self._graphs_of.get(predicate, ())
+        parts = [self._of_one(name, predicate) for name in graphs if graph.covers(name)]
+        return self._empty if not parts else parts[0] if len(parts) == 1 else MergedPairs(parts)
+
+    def _of_one(self, graph: int | Scope, predicate: int) -> LentRelation | ColdPairs:
+        found = self._lent.pairs.get((graph, predicate))
+        if found is None:
+            return self._empty
+        return ColdPairs(found) if isinstance(found, Cold) else found
+
+    def inverse(self, graph: int | Scope, predicate: int) -> LentRelation | TurnedPairs:
+        """Object → subjects."""
+        key = (graph, predicate)
+        found = self._inverses.get(key)
+        if found is None:
+            kept = self._lent.inverses.get(key)
+            found = TurnedPairs(self.pairs(graph, predicate), self._lent.turned) if kept is None else kept
+            self._inverses[key] = found
+        return found
+
+    inverse_if_any = inverse
+
+    @cached_property
+    def _graphs_of(self) -> dict[int, list[int]]:
+        """The graphs of each predicate."""
+        found: dict[int, list[int]] = {}
+        for graph, predicate in self._lent.pairs:
+            if isinstance(graph, int):
+                found.setdefault(predicate, []).append(graph)
+        return found
+
+    def parts(self, scope: Scope) -> list[Part]:
+        """The pairs of a scope by predicate and, unless merged, by graph. Those on disk come last."""
+        found = self._parts.get(scope)
+        if found is None:
+            found = self._parts[scope] = sorted(self._parts_of(scope), key=_reading_cost)
+        return found
+
+    def _parts_of(self, scope: Scope) -> Iterator[Part]:
+        if scope.kind == "merged":
+            if scope in self._merged:
+                predicates: Iterable[int] = {of for graph, of in self._lent.pairs if graph == scope}
+            else:
+                predicates = self._graphs_of
+            for predicate in predicates:
+                pairs = self.pairs(scope, predicate)
+                if pairs is not self._empty:
+                    yield Part(predicate, 0, pairs)
+            return
+        for graph, predicate in self._lent.pairs:
+            if isinstance(graph, int) and scope.covers(graph):
+                yield Part(predicate, graph, self.pairs(graph, predicate))
+
+    def index(
+        self, scope: Scope, predicate: int | None, order: tuple[int, ...], key_length: int
+    ) -> ManyParts:
+        """The scope's quads (of one predicate if given) as rows in the given order of positions."""
+        parts = self.parts(scope)
+        if predicate is not None:
+            parts = [part for part in parts if part.predicate == predicate]
+        return ManyParts(self, scope, parts, order, key_length)
+
+    def matching(self, scope: Scope, known: Mapping[int, int]) -> Iterator[tuple[int, int, int, int]]:
+        """The quads of a scope with known ids at some of the positions SUBJECT, PREDICATE and OBJECT."""
+        return self.index(scope, known.get(PREDICATE), (), 0).quads_with(known)
+
+    def inverse_of(self, scope: Scope, part: Part) -> LentRelation | TurnedPairs:
+        return self.inverse(scope if scope.kind == "merged" else part.graph, part.predicate)
+
+    def nodes(self, scope: Scope) -> Nodes:
+        """Subjects and objects: node (→ graph, for named graphs)."""
+        return Nodes(self, scope)
+
+    def names(self, scope: Scope) -> GraphNames:
+        """The names of graphs that have a quad, as keys without values."""
+        if scope not in self._names:
+            self._names[scope] = GraphNames(self.parts(scope))
+        return self._names[scope]
+
+    def tables(self, scope: Scope, predicate: int | None, after: bool) -> Iterator[PairTable]:
+        """The pairs of a scope as columns; see `Quads.tables`."""
+        keyed = scope.kind == "merged" and self.is_merged(scope)
+        for graph, of in list(self._lent.pairs):
+            if predicate is not None and of != predicate:
+                continue
+            if graph == scope if keyed else isinstance(graph, int) and scope.covers(graph):
+                run = self.pairs(graph, of).run_before()
+                if run is not None:
+                    yield PairTable(of, graph if isinstance(graph, int) else 0, *run.columns)
+
+
+def _reading_cost(part: Part) -> tuple[bool, int]:
+    is_cold = isinstance(part.pairs, ColdPairs)
+    return is_cold, part.pairs.size_about() if is_cold else 0
+
+
+class ManyParts:
+    """The quads of several predicates or graphs, as rows in an order of positions."""
+
+    def __init__(
+        self, quads: LentQuads, scope: Scope, parts: list[Part], order: tuple[int, ...], key_length: int
+    ) -> None:
+        self._quads = quads
+        self._scope = scope
+        self._parts = parts
+        self._order = order
+        self._keys = order[:key_length]
+        self._free = order[key_length:]
+        self._by_value: dict[tuple[int, ...], list[Part]] = {}
+        self._chosen = [position for position in (PREDICATE, GRAPH) if position in self._keys]
+        self._arrange = _arranged(self._free)
+        self._plain = self._keys == (SUBJECT,) and self._free == (PREDICATE, OBJECT)
+
+    def _with(self, known: Mapping[int, int]) -> list[Part]:
+        """The parts with the known predicate and graph."""
+        if not self._chosen:
+            return self._parts
+        if not self._by_value:
+            for part in self._parts:
+                value = {PREDICATE: part.predicate, GRAPH: part.graph}
+                self._by_value.setdefault(tuple([value[p] for p in self._chosen]), []).append(part)
+        return self._by_value.get(tuple([known[position] for position in self._chosen]), [])
+
+    def before(self, key: Any) -> Iterator[Any]:
+        """The values of the free positions; a single one is not in a tuple."""
+        if self._plain:
+            return self._of_subject(key)
+        known = {self._keys[0]: key} if len(self._keys) == 1 else dict(zip(self._keys, key, strict=True))
+        return map(self._arrange, self.quads_with(known))
+
+    def _of_subject(self, subject: int) -> Iterator[tuple[int, int]]:
+        """Like `before`, for by far the most common lookup."""
+        for predicate, _, pairs in self._parts:
+            found = pairs.before(subject)
+            if found is not None:
+                for object_ in found:
+                    yield predicate, object_
+
+    def quads_with(self, known: Mapping[int, int]) -> Iterator[tuple[int, int, int, int]]:
+        """The quads with known ids at some positions."""
+        subject, object_ = known.get(SUBJECT), known.get(OBJECT)
+        for part in self._with(known):
+            predicate, graph, pairs = part
+            if subject is not None and object_ is not None:
+                if pairs.has_before(subject, object_):
+                    yield subject, predicate, object_, graph
+            elif subject is not None:
+                for found in pairs.before(subject) or ():
+                    yield subject, predicate, found, graph
+            elif object_ is not None:
+                for found in self._quads.inverse_of(self._scope, part).before(object_) or ():
+                    yield found, predicate, object_, graph
+            else:
+                for start, end in pairs.rows_before():
+                    yield start, predicate, end, graph
+
+    def rows_before(self) -> Iterator[Row]:
+        arrange = itemgetter(*self._order)
+        for predicate, graph, pairs in self._parts:
+            for subject, object_ in pairs.rows_before():
+                yield arrange((subject, predicate, object_, graph))
+
+    def counts(self, positions: Sequence[int]) -> Iterator[tuple[Any, int]]:
+        """The values of some of PREDICATE and GRAPH, each with a number of quads; without listing them."""
+        arrange = _arranged(positions)
+        for predicate, graph, pairs in self._parts:
+            size = pairs.size_before()
+            if size:
+                yield arrange((0, predicate, 0, graph)), size
+
+    def counts_of(self, subject: int) -> Iterator[tuple[int, int]]:
+        """The predicates of a subject, each with its number of objects."""
+        for predicate, _, pairs in self._parts:
+            count = pairs.count_before(subject)
+            if count:
+                yield predicate, count
+
+    def has_before(self, key: Any, value: Any) -> bool:
+        return any(True for _ in self.before(key))
+
+    def count_before(self, key: Any) -> int:
+        return sum(1 for _ in self.before(key))
+
+    def size_before(self) -> int:
+        return sum(part.pairs.size_before() for part in self._parts)
+
+
+def _arranged(positions: Sequence[int]) -> Callable[[Sequence[int]], Any]:
+    return itemgetter(*positions) if positions else lambda quad: ()
+
+
+class Nodes:
+    """The subjects and objects of a scope, found when they are read."""
+
+    def __init__(self, quads: LentQuads, scope: Scope) -> None:
+        self._quads = quads
+        self._scope = scope
+        self._parts = quads.parts(scope)
+        self._with_graph = scope.kind == "named"
+
+    def rows_before(self) -> Iterator[Row]:
+        seen: set[Row] = set()
+        for _, graph, pairs in self._parts:
+            for pair in pairs.rows_before():
+                for node in pair:
+                    row = (node, graph) if self._with_graph else (node,)
+                    if row not in seen:
+                        seen.add(row)
+                        yield row
+
+    def before(self, node: int) -> Iterator[int]:
+        """The graphs in which a node occurs."""
+        found: set[int] = set()
+        for part in self._parts:
+            if part.graph not in found and self._occurs(part, node):
+                found.add(part.graph)
+                yield part.graph
+
+    def has_before(self, node: int, value: Any) -> bool:
+        wanted = (part for part in self._parts if not self._with_graph or part.graph == value)
+        return any(self._occurs(part, node) for part in wanted)
+
+    def _occurs(self, part: Part, node: int) -> bool:
+        if part.pairs.before(node):
+            return True
+        return bool(self._quads.inverse_of(self._scope, part).before(node))
+
+
+class GraphNames:
+    """The names of graphs that have a quad."""
+
+    def __init__(self, parts: list[Part]) -> None:
+        self._parts = parts
+
+    @cached_property
+    def _found(self) -> dict[int, None]:
+        return {graph: None for _, graph, pairs in self._parts if pairs.size_before()}
+
+    def rows_before(self) -> Iterator[Row]:
+        return ((name,) for name in self._found)
+
+    def has_before(self, name: int, value: Any) -> bool:
+        return name in self._found

@@ -1,0 +1,225 @@
+"""Pairs that a query reads without making an index first: turned, merged, or on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import chain
+from typing import TypeAlias
+
+import numpy as np
+
+from sparqlive.live.cold import Cold
+from sparqlive.live.turned import TurnedRuns
+from sparqlive.zset.relation import KeyedRelation, Layer, LentRelation
+from sparqlive.zset.run import Run
+
+_SCANS = 16
+"""A column is scanned this often, by one query or several, before it is sorted."""
+_MANY_VALUES = 1_024
+_FEW_PARTS = 4
+_FIRST_PIECE = 64
+_LARGEST_PIECE = 1 << 18
+
+
+class ColdPairs:
+    """Pairs on disk: a lookup reads the segments that can contain it."""
+
+    def __init__(self, cold: Cold) -> None:
+        self._cold = cold
+        self.has_before = cold.has_before
+        self.rows_before = cold.rows_before
+        self.fan_out = 2.0
+
+    def before(self, subject: int) -> list[int] | None:
+        return self._cold.values_before(subject) or None
+
+    def count_before(self, subject: int) -> int:
+        return len(self._cold.values_before(subject))
+
+    @cached_property
+    def _size(self) -> int:
+        return self._cold.size_before()
+
+    def size_before(self) -> int:
+        return self._size
+
+    def size_about(self) -> int:
+        return self._size
+
+    @cached_property
+    def _loaded(self) -> LentRelation:
+        return self._cold.relation().lend()
+
+    def loaded(self) -> LentRelation:
+        """All pairs in memory."""
+        return self._loaded
+
+    def run_before(self) -> Run | None:
+        return self._loaded.run_before()
+
+
+class MergedPairs:
+    """The union of pairs of several graphs, as a set."""
+
+    def __init__(self, parts: list[LentRelation | ColdPairs]) -> None:
+        self._parts = parts
+        self.fan_out = max(part.fan_out for part in parts)
+
+    def before(self, key: int) -> Iterable[int] | None:
+        if len(self._parts) > _FEW_PARTS:
+            return self._whole.before(key)
+        found = [values for part in self._parts if (values := part.before(key)) is not None]
+        if len(found) < 2:
+            return found[0] if found else None
+        return dict.fromkeys(chain.from_iterable(found))
+
+    def has_before(self, key: int, value: int) -> bool:
+        return any(part.has_before(key, value) for part in self._parts)
+
+    def count_before(self, key: int) -> int:
+        found = self.before(key)
+        return 0 if found is None else sum(1 for _ in found)
+
+    def rows_before(self) -> Iterator[tuple[int, int]]:
+        earlier: list[LentRelation | ColdPairs] = []
+        seen: set[tuple[int, int]] = set()
+        many = len(self._parts) > _FEW_PARTS
+        for part in self._parts:
+            for row in part.rows_before():
+                if many:
+                    if row in seen:
+                        continue
+                    seen.add(row)  # type: ignore[arg-type]
+                elif any(other.has_before(*row) for other in earlier):
+                    continue
+                yield row  # type: ignore[misc]
+            earlier.append(part)
+
+    def size_before(self) -> int:
+        return self._whole.size_before()
+
+    def size_about(self) -> int:
+        return sum(part.size_about() for part in self._parts)
+
+    @cached_property
+    def _whole(self) -> LentRelation:
+        """All pairs as one run, for many lookups and exact sizes."""
+        runs = [run for part in self._parts if (run := part.run_before()) is not None]
+        columns = [np.concatenate(columns) for columns in zip(*(run.columns for run in runs), strict=True)]
+        return KeyedRelation(2, 1, Run.sort(columns) if columns else None).lend()
+
+    def loaded(self) -> LentRelation:
+        """All pairs in memory."""
+        return self._whole
+
+    def run_before(self) -> Run | None:
+        return self._whole.run_before()
+
+
+Forward: TypeAlias = LentRelation | ColdPairs | MergedPairs
+
+
+class TurnedPairs:
+    """Object → subjects of pairs without an inverse: a scan of the objects at first, then a turned run."""
+
+    def __init__(self, forward: Forward, turned: TurnedRuns) -> None:
+        self._forward = forward
+        self._turned = turned
+        self._is_due = False
+        self._scanned: dict[int, list[int] | None] = {}
+        self._found: KeyedRelation | None = None
+        self.size_before = forward.size_before
+        self.size_about = forward.size_about
+
+    @cached_property
+    def _pairs(self) -> LentRelation:
+        return self._forward if isinstance(self._forward, LentRelation) else self._forward.loaded()
+
+    @cached_property
+    def _overlay(self) -> Layer:
+        """The changes of the pairs, turned."""
+        made: Layer = {}
+        for subject, objects in self._pairs.overlay.items():
+            for object_, weight in objects.items():
+                made.setdefault(object_, {})[subject] = weight
+        return made
+
+    def _relation(self) -> KeyedRelation | None:
+        """The turned pairs as a relation, as soon as it pays."""
+        if self._found is None:
+            run = self._pairs.run
+            known = None if run is None else self._turned.find(run)
+            if run is not None and known is None:
+                if not self._is_due:
+                    return None
+                known = self._turned.of(run)
+            self._found = KeyedRelation.of_parts(2, 1, known, self._overlay)
+        return self._found
+
+    def before(self, object_: int) -> Iterable[int] | None:
+        found = self._relation()
+        if found is not None:
+            return _values_of(found, object_)
+        run = self._pairs.run
+        assert run is not None
+        subjects, objects = run.columns
+        if object_ in self._scanned:
+            return self._scanned[object_]
+        self._is_due = self._turned.scanned(run) >= _SCANS
+        values: list[int] = subjects[np.flatnonzero(objects == object_)].tolist()
+        changed = self._overlay.get(object_)
+        if changed is not None:
+            values = [value for value in values if value not in changed]
+            values += [value for value, weight in changed.items() if weight > 0]
+        self._scanned[object_] = values or None
+        return values or None
+
+    def has_before(self, object_: int, subject: int) -> bool:
+        return self._forward.has_before(subject, object_)
+
+    def count_before(self, object_: int) -> int:
+        found = self._relation()
+        if found is not None:
+            return found.count_before(object_)
+        return sum(1 for _ in self.before(object_) or ())
+
+    def run_before(self) -> Run | None:
+        """All pairs as a run of subjects and objects."""
+        return self._forward.run_before()
+
+    def rows_before(self) -> Iterator[tuple[int, int]]:
+        return ((object_, subject) for subject, object_ in self._forward.rows_before())
+
+    @cached_property
+    def fan_out(self) -> float:
+        """The mean number of subjects per object, estimated."""
+        run = self._pairs.run
+        return 1.0 if run is None else self._turned.fan_out(run)
+
+
+def _values_of(relation: KeyedRelation, key: int) -> Iterable[int] | None:
+    """The values of a key; many of them in pieces, because the first may be enough."""
+    run = relation.run
+    if run is None or key in relation.overlay:
+        return relation.before(key)
+    low, high = run.range_one(key)
+    if high - low < _MANY_VALUES:
+        return run.views[1][low:high].tolist() if low != high else None
+    starts = range(low, high, _MANY_VALUES)
+    return chain.from_iterable(
+        run.views[1][start : min(high, start + _MANY_VALUES)].tolist() for start in starts
+    )
+
+
+def counts_of(pairs: Forward | TurnedPairs) -> Iterator[tuple[int, int]]:
+    """The keys of pairs, with numbers of values that add up to all; counted in growing pieces."""
+    run, place = pairs.run_before(), 1 if isinstance(pairs, TurnedPairs) else 0
+    if run is None:
+        return
+    column = run.columns[place]
+    start, size = 0, _FIRST_PIECE
+    while start < run.length:
+        values, counts = np.unique(column[start : start + size], return_counts=True)
+        yield from zip(values.tolist(), counts.tolist(), strict=True)
+        start, size = start + size, min(4 * size, _LARGEST_PIECE)

@@ -1,0 +1,112 @@
+"""Runs of pairs in the other direction: object, subject.
+
+Owns the turned runs that queries made, within a bound on their memory. A run never changes, so what was made
+from it stays right; a run that an epoch replaces takes its turned run with it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from weakref import ref
+
+import numpy as np
+
+from sparqlive.sparql import memory
+from sparqlive.zset.run import Run
+
+_MOST_BYTES = 1 << 30
+# At most this share of the machine's memory.
+_SHARE = 1 / 16
+_SAMPLE = 10_000
+_MOST_ESTIMATES = 10_000
+
+
+def turned(run: Run) -> Run:
+    """The run with its two columns exchanged. It is sorted by the second already, so one sort is enough."""
+    firsts, seconds = run.columns
+    order = np.argsort(seconds, kind="stable")
+    return Run([seconds[order], firsts[order]])
+
+
+def _fan_out(run: Run) -> float:
+    """Ids are hashes, so a range of them is a sample of the values."""
+    values, size = run.columns[1], run.length
+    if size <= _SAMPLE:
+        return size / len(np.unique(values))
+    among = len(np.unique(values[:: size // _SAMPLE]))
+    part = size // _SAMPLE + 1
+    below = np.int64(-(1 << 63) + (1 << 64) // part)
+    return size / max(among, part * len(np.unique(values[values < below])))
+
+
+class TurnedRuns:
+    """Turned runs by the run they were made from; those that were not used for longest are dropped first."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[int, tuple[ref[Run], Run]] = OrderedDict()
+        self._bytes = 0
+        self._fan_outs: dict[int, tuple[ref[Run], float]] = {}
+        self._scans: dict[int, tuple[ref[Run], int]] = {}
+        self._guard = Lock()
+
+    def find(self, run: Run) -> Run | None:
+        """The turned run, if there is one."""
+        with self._guard:
+            entry = self._made.get(id(run))
+            if entry is None or entry[0]() is not run:
+                return None
+            self._made.move_to_end(id(run))
+            return entry[1]
+
+    def of(self, run: Run) -> Run:
+        """The turned run; makes it if there is none, and keeps it as long as there is room."""
+        found = self.find(run)
+        if found is None:
+            found = turned(run)
+            with self._guard:
+                self._drop_dead()
+                self._add(run, found)
+        return found
+
+    def scanned(self, run: Run) -> int:
+        """Notes that a query scans a run because it is not turned; returns how often that was so before."""
+        known = self._scans.get(id(run))
+        count = known[1] if known is not None and known[0]() is run else 0
+        if len(self._scans) > _MOST_ESTIMATES:
+            self._scans = {}
+        self._scans[id(run)] = (ref(run), count + 1)
+        return count
+
+    def fan_out(self, run: Run) -> float:
+        """The mean number of rows per value of the second column, estimated."""
+        known = self._fan_outs.get(id(run))
+        if known is not None and known[0]() is run:
+            return known[1]
+        found = _fan_out(run)
+        if len(self._fan_outs) > _MOST_ESTIMATES:
+            self._fan_outs = {}
+        self._fan_outs[id(run)] = (ref(run), found)
+        return found
+
+    def _add(self, run: Run, made: Run) -> None:
+        self._remove(id(run))
+        self._made[id(run)] = (ref(run), made)
+        self._bytes += made.nbytes
+        room = memory.room(_SHARE)
+        most = _MOST_BYTES if room is None else min(_MOST_BYTES, room)
+        while self._made and self._bytes > most:
+            self._remove(next(iter(self._made)))
+
+    def _drop_dead(self) -> None:
+        for number in [number for number, (of, _) in self._made.items() if of() is None]:
+            self._remove(number)
+
+    def _remove(self, number: int) -> None:
+        entry = self._made.pop(number, None)
+        if entry is not None:
+            self._bytes -= entry[1].nbytes
+
+    @property
+    def nbytes(self) -> int:
+        return self._bytes

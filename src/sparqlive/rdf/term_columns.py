@@ -1,0 +1,116 @@
+"""Terms as columns: their ids in order, and their texts.
+
+Many terms are held and compared this way: a column costs less memory than Python strings in a dict, and terms
+are looked up by array operations. Invariant: ids are strictly increasing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ids = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.int8]
+
+UNKNOWN, SAME, OTHER = range(3)
+"""What is known of an id and a text: nothing, that the id stands for this text, or for another one."""
+
+
+class TermColumns:
+    __slots__ = ("_characters", "_ends", "_last", "_view", "ids", "texts")
+
+    def __init__(self, ids: Ids, texts: pa.LargeStringArray) -> None:
+        """`ids` are sorted and distinct."""
+        self.ids = ids
+        self.texts = texts
+        # Memoryviews are several times faster to index than arrays of NumPy and Arrow.
+        _, ends, characters = texts.buffers()
+        self._view = ids.data
+        self._ends = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1].data
+        self._characters = memoryview(characters or b"")
+        self._last = int(ids[-1]) if len(ids) else -(2**63) - 1
+
+    @classmethod
+    def sort(cls, ids: Ids, texts: pa.LargeStringArray) -> TermColumns:
+        """Sorts terms with distinct ids."""
+        if (ids[1:] > ids[:-1]).all():
+            return cls(ids, texts)
+        order = np.argsort(ids)
+        return cls(ids[order], texts.take(pa.array(order)))
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[int, str]]) -> TermColumns:
+        """The columns of ids and texts."""
+        ids = np.fromiter((number for number, _ in pairs), np.int64, len(pairs))
+        return cls.sort(ids, pa.array([text for _, text in pairs], pa.large_string()))
+
+    @classmethod
+    def together(cls, parts: Sequence[TermColumns]) -> TermColumns:
+        """The terms of several parts, which share none."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls.sort(
+            np.concatenate([part.ids for part in parts]), pa.concat_arrays([part.texts for part in parts])
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def pairs(self) -> Iterator[tuple[int, str]]:
+        """Ids and texts."""
+        return zip(self.ids.tolist(), self.texts.to_pylist(), strict=True)
+
+    def text(self, number: int) -> str | None:
+        """The text of an id."""
+        if number > self._last:
+            return None
+        place = bisect_left(self._view, number)
+        if self._view[place] != number:
+            return None
+        return str(self._characters[self._ends[place] : self._ends[place + 1]], "utf-8")
+
+    def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
+        """Marks those of the sorted ids, given with texts, that are here and not marked yet."""
+        if not len(self.ids) or not len(numbers):
+            return
+        start, stop = np.searchsorted(numbers, [self.ids[0], self.ids[-1]])
+        stop = min(int(stop) + 1, len(numbers))
+        places = np.searchsorted(self.ids, numbers[start:stop])
+        places[places == len(self.ids)] = 0
+        found = np.flatnonzero((self.ids[places] == numbers[start:stop]) & (marks[start:stop] == UNKNOWN))
+        if len(found):
+            known = self.texts.take(pa.array(places[found]))
+            given = texts.take(pa.array(found + start))
+            is_same = pc.equal(known, given).to_numpy(zero_copy_only=False)
+            marks[found + start] = np.where(is_same, SAME, OTHER)
+
+
+def is_in(numbers: Ids, known: Ids) -> npt.NDArray[np.bool_]:
+    """Which ids are among sorted ones."""
+    if not len(known):
+        return np.zeros(len(numbers), dtype=bool)
+    places = np.searchsorted(known, numbers)
+    places[places == len(known)] = 0
+    found: npt.NDArray[np.bool_] = known[places] == numbers
+    return found
+
+
+def large(texts: Any) -> pa.LargeStringArray:
+    """Texts with offsets of 64 bits, which may exceed two gigabytes."""
+    return texts if texts.type == pa.large_string() else texts.cast(pa.large_string())
+
+
+def settled(parts: Iterable[TermColumns]) -> list[TermColumns]:
+    """The same terms in few parts: each is at least twice as long as the next."""
+    found: list[TermColumns] = []
+    for part in parts:
+        found.append(part)
+        while len(found) > 1 and len(found[-2]) < 2 * len(found[-1]):
+            found[-2:] = [TermColumns.together(found[-2:])]
+    return found

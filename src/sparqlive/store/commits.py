@@ -1,0 +1,141 @@
+"""A commit: the content of one transaction. Small parts go to the catalog, large parts to files.
+
+Large parts are written to files below the folder of an attempt, and synced, before the transaction names
+them. A commit may also bring files that somebody else wrote there (`Store.describe`): bases, deltas, the
+change log and terms, whose rows this process never sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from sparqlive.rdf.term_columns import TermColumns
+from sparqlive.store import compaction
+from sparqlive.store.catalog import Rows
+from sparqlive.store.compaction import Writer
+from sparqlive.store.place import Place
+from sparqlive.store.runs import QUADS, RunFile
+from sparqlive.store.term_runs import write_term_run
+from sparqlive.zset.columns import ColumnRows
+from sparqlive.zset.run import Column, Run, RunRows
+
+
+@dataclass(slots=True)  # not frozen: that would cost every epoch a microsecond
+class Commit:
+    """The content of one transaction. `bases` are first contents; `forgotten` relations are deleted.
+
+    `runs` are files to register. They hold what has no rows here: the changes if `changes` is None, a base
+    whose rows are None, and deltas and terms that are not among `deltas`, `terms` and `term_columns`.
+    """
+
+    epoch: int
+    counts: tuple[int, int] = (0, 0)
+    strategy: str = "live"
+    note: Mapping[str, Any] = field(default_factory=dict)
+    changes: Sequence[tuple[int, int, int, int, int]] | None = None
+    deltas: Mapping[str, tuple[int, Rows]] = field(default_factory=dict)
+    terms: Sequence[tuple[int, str]] = ()
+    term_columns: Sequence[TermColumns] = ()
+    exceptions: Sequence[tuple[str, int]] = ()
+    runs: Sequence[RunFile] = ()
+    bases: Mapping[str, tuple[int, Rows | Run | None]] = field(default_factory=dict)
+    forgotten: Iterable[str] = ()
+    batch: tuple[str, int] | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+TermRun = tuple[RunFile, TermColumns]
+"""A file of terms, and its content."""
+
+
+def is_large(commit: Commit) -> bool:
+    """Whether a part of a commit goes to files."""
+    most = compaction.SMALL
+    if (commit.changes is not None and len(commit.changes) > most) or _new_terms(commit) > most:
+        return True
+    return any(len(rows) > most for _, rows in commit.deltas.values()) or any(
+        _size(rows) > most for _, rows in commit.bases.values()
+    )
+
+
+def _new_terms(commit: Commit) -> int:
+    return len(commit.terms) + (sum(map(len, commit.term_columns)) if commit.term_columns else 0)
+
+
+def in_files(place: Place, folder: str, commit: Commit) -> tuple[Commit, TermRun | None]:
+    """Writes the large parts of a commit to files below a folder.
+
+    Returns a commit that names them, and the file of its terms, if there is one.
+    """
+    most, epoch = compaction.SMALL, commit.epoch
+    runs, changes, term_run = [*commit.runs], commit.changes, None
+    if changes is not None and len(changes) > most:
+        runs += _written(Writer(place, folder, QUADS, 4, epoch), _sorted_changes(changes))
+        changes = None
+    if _new_terms(commit) > most:
+        terms = TermColumns.together([TermColumns.of(commit.terms), *commit.term_columns])
+        term_run = write_term_run(place, folder, terms), terms
+        runs.append(term_run[0])
+        commit = replace(commit, terms=(), term_columns=())
+    deltas, bases = dict(commit.deltas), dict(commit.bases)
+    for name, (width, rows) in commit.deltas.items():
+        if width and len(rows) > most:
+            runs += _written(Writer(place, folder, name, width, epoch), _sorted_columns(rows, width))
+            del deltas[name]
+    for name, (width, content) in commit.bases.items():
+        if width and content is not None and _size(content) > most:
+            runs += _written(Writer(place, folder, name, width), _sorted_columns(content, width))
+            bases[name] = (width, None)
+    return replace(commit, changes=changes, runs=runs, deltas=deltas, bases=bases), term_run
+
+
+def _written(writer: Writer, columns: Sequence[Column]) -> list[RunFile]:
+    writer.add(columns)
+    writer.flush()
+    return writer.runs
+
+
+def _size(rows: Rows | Run | None) -> int:
+    return 0 if rows is None else rows.length if isinstance(rows, Run) else len(rows)
+
+
+def _sorted_changes(changes: Sequence[Sequence[int]]) -> Sequence[Column]:
+    """The columns p, g, s, o, w of changes, which are distinct, in the order of their files."""
+    if type(changes) is ColumnRows:
+        s, p, o, g, w = changes.columns
+    else:
+        s, p, o, g, w = np.fromiter(chain.from_iterable(changes), np.int64, 5 * len(changes)).reshape(-1, 5).T
+    if not _is_sorted((p, g, s, o)):
+        order = np.lexsort((o, s, g, p))
+        s, p, o, g, w = (column[order] for column in (s, p, o, g, w))
+    return p, g, s, o, w
+
+
+def _is_sorted(columns: Sequence[Column]) -> bool:
+    """Whether rows are in lexicographic order."""
+    undecided = np.ones(len(columns[0]) - 1, dtype=bool)
+    for column in columns:
+        before, after = column[:-1], column[1:]
+        if (undecided & (before > after)).any():
+            return False
+        undecided &= before == after
+    return True
+
+
+def _sorted_columns(rows: Rows | Run, width: int) -> Sequence[Column]:
+    """The columns of rows, which are distinct, in order, with the weights last."""
+    if type(rows) is RunRows:
+        rows = rows.run
+    if isinstance(rows, Run):
+        weights = rows.weights
+        return [*rows.columns, np.ones(rows.length, np.int64) if weights is None else weights]
+    size = len(rows)
+    given = np.fromiter(chain.from_iterable(rows), np.int64, width * size).reshape(-1, width).T
+    weights = np.fromiter(rows.values(), np.int64, size)
+    order = np.lexsort(given[::-1])
+    return [*(column[order] for column in given), weights[order]]

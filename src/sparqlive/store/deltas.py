@@ -1,0 +1,61 @@
+"""Reads the change log and the deltas of relations, from the catalog or from files.
+
+The catalog holds the small ones, and names the files of the large ones. Either way, the delta of an epoch is
+an array of rows of 64-bit integers, each with its weight last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sparqlive.store.catalog import Catalog
+from sparqlive.store.place import Place
+from sparqlive.store.runs import RunFile, names_of, read_columns, read_groups
+from sparqlive.zset.run import Column
+
+_CHANGE = ("s", "p", "o", "g", "w")
+Stored = Column | Sequence[RunFile]
+"""A delta: its rows, or the files that hold them."""
+
+
+def read_changes(
+    place: Place, catalog: Catalog, since: int, until: int | None = None
+) -> Iterator[tuple[int, Column]]:
+    """The changes of each epoch after `since`, as rows of s, p, o, g, w."""
+    for epoch, stored in catalog.changes(since, until):
+        yield epoch, _rows(place, stored, _CHANGE)
+
+
+def read_deltas(
+    place: Place, catalog: Catalog, relation: str, since: int, until: int | None = None
+) -> Iterator[tuple[int, Column]]:
+    """The delta of a relation in each epoch after `since` that has one."""
+    for epoch, stored in catalog.deltas(relation, since, until):
+        yield epoch, _rows(place, stored, _names(relation, stored))
+
+
+def delta_parts(place: Place, relation: str, stored: Stored) -> Iterator[Column]:
+    """The rows of one delta, as the catalog returned it, in parts: one row group of a file at a time."""
+    if isinstance(stored, np.ndarray):
+        yield stored
+        return
+    names = _names(relation, stored)
+    for run in stored:
+        for columns in read_groups(place, run, names):
+            yield np.stack(columns).T
+
+
+def _names(relation: str, stored: Stored) -> Sequence[str]:
+    if isinstance(stored, np.ndarray):
+        return ()
+    return names_of(relation, len(stored[0].first), is_delta=True)
+
+
+def _rows(place: Place, stored: Stored, names: Sequence[str]) -> Column:
+    """The rows of a delta; those from files are stored column by column."""
+    if isinstance(stored, np.ndarray):
+        return stored
+    parts = [read_columns(place, run, names) for run in stored]
+    return np.stack([np.concatenate(columns) for columns in zip(*parts, strict=True)]).T

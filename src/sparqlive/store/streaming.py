@@ -1,0 +1,138 @@
+"""Reads a relation that is not held in memory: its files one after the other, merged with the deltas.
+
+Invariant: at most one file of the base is in memory at a time, and the deltas after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from sparqlive.store.catalog import Catalog
+from sparqlive.store.compaction import merged, rows_before, summed
+from sparqlive.store.place import Place
+from sparqlive.store.runs import RunFile, names_of, read_columns
+from sparqlive.store.saving import Saved
+from sparqlive.zset.relation import Row
+from sparqlive.zset.run import Column, Run
+
+
+@dataclass(frozen=True)
+class StoredParts:
+    """The parts of a relation as of an epoch: the files of its base and of later deltas, and other rows."""
+
+    place: Place
+    name: str
+    width: int
+    runs: Sequence[RunFile]
+    delta_runs: Sequence[RunFile]
+    rows: Column
+    """Of a small base and of small deltas, one row after the other, each with its weight last."""
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where a backend finds the files."""
+        return [self.place.uri(run.path) for run in (*self.runs, *self.delta_runs)]
+
+    @cached_property
+    def _later(self) -> Column:
+        """All that is not in the files of the base: sorted, each row once, with its weight last."""
+        names = names_of(self.name, self.width, is_delta=True)
+        parts = [np.stack(read_columns(self.place, run, names)).T for run in self.delta_runs]
+        return summed([self.rows, *parts], self.width)
+
+    def total_weight(self) -> int:
+        """The number of rows, counted with their multiplicity."""
+        runs = (*self.runs, *self.delta_runs)
+        files = sum(int(read_columns(self.place, run, ("w",))[0].sum()) for run in runs)
+        return files + int(self.rows[:, -1].sum())
+
+    def row_count(self) -> int:
+        return sum(len(weights) for _, weights in self.pieces())
+
+    def items(self) -> Iterator[tuple[Row, int]]:
+        """All rows with their weights, in order."""
+        for columns, weights in self.pieces():
+            if columns:
+                yield from zip(Run(columns).rows(), weights.tolist(), strict=True)
+            else:
+                yield from (((), weight) for weight in weights.tolist())
+
+    def pieces(self) -> Iterator[tuple[Sequence[Column], Column]]:
+        """Columns and weights, in order, piece by piece."""
+        later = self._later
+        if not self.runs:
+            yield _split(list(later.T))
+            return
+        bounds = [0, *(rows_before(later, run.first) for run in self.runs[1:]), len(later)]
+        for run, (start, stop) in zip(self.runs, pairwise(bounds), strict=True):
+            columns = read_columns(self.place, run, names_of(self.name, self.width))
+            yield _split(merged(self.name, self.width, columns, later[start:stop]))
+
+
+def _split(columns: Sequence[Column]) -> tuple[Sequence[Column], Column]:
+    *keys, weights = map(np.ascontiguousarray, columns)
+    return keys, weights
+
+
+def parts_of(place: Place, catalog: Catalog, name: str) -> StoredParts | None:
+    """The parts of a relation as of now; None if the store does not have it."""
+    base = catalog.base(name)
+    if base is None:
+        return None
+    rows = [np.empty((0, base.width + 1), dtype=np.int64)] if base.rows is None else [base.rows]
+    files: list[RunFile] = []
+    for _, stored in catalog.deltas(name, base.epoch):
+        if isinstance(stored, np.ndarray):
+            rows.append(stored)
+        else:
+            files += stored
+    return StoredParts(place, name, base.width, catalog.runs(name), files, np.concatenate(rows))
+
+
+class FileRows(Mapping[Row, int]):
+    """Rows in files as a mapping to their weights; each reading of it goes through the files."""
+
+    def __init__(self, place: Place, saved: Saved) -> None:
+        self._place = place
+        self._saved = saved
+
+    def __len__(self) -> int:
+        return self._saved.count
+
+    def __iter__(self) -> Iterator[Row]:
+        return (row for row, _ in self.pairs())
+
+    def __getitem__(self, row: Row) -> int:
+        for found, weight in self.pairs():
+            if found == row:
+                return weight
+        raise KeyError(row)
+
+    def items(self) -> ItemsView[Row, int]:
+        return _Items(self)
+
+    def pairs(self) -> Iterator[tuple[Row, int]]:
+        """The rows with their weights, in order."""
+        for run in self._saved.files:
+            names = names_of(run.relation, self._saved.width, is_delta=True)
+            *columns, weights = read_columns(self._place, run, names)
+            yield from zip(
+                Run([np.ascontiguousarray(c) for c in columns]).rows(), weights.tolist(), strict=True
+            )
+
+
+class _Items(ItemsView[Row, int]):
+    _mapping: FileRows
+
+    def __iter__(self) -> Iterator[tuple[Row, int]]:
+        return self._mapping.pairs()
+
+
+def rows_of_saved(place: Place, saved: Saved) -> Mapping[Row, int]:
+    """Rows that a backend has computed: a few in memory, many where they are."""
+    return FileRows(place, saved) if saved.files else saved.few()

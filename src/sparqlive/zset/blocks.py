@@ -1,0 +1,90 @@
+"""Rows in blocks of columns: how large results are read, a bounded number of rows at a time.
+
+A block has some columns of ids and one weight per row. The first block of a result is small, so that its
+first rows can leave at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from sparqlive.zset.run import Column
+
+FIRST_ROWS = 128
+MOST_ROWS = 4_096
+# Rows that are computed as they are read do not wait longer than this for others.
+_BLOCK_SECONDS = 0.02
+_ROWS_PER_LOOK = 16
+
+
+class Block(NamedTuple):
+    """Some rows, as columns of ids, with their weights."""
+
+    columns: tuple[Column, ...]
+    weights: Column
+
+    def take(self, part: slice | Column) -> Block:
+        """Some of the rows, by a range or by positions."""
+        return Block(tuple([column[part] for column in self.columns]), self.weights[part])
+
+    def rows(self) -> Iterator[tuple[tuple[int, ...], int]]:
+        """The rows as tuples, with their weights."""
+        if not self.columns:
+            return (((), weight) for weight in self.weights.tolist())
+        rows = zip(*(column.tolist() for column in self.columns), strict=True)
+        return zip(rows, self.weights.tolist(), strict=True)
+
+    def narrowed(self, width: int) -> Block:
+        """The first columns; rows may then be equal."""
+        return Block(self.columns[:width], self.weights)
+
+
+Blocks: TypeAlias = Callable[[], Iterator[Block]]
+"""A captured content: each call lists its rows from the beginning, whatever happened since."""
+
+
+def sizes() -> Iterator[int]:
+    """The numbers of rows of consecutive blocks."""
+    size = FIRST_ROWS
+    while True:
+        yield size
+        size = min(4 * size, MOST_ROWS)
+
+
+def blocks_of(items: Iterable[tuple[Sequence[int], int]], width: int) -> Iterator[Block]:
+    """Rows of `width` columns as blocks; rows that take long to compute come in smaller blocks."""
+    remaining = iter(items)
+    for size in sizes():
+        rows, until = list(islice(remaining, _ROWS_PER_LOOK)), time.monotonic() + _BLOCK_SECONDS
+        if not rows:
+            return
+        while len(rows) < size and time.monotonic() < until:
+            more = list(islice(remaining, _ROWS_PER_LOOK))
+            rows += more
+            if len(more) < _ROWS_PER_LOOK:
+                break
+        ids = np.array([row for row, _ in rows], dtype=np.int64).reshape(len(rows), width)
+        weights = np.array([weight for _, weight in rows], dtype=np.int64)
+        yield Block(tuple([np.ascontiguousarray(ids[:, place]) for place in range(width)]), weights)
+
+
+def cut(columns: Sequence[Column], weights: Column) -> Iterator[Block]:
+    """Whole columns as blocks, which share their memory."""
+    start = 0
+    for size in sizes():
+        if start >= len(weights):
+            return
+        part = slice(start, start + size)
+        yield Block(tuple([column[part] for column in columns]), weights[part])
+        start += size
+
+
+def rows_in(blocks: Iterable[Block]) -> Iterator[tuple[tuple[int, ...], int]]:
+    """All rows with their weights."""
+    for block in blocks:
+        yield from block.rows()

@@ -1,0 +1,53 @@
+// Goes the main way through the page in Firefox (WebDriver BiDi) and prints what it saw.
+
+import { createRequire } from "node:module";
+
+const [command, packages, address] = process.argv.slice(2);
+const puppeteer = createRequire(`${packages}/`)("puppeteer-core");
+const browser = await puppeteer.launch({ browser: "firefox", executablePath: command, headless: true, timeout: 120_000 });
+const seen = { wrong: [] };
+try {
+  const page = await browser.newPage();
+  page.setDefaultTimeout(60_000);
+  page.on("pageerror", (error) => seen.wrong.push(error.message));
+  const click = async (name) => (await page.waitForSelector(`::-p-aria(${name})`)).click();
+  const count = async (selector) => (await page.waitForSelector(selector), (await page.$$(selector)).length);
+  const together = async (...keys) => {
+    for (const key of keys) await page.keyboard.down(key);
+    for (const key of keys.toReversed()) await page.keyboard.up(key);
+  };
+
+  await page.goto(address);
+  await click("Load the sample shop");
+  await click("Create the view stock-by-country");
+  seen.bars = await count(".bars tr");
+  await click("Change some prices and stock");
+  await page.waitForFunction(() => document.querySelector("#now").textContent === "epoch 2");
+
+  await page.goto(`${address}/#/query`);
+  await (await page.waitForSelector("#query-text")).click();
+  await together("Control", "a");
+  await page.keyboard.type("PREFIX : <http://example.org/shop/>\nSELECT ?label { ?product :lab");
+  await page.waitForSelector(".suggestions li");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(" ?label }");
+  await together("Control", "Enter");
+  seen.rows = await count("table.rows tbody tr");
+  await (await page.waitForSelector("th .sort")).click();
+  seen.sorted = await page.$eval("table.rows tbody td", (cell) => cell.textContent);
+
+  await page.goto(`${address}/#/sources`);
+  await page.waitForSelector("#load-files");
+  await page.evaluate(() => {
+    const data = new DataTransfer();
+    data.items.add(new File(["<http://x/a> <http://x/p> 1 ."], "a.ttl"));
+    document.querySelector(".drop").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true }));
+  });
+  seen.files = await count(".loaded .good");
+
+  await page.goto(`${address}/chart#view=stock-by-country`);
+  seen.embedded = await count(".bars tr");
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify(seen));

@@ -1,0 +1,95 @@
+"""Views that stay in the store, carried by Spark: the driver gets names of files, and few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import sparqlive
+from sparqlive.bulk.backends.spark import backend
+from sparqlive.engine import check
+from sparqlive.store import compaction, saving
+
+pytestmark = pytest.mark.spark
+
+MOST = 40
+"""Rows that the driver may take in at once in these tests, in place of 10,000."""
+VIEWS = {
+    "join": "SELECT ?x ?y ?v { ?x <urn:p> ?z . ?z <urn:q> ?y . ?x <urn:v> ?v }",
+    "totals": "SELECT ?y (SUM(?v) AS ?t) (COUNT(*) AS ?n) "
+    "{ ?x <urn:p> ?z . ?z <urn:q> ?y . ?x <urn:v> ?v } GROUP BY ?y",
+    "open": "SELECT ?x { ?x <urn:p> ?z FILTER NOT EXISTS { ?x <urn:done> ?d } }",
+}
+
+
+def orders(start: int, stop: int) -> str:
+    lines = [f"<urn:x{n}> <urn:p> <urn:z{n % 7}> ." for n in range(start, stop)]
+    lines += [
+        f'<urn:x{n}> <urn:v> "{n % 5}"^^<http://www.w3.org/2001/XMLSchema#integer> .'
+        for n in range(start, stop)
+    ]
+    lines += [f"<urn:x{n}> <urn:done> <urn:yes> ." for n in range(start, stop, 2)]
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def bounded(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Fails when the driver takes in, or hands out, more than so many rows at once; lists how many it did."""
+    monkeypatch.setattr(saving, "FEW_ROWS", MOST)
+    monkeypatch.setattr(backend, "FEW_ROWS", MOST)
+    monkeypatch.setattr(backend, "_FEW_IN_PARTITION", MOST // 2)
+    monkeypatch.setattr(compaction, "ROWS_A_FILE", 30)
+    counts: list[int] = []
+
+    def counted(count: int) -> None:
+        counts.append(count)
+        assert count <= MOST, f"{count} rows at once in the driver"
+
+    kind = type(spark.range(1))
+
+    def wrapped(name: str, size: Callable[[Any], int]) -> None:
+        original = getattr(kind, name)
+
+        def call(self: DataFrame, *arguments: Any) -> Any:
+            found = original(self, *arguments)
+            counted(size(found))
+            return found
+
+        monkeypatch.setattr(kind, name, call)
+
+    wrapped("collect", len)
+    wrapped("toArrow", lambda table: table.num_rows)
+    created = type(spark).createDataFrame
+
+    def create(self: SparkSession, data: Any, *arguments: Any, **named: Any) -> DataFrame:
+        counted(data.num_rows)
+        return created(self, data, *arguments, **named)
+
+    monkeypatch.setattr(type(spark), "createDataFrame", create)
+    return counts
+
+
+def test_no_rows_pass_through_the_driver(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: list[int]
+) -> None:
+    monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
+    with sparqlive.open(tmp_path, spark=spark, memory=0) as session:
+        values = "".join(f"<urn:z{n}> <urn:q> <urn:y{n % 3}> .\n" for n in range(7))
+        session.apply(insert=values + orders(0, 100))
+        session.compact()
+        for name, query in VIEWS.items():
+            session.view(name, query, strategy="spark")
+        assert len(session.views["join"]) == 100
+        epoch = session.apply(insert=orders(100, 103), delete=orders(0, 2), strategy="spark")
+        assert {choice.strategy for choice in epoch.choices.values()} == {"spark"}
+        session.apply(insert=orders(103, 200), delete=orders(2, 50), strategy="spark")
+        session.apply(delete=orders(50, 60), strategy="duckdb")
+        assert len(session.views["join"]) == 140
+        with monkeypatch.context() as patch:
+            patch.setattr(session._epochs.strategies, "_file_backend", lambda *_: ("duckdb", ""))
+            session.check()
+    assert bounded

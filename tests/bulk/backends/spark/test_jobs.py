@@ -1,0 +1,54 @@
+"""What Spark does for a small epoch, counted in jobs: the number that does not depend on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import sparqlive
+
+pytestmark = pytest.mark.spark
+
+STAR = "SELECT ?x ?a ?b ?c { ?x <urn:a> ?a ; <urn:b> ?b ; <urn:c> ?c }"
+ABOVE = "SELECT ?x ?a { ?x <urn:a> ?a FILTER(?a > 3) }"
+
+
+def jobs_of(spark: SparkSession, work: Callable[[], object]) -> int:
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+    work()
+    return int(scheduler.numTotalJobs() - before)
+
+
+def lines(subject: int, *predicates: str) -> str:
+    number = f'"{subject % 7}"^^<http://www.w3.org/2001/XMLSchema#integer>'
+    return "".join(f"<urn:x{subject}> <urn:{predicate}> {number} .\n" for predicate in predicates)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["memory", "store"])
+def test_a_tiny_epoch_runs_few_jobs(spark: SparkSession, tmp_path: Path, kept: bool) -> None:
+    """A job for each join with the files, to broadcast what was found so far, and one for the result."""
+    with sparqlive.open(tmp_path / "store" if kept else None, spark=spark) as session:
+        session.apply(insert="".join(lines(subject, *"abc") for subject in range(30)))
+        if kept:
+            session.compact()
+        session.view("star", STAR, strategy="live")
+        session.apply(insert=lines(40, *"abc"))
+        one = lines(41, *"bc")
+        assert jobs_of(spark, lambda: session.apply(insert=one, strategy="spark")) <= 6
+        assert jobs_of(spark, lambda: session.apply(insert=lines(41, "a"), strategy="spark")) <= 3
+        assert jobs_of(spark, lambda: session.apply(insert=lines(41, "z"), strategy="spark")) == 0
+        assert len(list(session.views["star"])) == 32
+        session.check()
+
+
+def test_terms_are_read_where_a_plan_reads_them(spark: SparkSession, tmp_path: Path) -> None:
+    with sparqlive.open(tmp_path / "store", spark=spark) as session:
+        session.apply(insert="".join(lines(subject, "a") for subject in range(30)))
+        session.compact()
+        session.view("above", ABOVE, strategy="live")
+        assert jobs_of(spark, lambda: session.apply(insert=lines(41, "a"), strategy="spark")) <= 3
+        session.check()

@@ -1,0 +1,243 @@
+"""Answers that are read while they are computed: early ends, one epoch, limits, and what queries keep."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyoxigraph import Quad, RdfFormat, Store, parse
+
+import sparqlive
+from sparqlive.live import lazy
+from sparqlive.live.turned import TurnedRuns, turned
+
+ENDLESS = " . ".join(f"?a{i} <x:p> ?b{i}" for i in range(8))
+"""A product of 400 to the power of 8 solutions: reading all of it would never end."""
+
+
+def data(count: int) -> str:
+    lines = []
+    for i in range(count):
+        lines += [f"<x:i{i}> <x:p> <x:i{(i * 7 + 1) % count}> .", f'<x:i{i}> <x:label> "item {i}" .']
+        lines += [
+            f"<x:i{i}> <x:type> <x:C{i % 5}> <x:g{i % 3}> .",
+            f"<x:i{i}> <x:p> <x:i{i // 2}> <x:g{i % 2}> .",
+        ]
+    return "\n".join(lines)
+
+
+def quads_of(text: str) -> list[Quad]:
+    return list(parse(text, RdfFormat.N_QUADS))
+
+
+@pytest.fixture(params=["memory", "disk", "overlay"])
+def session(request: pytest.FixtureRequest, tmp_path: Path) -> sparqlive.Session:
+    """The same quads in runs in memory, on disk, and as changes on top of runs."""
+    if request.param == "disk":
+        with sparqlive.open(tmp_path) as first:
+            first.apply(insert=data(400))
+            first.compact()
+        return sparqlive.open(tmp_path)
+    session = sparqlive.open()
+    session.load(quads_of(data(400 if request.param == "memory" else 390)))
+    assert list(session._epochs.quads.columns()), "the quads are now in runs"
+    if request.param == "overlay":
+        wanted = set(quads_of(data(400)))
+        session.apply(insert=wanted - set(session.quads()), delete=set(session.quads()) - wanted)
+    return session
+
+
+EARLY = (
+    f"SELECT * {{ {ENDLESS} }} LIMIT 3",
+    f"ASK {{ {ENDLESS} }}",
+    f"SELECT ?a0 {{ {ENDLESS} }} LIMIT 3",
+    f"SELECT DISTINCT ?a0 {{ {ENDLESS} }} LIMIT 3",
+    f"SELECT * {{ {{ {ENDLESS} }} UNION {{ ?x <x:p> ?y }} }} LIMIT 3 OFFSET 2",
+    f"SELECT * {{ {ENDLESS} OPTIONAL {{ ?a1 <x:none> ?z }} }} LIMIT 3",
+    f"SELECT * {{ ?s <x:label> ?l OPTIONAL {{ {ENDLESS} }} }} LIMIT 3",
+    f"SELECT * {{ {ENDLESS} FILTER(?a0 != ?b1) BIND(STR(?a0) AS ?t) }} LIMIT 3",
+    f"SELECT ?s {{ ?s <x:label> ?l FILTER EXISTS {{ {ENDLESS} }} }} LIMIT 3",
+    f"SELECT ?s {{ ?s <x:label> ?l FILTER NOT EXISTS {{ {ENDLESS} }} }} LIMIT 3",
+    f"SELECT * {{ {{ SELECT * {{ {ENDLESS} }} LIMIT 2 }} ?a0 <x:label> ?l }}",
+    f"SELECT * {{ {{ SELECT ?a0 {{ {ENDLESS} }} }} ?a0 <x:label> ?l }} LIMIT 3",
+    "SELECT * { GRAPH ?g { ?s ?q ?o . ?t ?q ?v . ?u ?q ?w . ?x ?q ?y } } LIMIT 3",
+    f"CONSTRUCT {{ ?a0 <x:q> ?b1 }} {{ {ENDLESS} }} LIMIT 3",
+    "SELECT * { ?a (<x:p>|^<x:p>)+ ?b . ?c <x:p>+ ?d . ?e <x:p>* ?f } LIMIT 3",
+)
+
+
+@pytest.mark.parametrize("text", EARLY)
+def test_the_first_solutions_end_the_search(session: sparqlive.Session, text: str) -> None:
+    with session:
+        found = session.query(text, timeout_seconds=120)
+        count = len(list(found.quads())) if found.form == "CONSTRUCT" else len(found)
+        assert count == (1 if found.form == "ASK" else 0 if "NOT EXISTS" in text else count)
+        assert count <= 3
+
+
+SHAPES = (
+    *("SELECT * { ?s ?p ?o }", "SELECT ?p ?o { <x:i7> ?p ?o }", "SELECT ?s ?p { ?s ?p <x:i7> }"),
+    *("SELECT ?s { ?s <x:p> <x:i3> }", "SELECT ?p { <x:i7> ?p <x:i3> }", "SELECT DISTINCT ?p { ?s ?p ?o }"),
+    *("SELECT ?p (COUNT(*) AS ?n) { ?s ?p ?o } GROUP BY ?p", "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"),
+    *("SELECT * { GRAPH ?g { ?s ?p ?o } }", "SELECT * { GRAPH ?g { <x:i7> ?p ?o } }"),
+    *("SELECT * { GRAPH ?g { ?s ?p <x:i3> } }", "SELECT ?g ?s { GRAPH ?g { ?s <x:p> <x:i3> } }"),
+    *("SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g", "SELECT ?g { GRAPH ?g {} }"),
+    *("SELECT ?g ?p (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g ?p", "ASK { <x:i7> ?p <x:i3> }"),
+    *("SELECT * { GRAPH <x:g1> { ?s ?p ?o } }", "SELECT * FROM <x:g0> FROM <x:g1> { ?s ?p ?o }"),
+    *(
+        "SELECT * FROM <x:g0> FROM <x:g1> { ?s ?p <x:i3> }",
+        "SELECT * FROM <x:g0> FROM <x:g1> { <x:i7> ?p ?o }",
+    ),
+    *("SELECT ?c (COUNT(*) AS ?n) FROM <x:g0> FROM <x:g1> FROM <x:g2> { ?s <x:type> ?c } GROUP BY ?c",),
+    *("SELECT ?s (COUNT(*) AS ?n) FROM <x:g0> FROM <x:g1> { ?s <x:p> ?c } GROUP BY ?s",),
+    *("SELECT ?x { <x:i7> <x:p>+ ?x }", "SELECT ?x { ?x <x:p>* <x:i7> }", "ASK { <x:i7> <x:p>+ <x:i3> }"),
+    *("SELECT ?a ?b { ?a <x:p> ?c . ?b <x:p> ?c }", "SELECT * { ?a <x:label> ?l OPTIONAL { ?b <x:p> ?a } }"),
+    *("SELECT ?l { ?s <x:label> ?l } ORDER BY ?l LIMIT 7", "SELECT * { ?s !<x:label> ?o . ?o <x:label> ?l }"),
+)
+
+
+@pytest.mark.parametrize("text", SHAPES)
+def test_every_kind_of_lookup(session: sparqlive.Session, text: str) -> None:
+    """Against pyoxigraph; also the same query again, after the turned runs exist."""
+    store = Store()
+    store.extend(quads_of(data(400)))
+    with session:
+        for _ in range(2):
+            answer = session.query(text)
+            found = store.query(text)
+            if answer.form == "ASK":
+                assert answer.answer() == bool(found)
+                continue
+            names = answer.variables
+            theirs = Counter(tuple(str(row[name]) for name in names) for row in found)
+            ours = Counter(tuple(str(row.get(name)) for name in names) for row in answer)
+            assert ours == theirs
+            assert sum(answer.weights().values()) == len(answer) == sum(theirs.values())
+
+
+def test_many_lookups_by_object_keep_a_turned_run() -> None:
+    with sparqlive.open() as session:
+        session.load(quads_of(data(400)))
+        assert list(session._epochs.quads.columns()), "the quads are now in runs"
+        text = "SELECT ?a ?b { ?a <x:p> ?c . ?b <x:p> ?c }"
+        once = Counter(map(str, session.query(text)))
+        kept = session._epochs.quads._pairs.turned
+        assert kept.nbytes > 0
+        session.apply(insert="<x:new> <x:p> <x:i1> .", delete="<x:i0> <x:p> <x:i1> .")
+        again = Counter(map(str, session.query(text)))
+        assert again != once
+        assert any("x:new" in row for row in again)
+
+
+def test_kept_turned_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sparqlive.live import turned as module
+    from sparqlive.live.quad_pairs import run_of
+
+    kept, chance = TurnedRuns(), random.Random(1)
+    runs = [
+        run_of([(chance.getrandbits(62), chance.getrandbits(62)) for _ in range(1000)], 2) for _ in range(8)
+    ]
+    monkeypatch.setattr(module, "_MOST_BYTES", 3 * turned(runs[0]).nbytes)
+    for run in runs:
+        assert kept.of(run).columns[0].tolist() == sorted(run.columns[1].tolist())
+    assert 0 < kept.nbytes <= module._MOST_BYTES
+    assert kept.find(runs[0]) is None
+    assert kept.find(runs[-1]) is not None
+    del run, runs
+    kept.of(run_of([(1, 2)], 2))
+    assert kept.nbytes < 1000, "a turned run goes with its run"
+
+
+def test_an_answer_belongs_to_one_epoch(session: sparqlive.Session) -> None:
+    """Rows that are read late are those of the epoch of the question, whatever was written since."""
+    with session:
+        before = Counter(session.query("SELECT * { ?s ?p ?o }").weights())
+        answer = session.query("SELECT * { ?s ?p ?o }")
+        reading = iter(answer)
+        first = list(itertools.islice(reading, 5))
+        for i in range(50):
+            session.apply(insert=f"<x:new{i}> <x:p> <x:i1> .", delete=f'<x:i{i}> <x:label> "item {i}" .')
+        if session._epochs.persistence is not None:
+            session.compact()
+        assert len(first) + sum(1 for _ in reading) == sum(before.values())
+        assert Counter(answer.weights()) == before
+        assert len(session.query("SELECT * { ?s <x:label> ?o }")) == 350
+
+
+def test_queries_beside_a_writer() -> None:
+    """Each epoch swaps one triple for another, so every answer has the same number of rows."""
+    with sparqlive.open() as session:
+        session.load(quads_of(data(400)))
+        done, wrong = threading.Event(), []
+
+        def ask(text: str, expected: int) -> None:
+            while not done.is_set():
+                count = len(session.query(text))
+                if count != expected:
+                    wrong.append((text, count))
+
+        texts = {
+            "SELECT * { ?s <x:p> ?o }": 400,
+            "SELECT * { ?s ?p ?o }": 800,
+            "SELECT ?s { ?s ?q <x:o> }": 1,
+        }
+        session.apply(insert="<x:n0> <x:p> <x:o> .", delete="<x:i0> <x:p> <x:i1> .")
+        readers = [threading.Thread(target=ask, args=item) for item in texts.items()]
+        for reader in readers:
+            reader.start()
+        for i in range(300):
+            session.apply(insert=f"<x:n{i + 1}> <x:p> <x:o> .", delete=f"<x:n{i}> <x:p> <x:o> .")
+        done.set()
+        for reader in readers:
+            reader.join()
+        assert not wrong
+        session._epochs.quads.check()
+
+
+def test_a_stream_is_stopped_by_its_limits() -> None:
+    with sparqlive.open() as session:
+        session.apply(insert=data(400))
+        answer = session.query(f"SELECT * {{ {ENDLESS} }}", row_limit=5000, stream=True)
+        with pytest.raises(sparqlive.TooLarge, match="5,000"):
+            sum(1 for _ in answer)
+        with pytest.raises(sparqlive.TooLarge, match="5,000"):
+            answer.weights()
+        slow = session.query(f"SELECT * {{ {ENDLESS} }}", timeout_seconds=0.3, stream=True)
+        with pytest.raises(sparqlive.Timeout, match="time limit"):
+            for _ in slow:
+                pass
+
+
+def test_equal_texts_are_planned_once_but_see_new_data_and_views() -> None:
+    with sparqlive.open() as session:
+        text = "SELECT ?s { ?s <x:p> ?o }"
+        assert len(session.query(text)) == 0
+        session.apply(insert="<x:a> <x:p> <x:b> .")
+        assert len(session.query(text)) == 1
+        assert len({str(session.query("SELECT (UUID() AS ?u) {}").solutions()) for _ in range(3)}) == 3
+        session.view("v", "CONSTRUCT { ?s <x:q> ?o } { ?s <x:p> ?o }")
+        reader = "SELECT * { GRAPH <view:v> { ?s ?p ?o } }"
+        assert len(session.query(reader)) == 1
+        session.view("v", "CONSTRUCT { ?s <x:q> ?o . ?o <x:q> ?s } { ?s <x:p> ?o }", replace=True)
+        assert len(session.query(reader)) == 2
+
+
+def test_many_rows_are_grouped_in_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    store.extend(quads_of(data(400)))
+    with sparqlive.open() as session:
+        session.load(quads_of(data(400)))
+        for text in (
+            "SELECT ?c (COUNT(?s) AS ?n) { GRAPH ?g { ?s <x:type> ?c } ?s <x:p> ?o } GROUP BY ?c",
+            "SELECT ?q (COUNT(*) AS ?n) { ?s <x:p> ?o . ?o ?q ?v } GROUP BY ?q ORDER BY DESC(?n)",
+            "SELECT (COUNT(DISTINCT ?o) AS ?n) FROM <x:g0> FROM <x:g1> { ?s <x:p> ?o OPTIONAL { ?o ?q ?v } }",
+        ):
+            rows = Counter(str(sorted(map(str, row))) for row in store.query(text))
+            for most in (10, 50_000):
+                monkeypatch.setattr(lazy, "MOST_GROUPED", most)
+                found = session.query(text).solutions()
+                assert Counter(str(sorted(map(str, row.values()))) for row in found) == rows

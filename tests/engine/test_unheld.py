@@ -1,0 +1,170 @@
+"""Views that are not held in memory: when, why, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sparqlive
+from sparqlive.engine import check
+from sparqlive.engine.budget import memory_limit
+from sparqlive.store import compaction, saving
+
+QUERY = "SELECT ?x ?y { ?x <urn:p> ?z . ?z <urn:q> ?y }"
+TOTALS = "SELECT ?y (COUNT(*) AS ?n) { ?x <urn:p> ?z . ?z <urn:q> ?y } GROUP BY ?y"
+
+
+def edges(start: int, stop: int) -> str:
+    return "".join(f"<urn:x{n}> <urn:p> <urn:z{n % 7}> .\n" for n in range(start, stop))
+
+
+VALUES = "".join(f"<urn:z{n}> <urn:q> <urn:y{n % 3}> .\n" for n in range(7))
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[sparqlive.Session]:
+    with sparqlive.open(tmp_path, memory=0) as session:
+        session.apply(insert=VALUES + edges(0, 50))
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(5, 5), ("5", 5), ("1.5GB", 1_500_000_000), ("2 MiB", 2 << 20), ("7k", 7000)]
+)
+def test_sizes(value: int | str, expected: int) -> None:
+    assert memory_limit(value) == expected
+
+
+@pytest.mark.parametrize("value", [-1, "4 apples", "", "GB", True, 1.5, "-3GB", "3iB"])
+def test_other_sizes_are_rejected(value: object) -> None:
+    with pytest.raises(sparqlive.Error, match="memory must be a number of bytes or a size"):
+        sparqlive.open(memory=value)  # type: ignore[arg-type]
+
+
+def test_the_choice_says_why(session: sparqlive.Session) -> None:
+    session.view("view", QUERY)
+    epoch = session.apply(insert=edges(50, 51))
+    assert epoch.strategy == "duckdb"
+    assert "not held in memory" in epoch.choices["view"].reason
+    assert "not held in memory" in session.views["view"].explain()
+    assert session.views["view"].stats()["strategy"] == "duckdb"
+
+
+def test_a_view_that_fits_is_held(tmp_path: Path) -> None:
+    with sparqlive.open(tmp_path, memory="1GB") as session:
+        session.apply(insert=VALUES)
+        assert session.view("view", QUERY).content.is_held
+
+
+def test_without_a_store_everything_is_held() -> None:
+    with sparqlive.open(memory=0) as session:
+        assert session.view("view", QUERY).content.is_held
+
+
+def test_the_same_query_has_one_content(session: sparqlive.Session) -> None:
+    one, other = session.view("one", QUERY), session.view("other", QUERY)
+    assert one.content is other.content
+    session.drop("one")
+    session.apply(insert=edges(50, 60))
+    assert len(other) == 60
+    session.drop("other")
+    session.apply(insert=edges(60, 61))
+
+
+def test_solutions_are_those_of_their_epoch(session: sparqlive.Session) -> None:
+    """Also when the rows are written again before they are read."""
+    view = session.view("view", QUERY)
+    solutions = view.solutions()
+    session.apply(delete=edges(0, 25))
+    session.compact()
+    assert sum(1 for _ in solutions) == 50
+    assert sum(1 for _ in view.solutions()) == len(view) == 25
+
+
+def test_the_history_is_in_the_store(session: sparqlive.Session) -> None:
+    view = session.view("view", QUERY)
+    first = session.epoch
+    session.apply(insert=edges(50, 53))
+    session.apply(delete=edges(0, 2))
+    assert [len(delta) for delta in view.changes(first)] == [3, 2]
+    assert len(view.weights(at=first)) == 50
+
+
+@pytest.mark.parametrize("few", [0, 3])
+def test_many_rows_are_in_files(
+    session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(saving, "FEW_ROWS", few)
+    monkeypatch.setattr(compaction, "ROWS_A_FILE", 8)
+    monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
+    view, totals = session.view("view", QUERY), session.view("totals", TOTALS)
+    assert len(view) == 50
+    assert view.stats()["rows"] == 50
+    session.apply(insert=edges(50, 90), delete=edges(0, 10))
+    session.check()
+    session.compact()
+    session.apply(delete=edges(10, 80))
+    session.check()
+    assert len(view) == 10
+    assert sum(int(row[1].value) for row in totals.weights()) == 10  # type: ignore[union-attr]
+
+
+def test_check_names_the_rows_that_differ(
+    session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = session.view("view", QUERY)
+    monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
+    store = session._epochs.persistence.store  # type: ignore[union-attr]
+    row = next(view.content.items())[0]
+    with store.catalog.transaction():
+        store.catalog.add_delta(view.content.name, session.epoch + 1, 2, {row: 1})
+    with pytest.raises(sparqlive.CheckFailed, match=r"in 1 rows: .*occurs 1 times too often"):
+        session.check()
+
+
+def test_a_reader_streams_too(session: sparqlive.Session, tmp_path: Path) -> None:
+    session.view("view", QUERY)
+    with sparqlive.open(tmp_path, memory=0, read_only=True) as reader:
+        view = reader.views["view"]
+        assert not view.content.is_held
+        assert len(view) == 50
+        epoch = session.apply(insert=edges(50, 51)).number
+        assert next(iter(view.changes(epoch - 1, follow=True))).epoch == epoch
+        assert len(view.weights()) == 51
+
+
+def failing_spark(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark is chosen for all work on files, and fails."""
+    strategies = session._epochs.strategies
+
+    def fail(target: object) -> None:
+        raise RuntimeError("no worker\nis left")
+
+    monkeypatch.setattr(strategies, "_file_backend", lambda *_: ("spark", "the work is large."))
+    monkeypatch.setattr(strategies, "_spark_on_files", fail)
+
+
+def test_when_spark_fails_duckdb_goes_on(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_spark(session, monkeypatch)
+    view = session.view("view", QUERY)
+    epoch = session.apply(insert=edges(50, 52))
+    assert epoch.choices["view"].strategy == "duckdb"
+    assert "Spark failed: RuntimeError: no worker" in epoch.choices["view"].reason
+    assert len(view) == 52
+    session.check()
+
+
+def test_when_a_forced_spark_fails_nothing_changes(
+    session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = session.view("view", QUERY)
+    failing_spark(session, monkeypatch)
+    with pytest.raises(sparqlive.SparkFailed, match="Spark failed: RuntimeError: no worker"):
+        session.apply(insert=edges(50, 52), strategy="spark")
+    with pytest.raises(sparqlive.SparkFailed):
+        session.view("other", TOTALS, strategy="spark")
+    assert len(view) == 50
+    assert "other" not in session.views
+    session.check()

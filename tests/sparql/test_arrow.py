@@ -1,0 +1,166 @@
+"""Typed columns: a variable of one datatype has its Arrow type, everything else stays complete."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyoxigraph as ox
+import pytest
+
+import sparqlive
+from sparqlive.sparql.arrow import STRUCT
+from tests.nasty_terms import XSD
+
+QUERY = "SELECT ?s ?o { ?s <http://x/p> ?o } ORDER BY DESC(?s)"
+
+
+def of(*objects: str) -> sparqlive.View:
+    """A view with one row per object, in N-Triples syntax without the prefix of XSD."""
+    session = sparqlive.open()
+    for number, text in enumerate(objects):
+        text = text.replace("^^xsd:", f"^^<{XSD}") + (">" if "^^xsd:" in text else "")
+        session.apply(insert=f"<http://x/{number}> <http://x/p> {text} .")
+    return session.view("v", QUERY)
+
+
+def values(view: sparqlive.View) -> list[object]:
+    return view.to_arrow().column("o").to_pylist()[::-1]
+
+
+@pytest.mark.parametrize(
+    ("objects", "type_", "expected"),
+    [
+        (['"7"^^xsd:integer', '"-3"^^xsd:integer'], pa.int64(), [7, -3]),
+        (['"007"^^xsd:integer', '"+1"^^xsd:integer'], pa.int64(), [7, 1]),
+        (['"200"^^xsd:unsignedByte'], pa.int64(), [200]),
+        (
+            [f'"{10**25}"^^xsd:integer', '"1"^^xsd:integer'],
+            pa.decimal128(38, 0),
+            [Decimal(10**25), Decimal(1)],
+        ),
+        (
+            ['"1.50"^^xsd:decimal', '"-2.25"^^xsd:decimal'],
+            pa.decimal128(38, 2),
+            [Decimal("1.5"), Decimal("-2.25")],
+        ),
+        (['"4"^^xsd:decimal'], pa.decimal128(38, 0), [Decimal(4)]),
+        (['"1e3"^^xsd:double', '"INF"^^xsd:double'], pa.float64(), [1000.0, float("inf")]),
+        (['"1.5"^^xsd:float'], pa.float32(), [1.5]),
+        (['"true"^^xsd:boolean', '"0"^^xsd:boolean'], pa.bool_(), [True, False]),
+        (
+            ['"2024-02-29"^^xsd:date', '"1969-12-31"^^xsd:date'],
+            pa.date32(),
+            [datetime.date(2024, 2, 29), datetime.date(1969, 12, 31)],
+        ),
+        (
+            ['"2024-02-29T12:00:00.5"^^xsd:dateTime'],
+            pa.timestamp("us"),
+            [datetime.datetime(2024, 2, 29, 12, 0, 0, 500_000)],
+        ),
+        (
+            ['"2024-02-29T12:00:00+02:00"^^xsd:dateTime', '"1960-01-01T00:00:00Z"^^xsd:dateTime'],
+            pa.timestamp("us", "UTC"),
+            [
+                datetime.datetime(2024, 2, 29, 10, tzinfo=datetime.UTC),
+                datetime.datetime(1960, 1, 1, tzinfo=datetime.UTC),
+            ],
+        ),
+        (['"a\\"b\\n\\\\"', '""'], pa.string(), ['a"b\n\\', ""]),
+        (["<http://x/y>", "_:node"], pa.string(), ["http://x/y", "_:node"]),
+    ],
+)
+def test_one_datatype_is_one_type(objects: list[str], type_: pa.DataType, expected: list[object]) -> None:
+    view = of(*objects)
+    assert view.to_arrow().schema.field("o").type == type_
+    assert values(view) == expected
+    parquet = pq.read_table(io.BytesIO(b"".join(view.typed_pieces("parquet"))))  # type: ignore[arg-type]
+    assert parquet.column("o").to_pylist()[::-1] == expected
+    stream = pa.ipc.open_stream(b"".join(view.typed_pieces("arrow"))).read_all()  # type: ignore[arg-type]
+    assert stream.equals(view.to_arrow())
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        ['"1"^^xsd:integer', '"1"^^xsd:int'],
+        ['"1"^^xsd:integer', '"one"^^xsd:integer'],
+        ['"1"', "<http://x/y>"],
+        ['"a"@en', '"b"@en'],
+        ['"2024-01-01T00:00:00Z"^^xsd:dateTime', '"2024-01-01T00:00:00"^^xsd:dateTime'],
+        ['"2024-01-01Z"^^xsd:date'],
+        ['"12:00:00"^^xsd:time'],
+        [f'"{10**40}"^^xsd:integer'],
+        ['"0.0000000000000000001"^^xsd:decimal'],
+        ['"99999999999999999-01-01T00:00:00Z"^^xsd:dateTime'],
+        ['"x"^^<http://x/own>'],
+        ['" 1"^^xsd:integer'],
+    ],
+)
+def test_anything_else_is_a_struct_that_loses_nothing(objects: list[str]) -> None:
+    view = of(*objects)
+    assert view.to_arrow().schema.field("o").type == STRUCT
+    for (_, term), found in zip(sorted(view.weights(), key=str), values(view), strict=True):
+        assert isinstance(found, dict)
+        if isinstance(term, ox.Literal):
+            assert (found["value"], found["type"], found["language"]) == (
+                term.value,
+                term.datatype.value,
+                term.language,
+            )
+        else:
+            assert (found["value"], found["type"]) == (term.value, "iri")  # type: ignore[union-attr]
+
+
+def test_order_and_copies_are_kept_and_weights_come_on_request() -> None:
+    session = sparqlive.open()
+    session.apply(
+        insert="".join(f'<http://x/{n}> <http://x/p> "{n % 3}"^^<{XSD}integer> .\n' for n in range(10))
+    )
+    view = session.view("v", "SELECT ?o { ?s <http://x/p> ?o } ORDER BY DESC(?o)")
+    assert view.to_arrow().column("o").to_pylist() == [2, 2, 2, 1, 1, 1, 0, 0, 0, 0]
+    weighted = view.to_arrow(weights=True)
+    assert weighted.schema.field("_weight").type == pa.int64()
+    assert {row["o"]: row["_weight"] for row in weighted.to_pylist()} == {0: 4, 1: 3, 2: 3}
+    lines = "".join(view.typed_pieces("ndjson")).splitlines()  # type: ignore[arg-type]
+    assert [json.loads(line) for line in lines] == [{"o": n} for n in (2, 2, 2, 1, 1, 1, 0, 0, 0, 0)]
+    texts = view.to_arrow(typed=False).column("o").to_pylist()
+    assert texts[0] == f'"2"^^<{XSD}integer>'
+
+
+def test_pandas_and_polars_get_numbers_and_moments() -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    session = sparqlive.open()
+    session.update(
+        """PREFIX : <http://x/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> INSERT DATA {
+        :a :n 3 ; :d 4.5 ; :day "2020-01-02"^^xsd:date ; :at "2020-01-02T03:04:05Z"^^xsd:dateTime .
+        :b :n 7 ; :d 1.25 ; :day "2021-01-02"^^xsd:date ; :at "2021-01-02T03:04:05Z"^^xsd:dateTime ; :i 5 .
+        }"""
+    )
+    view = session.view(
+        "v",
+        """PREFIX : <http://x/> SELECT ?s ?n ?d ?day ?at ?i {
+        ?s :n ?n ; :d ?d ; :day ?day ; :at ?at OPTIONAL { ?s :i ?i } } ORDER BY DESC(?n)""",
+    )
+    frame = view.to_pandas()
+    assert list(frame["n"]) == [7, 3]
+    assert all(pandas.api.types.is_numeric_dtype(frame[name]) for name in ("n", "d", "i"))
+    assert all(pandas.api.types.is_datetime64_any_dtype(frame[name]) for name in ("day", "at"))
+    assert frame["n"].dtype == "int64"
+    assert frame["i"].dtype == "Int64"
+    table = view.to_polars()
+    assert table["n"].to_list() == [7, 3]
+    assert (table.schema["n"], table.schema["day"]) == (polars.Int64, polars.Date)
+
+
+def test_what_no_row_binds_is_a_column_of_nulls() -> None:
+    session = sparqlive.open()
+    session.apply(insert="<http://x/a> <http://x/p> <http://x/b> .")
+    view = session.view("v", "SELECT ?s ?n { ?s <http://x/p> ?o OPTIONAL { ?s <http://x/n> ?n } }")
+    assert view.to_arrow().column("n").to_pylist() == [None]
+    assert session.query("SELECT ?s { ?s <http://x/none> ?o }").to_arrow().num_rows == 0
+    assert session.query("ASK { ?s ?p ?o }").to_arrow().to_pylist() == [{"answer": True}]
