@@ -16,7 +16,8 @@ from sparqlive.sources.watcher import KINDS as SOURCES
 from tests.conftest import ROOT
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks() -> list[object]:
@@ -53,9 +54,24 @@ def test_the_readme_names_the_commands_on_its_first_screen() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("page", "kinds"), [("SOURCES.md", SOURCES), ("PIPELINE.md", SINKS)])
+def heading_id(heading: str) -> str:
+    """The anchor that MkDocs and GitHub give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        linked = (page.parent / target).resolve() if target else page
+        assert linked.exists(), f"{page}: {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in map(heading_id, headings), f"{page}: {target}#{anchor}"
+
+
+@pytest.mark.parametrize(("page", "kinds"), [("sources.md", SOURCES), ("pipeline.md", SINKS)])
 def test_every_kind_of_source_and_sink_is_documented(page: str, kinds: Mapping[str, object]) -> None:
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
     assert [kind for kind in kinds if f"\n| `{kind}` |" not in text] == []
 
 

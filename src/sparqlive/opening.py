@@ -169,5 +169,5 @@ def locked(error: StoreLocked) -> Error:
         return StoreFailed(f"{fact} Try again when it has ended, or {stop}.")
     return StoreFailed(
         f"{fact} Send the change to the agent: updates to {address}/sparql, views to "
-        f"{address}/views/NAME, sources to {address}/sources (see docs/AGENT.md). Or {stop} first."
+        f"{address}/views/NAME, sources to {address}/sources (see docs/reference/agent.md). Or {stop} first."
     )

@@ -1,4 +1,4 @@
-"""docs/AGENT.md and deploy/ are true: the commands run, and everything there is is named."""
+"""docs/reference/agent.md and deploy/ are true: the commands run, and everything there is is named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparqlive.agent.settings import Settings
 from sparqlive.cli.main import reference
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "AGENT.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "agent.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 HERE = Path(sys.executable).parent
 

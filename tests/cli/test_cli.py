@@ -342,5 +342,5 @@ def test_a_bad_pipeline_is_refused_before_anything_happens(shop: Shop, old: str,
 
 
 def test_the_reference_is_what_help_says() -> None:
-    page = (ROOT / "docs" / "CLI.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert page == cli.reference(), "write it anew: python -m sparqlive.cli.main --write-docs"

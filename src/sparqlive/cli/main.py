@@ -2,7 +2,7 @@
 
 Owns the table of commands, the reference and the exit codes; makes no decision about data. An error prints
 a sentence on standard error, and below it the line of a query where it has one, and exits with code 1.
-`docs/CLI.md` is generated from the commands (`python -m sparqlive.cli.main --write-docs`).
+`docs/reference/cli.md` is generated from the commands (`python -m sparqlive.cli.main --write-docs`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ app = _program()
 
 
 def reference() -> str:
-    """Returns the text of docs/CLI.md: the output of --help for each command."""
+    """Returns the text of docs/reference/cli.md: the output of --help for each command."""
     command = typer.main.get_command(app)
     parts = [
         "# The command line\n\n"
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the program. Exit codes: 1 after an error, 2 after wrong usage."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words == ["--write-docs"]:
-        Path("docs/CLI.md").write_text(reference(), encoding="utf-8")
+        Path("docs/reference/cli.md").write_text(reference(), encoding="utf-8")
         return
     try:
         app(words)

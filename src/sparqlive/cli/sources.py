@@ -44,7 +44,7 @@ def add_source(
     option: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE", help="Option of the kind, with a JSON value; see docs/SOURCES.md."
+            metavar="NAME=VALUE", help="Option of the kind, with a JSON value; see docs/reference/sources.md."
         ),
     ] = None,
     default_graph: Default = None,

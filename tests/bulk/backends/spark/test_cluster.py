@@ -1,4 +1,4 @@
-"""The commands of docs/CLUSTER.md, on a master and a worker of Spark's standalone mode on this machine."""
+"""The commands of docs/guides/cluster.md, on a master and a worker of Spark's standalone mode."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def cluster_environment(folder: Path) -> dict[str, str]:
 
 def page_commands(port: int) -> dict[str, str]:
     """The page's blocks by the word of their first line, with a free port in place of the page's."""
-    page = (ROOT / "docs" / "CLUSTER.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "cluster.md").read_text(encoding="utf-8")
     return {name: text.replace(PAGE_PORT, str(port)) for name, text in BLOCK.findall(page)}
 
 
