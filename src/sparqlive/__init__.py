@@ -23,6 +23,7 @@ from sparqlive.errors import (
     ViewExists,
     ViewFailed,
 )
+from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.session import Session, open  # noqa: A004 - always used as sparqlive.open
 from sparqlive.sources.links.follow import Follow
 
@@ -47,6 +48,7 @@ __all__ = [
     "StoreFailed",
     "StoreLocked",
     "SyntaxError",
+    "TableMapping",
     "Timeout",
     "TooLarge",
     "UnknownView",

@@ -45,7 +45,9 @@ from sparqlive.rdf.changes import Batch
 from sparqlive.rdf.columns import COLUMN_BYTES, encoded_text
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary, Term
+from sparqlive.rdf.frames import FrameColumns, frame_columns, is_frame, names_of
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
+from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.sources.from_views import AllSourcesFromViews, SourcesFromView
 from sparqlive.sources.links.follow import Follow
 from sparqlive.sources.links.traversal import Traversal
@@ -64,6 +66,7 @@ INGEST_BYTES = 20_000_000
 # How long deltas are kept by default.
 HISTORY_EPOCHS = 10_000
 HISTORY_SECONDS = 7 * 86_400.0
+_PLAIN_CHANGES = frozenset({str, list, tuple})
 _MOST_SYNC_MILLISECONDS = 3_600_000
 # A DELETE request to an agent carries the source's name, percent-encoded, in its URL.
 _SOURCE_NAME_BYTES = 60_000
@@ -209,15 +212,26 @@ class Session:
         *,
         on_error: Literal["fail", "skip"] = "fail",
         batch: tuple[str, int] | None = None,
+        mapping: TableMapping | None = None,
     ) -> Epoch:
-        """Adds a file, several files, a glob or quads, as one epoch.
+        """Adds a file, several files, a glob, quads or a data frame, as one epoch.
 
         Triples, and quads of the unnamed graph, go into `graph` if it is set. Large files are read by
         columns. Into an empty store they are loaded on all cores, or on Spark if the session has one; there,
         `on_error="skip"` skips malformed lines and writes them to a file. `batch` as in `apply`.
+
+        A data frame of Spark, Arrow, pandas or Polars has the columns s, p, o and, optionally, g, with terms
+        in N-Triples syntax; or any columns and a `mapping`. Spark's workers read and check its rows.
         """
         _check_batch(batch)
         name = NamedNode(graph) if isinstance(graph, str) else graph
+        if is_frame(source):
+            if on_error != "fail":
+                raise Unsupported('on_error="skip" works only for files; all rows of a frame must be valid.')
+            meaning = self._frame_columns(source, mapping=mapping, graph=None if name is None else name.value)
+            return self._apply_frames([(source, meaning)], "auto", batch)
+        if mapping is not None:
+            raise Error("mapping is for data frames; files and quads have terms already.")
         paths = paths_of(source)
         with self._epochs.lock:  # no source may write into the empty store before the files are loaded
             if paths and self._ingests(paths, on_error):
@@ -254,19 +268,37 @@ class Session:
         insert: Changes = (),
         delete: Changes = (),
         *,
+        changes: Any = None,
+        op: str | None = None,
+        order: str | None = None,
+        mapping: TableMapping | None = None,
+        graph: str | None = None,
         strategy: Strategy = "auto",
         batch: tuple[str, int] | None = None,
     ) -> Epoch:
-        """Applies one batch of quads, triples or N-Quads text: deletes first, then inserts.
+        """Applies one batch of quads, triples, N-Quads text or data frames: deletes first, then inserts.
 
         A batch that changes nothing makes no new epoch. `strategy` forces how views are updated: "live",
         "duckdb", "spark" or "rebuild". `batch` identifies a batch of a stream by source and number; a batch
         that was committed before is skipped.
+
+        Data frames are those that `load` accepts, with the same `mapping` and `graph`. `changes` is a frame
+        with inserts and deletes, told apart by the column `op`, or one named op, _change_type or _weight:
+        "+" or "-", "insert" or "delete", Debezium's c, r, u and d ("u" needs the columns before and after),
+        Delta's change types, or a weight. Of several changes of a statement, the last one by the column
+        `order` counts; without an order, deletes come first.
         """
         if strategy != "auto":
             self._check_strategy(strategy)
         if batch is not None:
             _check_batch(batch)
+        is_plain = type(insert) in _PLAIN_CHANGES and type(delete) in _PLAIN_CHANGES
+        if changes is not None or (not is_plain and (is_frame(insert) or is_frame(delete))):
+            shape = {"mapping": mapping, "graph": graph}
+            given = self._frames(insert, delete, changes, op=op, order=order, **shape)
+            return self._apply_frames(given, strategy, batch)
+        if any(option is not None for option in (op, order, mapping, graph)):
+            raise Error("op, order, mapping and graph are for data frames, and there is none.")
         if isinstance(insert, str) or isinstance(delete, str):
             texts = [text for text in (delete, insert) if isinstance(text, str)]
             if len(texts) == 2 - (not delete) - (not insert) and sum(map(len, texts)) > COLUMN_BYTES:
@@ -274,6 +306,42 @@ class Session:
                 deletes, inserts = encoded_text(delete, exceptions), encoded_text(insert, exceptions)
                 return self._epochs.apply_encoded(deletes, inserts, strategy, batch)
         return self._epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
+
+    def _frames(
+        self, insert: Any, delete: Any, changes: Any, *, op: str | None, order: str | None, **shape: Any
+    ) -> list[tuple[Any, FrameColumns]]:
+        """The frames of a batch with what their columns mean, in the order in which they count."""
+        sides = [(side, weight) for side, weight in ((delete, -1), (insert, 1)) if is_frame(side) or side]
+        if changes is not None:
+            if sides:
+                raise Error("Pass either changes or insert and delete: their order would be unclear.")
+            if not is_frame(changes):
+                raise Error(
+                    f"changes must be a data frame of Spark, Arrow, pandas or Polars, not "
+                    f"{short_repr(changes)}."
+                )
+            return [(changes, self._frame_columns(changes, weight=None, op=op, order=order, **shape))]
+        if op is not None or order is not None:
+            raise Error("op and order describe a frame of changes: pass it as changes=…")
+        return [
+            (side, self._frame_columns(side, weight=weight, **shape))
+            if is_frame(side)
+            else (side, FrameColumns(weight=weight))
+            for side, weight in sides
+        ]
+
+    def _frame_columns(self, frame: Any, **shape: Any) -> FrameColumns:
+        return frame_columns(names_of(frame), **shape)
+
+    def _apply_frames(
+        self, given: Sequence[tuple[Any, FrameColumns]], strategy: Strategy, batch: tuple[str, int] | None
+    ) -> Epoch:
+        from sparqlive.engine.frames import apply_frames
+
+        with collector_paused():
+            epoch = apply_frames(self._epochs, given, strategy, batch)
+        self._epochs.settle()
+        return epoch
 
     def apply_batch(
         self,

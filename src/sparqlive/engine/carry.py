@@ -257,7 +257,7 @@ class Strategies:
         except (Error, MemoryError):
             raise
         except Exception as error:
-            failure = _failure(way.name, error)
+            failure = failure_of(way.name, error)
             if way.name != "spark" or requested == "spark" or "duckdb" not in self.carriers:
                 raise failure from error
             self._started.add("duckdb")
@@ -389,10 +389,10 @@ class Strategies:
         except (BulkFailed, Timeout, TooLarge):  # a limit stops the plan; the backend did not fail
             raise
         except Exception as error:
-            raise _failure(name, error) from error
+            raise failure_of(name, error) from error
 
 
-def _failure(name: str, error: Exception) -> BulkFailed:
+def failure_of(name: str, error: Exception) -> BulkFailed:
     """The failure of a backend in one sentence."""
     lines = str(error).strip().split("\n")
     causes = [line.strip() for line in lines if line.startswith("Caused by: ")]

@@ -18,6 +18,7 @@ from sparqlive.store.store import Store
 from sparqlive.store.term_runs import TermRuns
 
 if TYPE_CHECKING:
+    from sparqlive.bulk.ingest.documents import Document
     from sparqlive.bulk.ingest.job import IngestResult, OnError
     from sparqlive.bulk.ingest.workers import Workers
 
@@ -27,7 +28,7 @@ def ingest_runs(
     dictionary: Dictionary,
     attempt: str,
     workers: Workers,
-    paths: Sequence[str],
+    paths: Sequence[str | Document],
     graph: str | None,
     on_error: OnError,
 ) -> tuple[IngestResult, list[RunFile]]:

@@ -38,6 +38,7 @@ from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
+    from sparqlive.bulk.ingest.documents import Document
     from sparqlive.bulk.ingest.job import IngestResult, OnError
     from sparqlive.bulk.ingest.workers import Workers
 
@@ -382,7 +383,7 @@ class Persistence:
     def ingest(
         self,
         workers: Workers,
-        paths: Sequence[str],
+        paths: Sequence[str | Document],
         graph: str | None,
         on_error: OnError,
         epoch: int,

@@ -54,6 +54,7 @@ from sparqlive.zset.run import Column
 from sparqlive.zset.zset import add_into
 
 if TYPE_CHECKING:
+    from sparqlive.bulk.ingest.documents import Document
     from sparqlive.bulk.ingest.job import OnError
     from sparqlive.engine.persistence import Persistence
 
@@ -434,7 +435,7 @@ class Epochs:
         return choices
 
     def ingest(
-        self, paths: Sequence[str], graph: str | None, on_error: OnError, batch: Batch | None
+        self, paths: Sequence[str | Document], graph: str | None, on_error: OnError, batch: Batch | None
     ) -> Epoch:
         """Loads files directly into a store without quads and views, as one epoch."""
         with self.lock, collector_paused():

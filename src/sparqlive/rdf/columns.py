@@ -60,7 +60,7 @@ _SEED = 42
 _BATCH_LENGTH = 16 << 20
 _QUAD_LENGTH = 200
 
-_NO_TERM, _NOT_CANONICAL, _NODE_IRI, _NODE_BLANK, _LITERAL = range(5)
+_NO_TERM, NOT_CANONICAL, _NODE_IRI, NODE_BLANK, LITERAL = range(5)
 _UNNAMED = -1
 """The place of the unnamed graph, which is no term."""
 
@@ -184,11 +184,11 @@ class Encoder:
 
     def _columns(self, pieces: _Pieces, scope: str | None) -> Encoded:
         """Encodes the lines whose pieces are canonical terms in valid positions, and marks them."""
-        kinds = _kinds(pieces.texts)
+        kinds = kinds_of(pieces.texts)
         subject, predicate, object_, graph = pieces.codes
-        node = (kinds == _NODE_IRI) | (kinds == _NODE_BLANK)
+        node = (kinds == _NODE_IRI) | (kinds == NODE_BLANK)
         pieces.canonical &= node[subject] & (kinds == _NODE_IRI)[predicate]
-        pieces.canonical &= (kinds > _NOT_CANONICAL)[object_] & (node | (kinds == _NO_TERM))[graph]
+        pieces.canonical &= (kinds > NOT_CANONICAL)[object_] & (node | (kinds == _NO_TERM))[graph]
         codes = np.stack([column[pieces.canonical] for column in pieces.codes], axis=1)
         used = np.zeros(len(kinds), dtype=bool)
         used[codes] = True
@@ -202,7 +202,7 @@ class Encoder:
         self, texts: pa.StringArray, kinds: npt.NDArray[np.int8], scope: str | None
     ) -> pa.StringArray:
         """Renames blank nodes by their document's scope, and the unnamed graph to `graph`."""
-        blank = kinds == _NODE_BLANK
+        blank = kinds == NODE_BLANK
         unnamed = kinds == _NO_TERM
         if blank.any() and scope is not None:
             label = labels(scope)
@@ -361,7 +361,7 @@ def _decoded(text: bytes) -> str:
         return "\n"
 
 
-def _kinds(texts: pa.StringArray) -> npt.NDArray[np.int8]:
+def kinds_of(texts: pa.StringArray) -> npt.NDArray[np.int8]:
     """The kind of each piece: a kind of canonical term, none, or not canonical."""
     canonical = pc.match_substring_regex(texts, _CANONICAL)
     for ending in _NEVER_WRITTEN:
@@ -369,8 +369,8 @@ def _kinds(texts: pa.StringArray) -> npt.NDArray[np.int8]:
     found = np.flatnonzero(canonical.to_numpy(zero_copy_only=False))
     starts = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts)]
     first = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[starts[found]]
-    kinds = np.full(len(texts), _NOT_CANONICAL, dtype=np.int8)
-    for sign, kind in ((_LESS, _NODE_IRI), (_UNDERSCORE, _NODE_BLANK), (_QUOTE, _LITERAL)):
+    kinds = np.full(len(texts), NOT_CANONICAL, dtype=np.int8)
+    for sign, kind in ((_LESS, _NODE_IRI), (_UNDERSCORE, NODE_BLANK), (_QUOTE, LITERAL)):
         kinds[found[first == sign]] = kind
     kinds[pc.binary_length(texts).to_numpy() == 0] = _NO_TERM
     return kinds

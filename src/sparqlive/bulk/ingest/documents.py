@@ -47,6 +47,8 @@ class Document:
     syntax: str
     compression: str | None
     version: str
+    keeps_labels: bool = False
+    """Whether its blank nodes have the labels of the store."""
 
     @property
     def format(self) -> RdfFormat:
@@ -62,9 +64,9 @@ class Document:
         return self.name if _SCHEME.match(self.name) else Path(self.name).as_uri()
 
     @property
-    def scope(self) -> str:
-        """What a blank node label belongs to."""
-        return f"{self.name} {self.version}"
+    def scope(self) -> str | None:
+        """What a blank node label belongs to; None if labels are global."""
+        return None if self.keeps_labels else f"{self.name} {self.version}"
 
     def open(self) -> BinaryIO:
         """The bytes, decompressed, from the beginning."""
@@ -154,11 +156,11 @@ def absolute(path: str) -> str:
     return path if _SCHEME.match(path) else os.path.abspath(path)
 
 
-def find_documents(paths: Iterable[str | os.PathLike[str]]) -> list[Document]:
+def find_documents(paths: Iterable[str | os.PathLike[str] | Document]) -> list[Document]:
     """The documents of files, folders (not below them) and globs, in order, each once."""
     found: dict[str, Document] = {}
     for path in paths:
-        for document in _documents(os.fspath(path)):
+        for document in [path] if isinstance(path, Document) else _documents(os.fspath(path)):
             found.setdefault(document.name, document)
     return list(found.values())
 

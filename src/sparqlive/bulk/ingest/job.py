@@ -97,7 +97,7 @@ class IngestResult:
 
 def ingest(
     workers: Workers,
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str] | Document],
     graph: str | None,
     target: str | os.PathLike[str],
     *,
@@ -192,7 +192,7 @@ def _drop_unlisted(target: str, made: _MergeResult) -> None:
 
 
 def read(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str] | Document],
     graph: str | None,
     exceptions: Mapping[str, int],
 ) -> list[Encoded]:
@@ -328,7 +328,7 @@ class _ParseTask:
         """All of a document or, if it has a fault, nothing of it."""
         own = self.writer(self.folder)
         document = piece.document
-        label = numbered_labels(document.scope)
+        label = numbered_labels(document.scope or "")
         try:
             with document.open() as stream:
                 quads = parse_guarded(stream, document.format, document.base)

@@ -1,0 +1,121 @@
+"""Data frames as epochs: by columns in this process, or through files that the workers of Spark write.
+
+Invariant: all rows are read and checked before anything changes; the session is not locked meanwhile.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparqlive.engine.carry import Strategy, failure_of
+from sparqlive.engine.view import Epoch
+from sparqlive.engine.writer import Batch, Epochs
+from sparqlive.errors import Error
+from sparqlive.rdf.columns import Encoded, Encoder, Ids, labels
+from sparqlive.rdf.frames import FrameColumns, changes, is_frame, is_spark_frame
+from sparqlive.rdf.read import changes_of, check_quad
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.backends.spark.frames import StatementFiles
+    from sparqlive.bulk.ingest.documents import Document
+
+Parts = list[tuple[Encoded, Ids]]
+Given = tuple[Any, FrameColumns]
+"""A frame, or quads, and what they mean."""
+
+
+def apply_frames(epochs: Epochs, given: Sequence[Given], strategy: Strategy, batch: Batch | None) -> Epoch:
+    """Commits rows as an epoch. Of several changes of a statement, the last one counts."""
+    epochs.ensure_open()
+    if batch is not None and epochs.knows(batch):
+        return epochs.unchanged()
+    if not any(is_spark_frame(frame) for frame, _ in given):
+        return _apply_parts(epochs, [part for one in given for part in _parts(epochs, *one)], strategy, batch)
+    with _folder(epochs) as folder:
+        parts: Parts = []
+        for frame, meaning in given:
+            if not is_spark_frame(frame):
+                parts += _parts(epochs, frame, meaning)
+                continue
+            files = _written(frame, meaning, folder)
+            with epochs.lock:
+                if len(given) == 1 and not files.deletes and _is_blank(epochs, strategy):
+                    return epochs.ingest(_documents(files.inserts), None, "fail", batch)
+            parts += _read(epochs, files)
+        return _apply_parts(epochs, parts, strategy, batch)
+
+
+def _is_blank(epochs: Epochs, strategy: Strategy) -> bool:
+    """Whether workers can write the runs of a store that has none yet."""
+    has_store = epochs.persistence is not None and strategy == "auto"
+    return has_store and not epochs.views.readers and epochs.quads.is_blank()
+
+
+def _apply_parts(epochs: Epochs, parts: Parts, strategy: Strategy, batch: Batch | None) -> Epoch:
+    if not parts:
+        return epochs.apply((), (), strategy, batch)
+    return epochs.apply_changes(parts, strategy, batch)
+
+
+def _parts(epochs: Epochs, given: Any, meaning: FrameColumns) -> Parts:
+    encoder = Encoder(exceptions=epochs.terms.dictionary.exceptions)
+    if is_frame(given):
+        return changes(given, meaning, encoder)
+    encoded = encoder.quads((check_quad(quad, None) for quad in changes_of(given)), labels(None))
+    return [(encoded, np.full(len(encoded), meaning.weight))] if len(encoded) else []
+
+
+# Spark
+
+
+@contextmanager
+def _folder(epochs: Epochs) -> Iterator[str]:
+    """A folder that Spark's workers reach, for as long as the block."""
+    if epochs.persistence is None:
+        with tempfile.TemporaryDirectory(prefix="sparqlive-") as folder:
+            yield folder
+        return
+    store = epochs.persistence.store
+    with store.attempt() as attempt:
+        folder = f"{attempt}/statements"
+        store.place.make(folder)
+        try:
+            yield store.place.text(folder)
+        finally:
+            store.place.remove_folder(attempt)
+
+
+def _written(frame: Any, meaning: FrameColumns, folder: str) -> StatementFiles:
+    from sparqlive.bulk.backends.spark.frames import write_statements
+
+    try:
+        return write_statements(frame, meaning, folder)
+    except (Error, MemoryError):
+        raise
+    except Exception as error:
+        raise failure_of("spark", error) from error
+
+
+def _documents(paths: Sequence[str]) -> list[Document]:
+    """Files whose blank nodes have the labels of the store."""
+    from sparqlive.bulk.ingest.documents import find_documents
+
+    return [replace(document, keeps_labels=True) for document in find_documents(paths)]
+
+
+def _read(epochs: Epochs, files: StatementFiles) -> Parts:
+    from sparqlive.bulk.ingest.job import read
+
+    exceptions = epochs.terms.dictionary.exceptions
+    parts: Parts = []
+    for paths, weight in ((files.deletes, -1), (files.inserts, 1)):
+        if paths:
+            encoded = read(_documents(paths), None, exceptions)
+            parts += [(part, np.full(len(part), weight)) for part in encoded]
+    return parts

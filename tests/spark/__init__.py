@@ -1,0 +1,1 @@
+"""Tests of Spark's own interfaces on top of a session."""
