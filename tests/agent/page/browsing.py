@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS, wait_until
+
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
-expect.set_options(timeout=60_000)  # what is there is seen at once; a busy machine takes its time
-Browser, Locator, Page = playwright.Browser, playwright.Locator, playwright.Page
+PATIENCE = PATIENCE_SECONDS * 1000
+expect.set_options(timeout=PATIENCE)
+Browser, Context = playwright.Browser, playwright.BrowserContext
+Locator, Page = playwright.Locator, playwright.Page
 
 OPTIONS = [
     "--no-sandbox",
@@ -24,13 +28,32 @@ OPTIONS = [
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 PEOPLE = "SELECT ?who ?mail { ?who <http://x/mail> ?mail }"
 
+# Remembers what is shown only for a moment: on a busy machine, a test looks when the moment is over.
+MOMENTS = """
+window.moments = [];
+new MutationObserver(() => {
+  for (const node of document.querySelectorAll("tr.entered, tr.left, button")) {
+    const moment = `${node.className} ${node.textContent}`;
+    if (moments.at(-1) !== moment) moments.push(moment);
+  }
+}).observe(document, { subtree: true, childList: true, characterData: true, attributeFilter: ["class"] });
+"""
+
+
+@contextmanager
+def patient(browser: Browser, **options: Any) -> Iterator[Context]:
+    """A context of the browser whose pages wait as long as a busy machine may take."""
+    with browser.new_context(**options) as context:
+        context.set_default_timeout(PATIENCE)
+        context.add_init_script(MOMENTS)
+        yield context
+
 
 @contextmanager
 def opened(browser: Browser, address: str, place: str = "", **options: Any) -> Iterator[Page]:
     """The page at an address. Errors in its console, violations of its policy and foreign requests fail."""
     settings = {"viewport": {"width": 1280, "height": 800}, **options}
-    with browser.new_context(**settings) as context:
-        context.set_default_timeout(60_000)
+    with patient(browser, **settings) as context:
         page = context.new_page()
         wrong: list[str] = []
         page.on("console", lambda said: wrong.append(said.text) if _is_wrong(said) else None)
@@ -60,6 +83,13 @@ def mail(who: str, address: str) -> str:
 
 def rows(page: Page) -> Locator:
     return page.locator("table.rows tbody tr:not(.left)")
+
+
+def flashed(page: Page, *words: str) -> None:
+    """Waits until a row was marked as entered or left, or a button had a text, if only for a moment."""
+    wait_until(
+        lambda: page.evaluate("(words) => moments.some((one) => words.every((w) => one.includes(w)))", words)
+    )
 
 
 def problem(page: Page) -> Locator:

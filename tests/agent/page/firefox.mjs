@@ -8,10 +8,14 @@ const browser = await puppeteer.launch({ browser: "firefox", executablePath: com
 const seen = { wrong: [] };
 try {
   const page = await browser.newPage();
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(120_000);
   page.on("pageerror", (error) => seen.wrong.push(error.message));
-  const click = async (name) => (await page.waitForSelector(`::-p-aria(${name})`)).click();
-  const count = async (selector) => (await page.waitForSelector(selector), (await page.$$(selector)).length);
+  const click = (name) => page.locator(`::-p-aria(${name})`).click();
+  // Waits until there are so many of them.
+  const count = async (selector, number) => {
+    await page.waitForFunction((one, all) => document.querySelectorAll(one).length === all, {}, selector, number);
+    return number;
+  };
   const together = async (...keys) => {
     for (const key of keys) await page.keyboard.down(key);
     for (const key of keys.toReversed()) await page.keyboard.up(key);
@@ -20,20 +24,21 @@ try {
   await page.goto(address);
   await click("Load the sample shop");
   await click("Create the view stock-by-country");
-  seen.bars = await count(".bars tr");
+  seen.bars = await count(".bars tr", 5);
   await click("Change some prices and stock");
   await page.waitForFunction(() => document.querySelector("#now").textContent === "epoch 2");
 
   await page.goto(`${address}/#/query`);
-  await (await page.waitForSelector("#query-text")).click();
+  await page.locator("#query-text").click();
   await together("Control", "a");
   await page.keyboard.type("PREFIX : <http://example.org/shop/>\nSELECT ?label { ?product :lab");
   await page.waitForSelector(".suggestions li");
   await page.keyboard.press("Tab");
   await page.keyboard.type(" ?label }");
   await together("Control", "Enter");
-  seen.rows = await count("table.rows tbody tr");
-  await (await page.waitForSelector("th .sort")).click();
+  seen.rows = await count("table.rows tbody tr", 42);
+  await page.locator("th .sort").click();
+  await page.waitForSelector("th[aria-sort]");
   seen.sorted = await page.$eval("table.rows tbody td", (cell) => cell.textContent);
 
   await page.goto(`${address}/#/sources`);
@@ -43,10 +48,10 @@ try {
     data.items.add(new File(["<http://x/a> <http://x/p> 1 ."], "a.ttl"));
     document.querySelector(".drop").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true }));
   });
-  seen.files = await count(".loaded .good");
+  seen.files = await count(".loaded .good", 1);
 
   await page.goto(`${address}/chart#view=stock-by-country`);
-  seen.embedded = await count(".bars tr");
+  seen.embedded = await count(".bars tr", 5);
 } finally {
   await browser.close();
 }

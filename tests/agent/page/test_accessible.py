@@ -9,7 +9,7 @@ import pytest
 import sparqlive
 from sparqlive.agent.agent import Agent
 from tests.agent.conftest import serving
-from tests.agent.page.browsing import PEOPLE, RDF_TYPE, Browser, Page, expect, go, mail
+from tests.agent.page.browsing import PEOPLE, RDF_TYPE, Browser, Page, expect, go, mail, patient
 from tests.peers import axe
 
 PLACES = {
@@ -58,7 +58,7 @@ def check(page: Page) -> None:
           [impact, id, ...nodes.slice(0, 3).map((node) => node.html + node.failureSummary)])"""
     )
     assert found == [], page.url
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
+    page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
@@ -67,10 +67,9 @@ def test_every_place_is_accessible(
 ) -> None:
     script = axe()
     size = {"width": width, "height": 844}
-    with browser.new_context(
-        viewport=size, color_scheme=scheme, reduced_motion="reduce", bypass_csp=True
+    with patient(
+        browser, viewport=size, color_scheme=scheme, reduced_motion="reduce", bypass_csp=True
     ) as context:
-        context.set_default_timeout(60_000)
         page = context.new_page()
         page.goto(filled)
         page.evaluate(script)
@@ -113,7 +112,7 @@ def try_query(page: Page) -> None:
 
 
 def test_motion_is_reduced_where_people_ask_for_it(browser: Browser, filled: str) -> None:
-    with browser.new_context(reduced_motion="reduce") as context:
+    with patient(browser, reduced_motion="reduce") as context:
         page = context.new_page()
         page.goto(f"{filled}/#/views/kinds/chart")
         expect(page.locator(".bars .length").first).to_have_css("transition-duration", "0s")

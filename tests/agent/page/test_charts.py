@@ -17,7 +17,18 @@ from sparqlive.agent.agent import Agent
 from sparqlive.agent.settings import Settings
 from sparqlive.agent.tokens import Tokens
 from tests.agent.conftest import serving
-from tests.agent.page.browsing import Browser, Locator, Page, expect, go, opened, problem
+from tests.agent.page.browsing import (
+    Browser,
+    Locator,
+    Page,
+    expect,
+    flashed,
+    go,
+    opened,
+    patient,
+    problem,
+)
+from tests.waiting import wait_until
 
 INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 DATE = "http://www.w3.org/2001/XMLSchema#date"
@@ -37,16 +48,24 @@ def bars(page: Page) -> Locator:
     return page.locator(".bars tr")
 
 
+def widths(page: Page) -> list[float]:
+    lengths: list[float] = page.locator(".bars .length").evaluate_all(
+        "(bars) => bars.map((bar) => bar.getBoundingClientRect().width)"
+    )
+    return lengths
+
+
 def test_bars_move_with_the_changes(page: Page, session: sparqlive.Session) -> None:
     session.view("kinds", BY_KIND)
     session.apply(insert=kinds(tea=3, coffee=2))
     go(page, "#/views/kinds/chart")
     expect(bars(page)).to_have_text(["tea3", "coffee2"])
-    assert page.get_by_label("Show as").input_value() == "bar"
+    expect(page.get_by_label("Show as")).to_have_value("bar")
     session.apply(insert=kinds(coffee=5, water=1))
     expect(bars(page)).to_have_text(["coffee5", "tea3", "water1"])
-    widths = [bar.bounding_box()["width"] for bar in page.locator(".bars .length").all()]
-    assert widths == sorted(widths, reverse=True)
+    wait_until(
+        lambda: (drawn := widths(page)) == sorted(drawn, reverse=True)
+    )  # they move to their new lengths
     session.apply(delete=kinds(tea=3))
     expect(bars(page)).to_have_text(["coffee5", "water1"])
 
@@ -109,7 +128,7 @@ def test_a_page_with_only_the_chart(
     expect(bars(page)).to_have_count(2)
     page.get_by_text("Embed this chart").click()
     page.get_by_role("button", name="Copy address").click()
-    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    flashed(page, "Copied")
     link = page.evaluate("navigator.clipboard.readText()")
     assert link.startswith(f"{address}/chart#view=kinds&")
     with opened(browser, address, link.removeprefix(f"{address}/")) as chart:
@@ -117,7 +136,7 @@ def test_a_page_with_only_the_chart(
         expect(chart.get_by_role("heading", name="kinds")).to_be_visible()
         session.apply(insert=kinds(coffee=4))
         expect(bars(chart)).to_have_text(["coffee4", "tea3"])
-        assert chart.get_by_role("button").count() == 0
+        expect(chart.get_by_role("button")).to_have_count(0)
         session.view("kinds", BY_KIND + " HAVING (?items > 3)", replace=True)
         expect(bars(chart)).to_have_text(["coffee4"])
         session.drop("kinds")
@@ -146,7 +165,7 @@ def test_other_pages_embed_a_chart_if_they_are_allowed(
     with elsewhere(tmp_path / "site") as site:
         origins = (site,) if allowed else ()
         agent = Agent(session, Settings(origins=origins), Access(tmp_path, allowed=origins))
-        with serving(agent) as address, browser.new_context() as context:
+        with serving(agent) as address, patient(browser) as context:
             source = f"{address}/chart#view=kinds&kind=bar&token={secret}"
             (tmp_path / "site" / "index.html").write_text(f"<iframe src='{source}'></iframe>")
             page = context.new_page()

@@ -9,7 +9,19 @@ import pytest
 import sparqlive
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.settings import Settings
-from tests.agent.page.browsing import RDF_TYPE, Browser, Locator, Page, expect, mail, opened, problem, rows
+from tests.agent.page.browsing import (
+    RDF_TYPE,
+    Browser,
+    Locator,
+    Page,
+    expect,
+    flashed,
+    mail,
+    opened,
+    problem,
+    rows,
+)
+from tests.waiting import wait_until
 
 FOAF = "http://xmlns.com/foaf/0.1/"
 DATA = [
@@ -21,7 +33,7 @@ DATA = [
 
 @pytest.fixture
 def agent(session: sparqlive.Session) -> Agent:
-    return Agent(session, Settings(query_seconds=3))
+    return Agent(session, Settings(query_seconds=300))
 
 
 @pytest.fixture
@@ -60,9 +72,10 @@ def test_the_text_is_coloured(page: Page) -> None:
         expect(page.locator(f".sparql .{kind}").first).to_have_text(text)
     # The coloured text lies exactly behind the one that is edited, also with long lines.
     editor(page).fill("SELECT ?long {\n" + "?aVariable ?another ?third . " * 40 + "}\n")
-    assert editor(page).bounding_box() == page.locator(".code pre").bounding_box()
-    heights = page.evaluate("[...document.querySelectorAll('.code > *')].map((node) => node.scrollHeight)")
-    assert heights[0] == heights[1]
+    wait_until(lambda: editor(page).bounding_box() == page.locator(".code pre").bounding_box())
+    page.wait_for_function(
+        "new Set([...document.querySelectorAll('.code > *')].map((node) => node.scrollHeight)).size === 1"
+    )
 
 
 def test_completion_knows_prefixes(page: Page) -> None:
@@ -155,7 +168,7 @@ def test_tabs_last(page: Page) -> None:
     page.get_by_label("Name of this query").fill("second")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="second", exact=True).press("F2")  # by keyboard too
-    page.keyboard.type("two")
+    page.get_by_label("Name of this query").fill("two")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="two", exact=True)).to_be_focused()
     page.get_by_role("button", name="Query 1", exact=True).click()
@@ -177,12 +190,12 @@ def test_a_query_has_an_address(page: Page, browser: Browser, address: str) -> N
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     editor(page).fill(query)
     page.get_by_role("button", name="Copy link").click()
-    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    flashed(page, "Copied")
     link = page.evaluate("navigator.clipboard.readText()")
     with opened(browser, address) as other:
         other.goto(link)
         expect(editor(other)).to_have_value(query)
-        assert other.locator(".result").inner_text() == ""  # opening an address runs nothing
+        expect(other.locator(".result")).to_have_text("")  # opening an address runs nothing
         editor(other).press("Control+Enter")
         expect(rows(other)).to_have_count(1)
 
@@ -200,6 +213,7 @@ def test_a_view_is_replaced_after_a_question(page: Page, session: sparqlive.Sess
     expect(dialog).to_contain_text("Replace the view people?")
     expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
     page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
     assert session.views["people"].text != query
     page.get_by_role("button", name="Register").click()
     dialog.get_by_role("button", name="Replace").click()

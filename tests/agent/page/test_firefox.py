@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).with_name("firefox.mjs")
 def test_the_main_way_in_firefox(session: sparqlive.Session, address: str) -> None:
     command, packages = firefox()
     done = subprocess.run(
-        ["node", str(SCRIPT), command, str(packages), address], capture_output=True, text=True, timeout=300
+        ["node", str(SCRIPT), command, str(packages), address], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

@@ -10,7 +10,18 @@ import pytest
 from pyarrow import parquet
 
 import sparqlive
-from tests.agent.page.browsing import PEOPLE, Browser, Page, expect, mail, opened, problem, rows
+from tests.agent.page.browsing import (
+    PEOPLE,
+    Browser,
+    Locator,
+    Page,
+    expect,
+    flashed,
+    mail,
+    opened,
+    problem,
+    rows,
+)
 
 PRICES = "SELECT ?item ?price { ?item <http://x/price> ?price }"
 
@@ -33,8 +44,8 @@ def run(page: Page, query: str) -> None:
     page.get_by_label("SPARQL query").press("Control+Enter")
 
 
-def first(page: Page) -> str:
-    return page.locator("table.rows tbody tr td:nth-child(2)").first.inner_text()
+def first(page: Page) -> Locator:
+    return page.locator("table.rows tbody tr td:nth-child(2)").first
 
 
 def test_an_answer_is_sorted_filtered_and_paged(page: Page) -> None:
@@ -42,7 +53,7 @@ def test_an_answer_is_sorted_filtered_and_paged(page: Page) -> None:
     expect(page.get_by_role("heading", name="250 rows")).to_be_visible()
     expect(rows(page)).to_have_count(100)
     page.get_by_role("button", name="?price").click()
-    assert first(page) == "0"
+    expect(first(page)).to_have_text("0")
     expect(page.get_by_role("columnheader", name="?price")).to_have_attribute("aria-sort", "ascending")
     page.get_by_role("button", name="Next").click()
     page.get_by_role("button", name="Next").click()
@@ -50,7 +61,7 @@ def test_an_answer_is_sorted_filtered_and_paged(page: Page) -> None:
     expect(rows(page)).to_have_count(50)
     expect(page.get_by_role("button", name="Next")).to_be_disabled()
     page.get_by_role("button", name="?price").click()  # numbers by value, not by text
-    assert first(page) == "249"
+    expect(first(page)).to_have_text("249")
     page.get_by_label("Filter Answer").fill("/i24")
     expect(rows(page)).to_have_count(11)
     expect(page.get_by_text("11 of 250 rows")).to_be_visible()
@@ -60,7 +71,7 @@ def test_an_answer_is_copied_and_saved(page: Page, session: sparqlive.Session, t
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     run(page, f"{PRICES} ORDER BY ?price LIMIT 2")
     page.get_by_role("button", name="Copy", exact=True).click()
-    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    flashed(page, "Copied")
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied.split("\n")[:2] == ["item\tprice", "http://x/i0\t0"]
     assert saved(page, "CSV", tmp_path).splitlines()[:2] == ["item,price", "http://x/i0,0"]

@@ -19,6 +19,7 @@ const main = byId("main");
 let end = () => {};
 let shown = null;
 let started = false;
+let starting = 0;
 
 // Each `show` function fills an element and returns a function that stops what it started.
 function go() {
@@ -89,12 +90,18 @@ follow((state) => {
   const trouble = { 0: "no response", 401: "token required", 403: "token lacks rights" }[state.status] ?? "error";
   setText(byId("now"), state.problem ? trouble : state.now ? `epoch ${count(state.epoch)}` : "connecting …");
   // The agent was not there when the page was opened.
-  if (!state.problem && state.now && !caller().name) start();
+  if (!state.problem && state.now && !caller().name && !starting) start();
 });
 
 // Shows the place once the rights are known. The button for tokens stays away where no token is needed.
 async function start() {
-  await learnRights();
+  starting += 1;
+  try {
+    await learnRights();
+  } finally {
+    starting -= 1;
+  }
+  if (starting) return; // it was started again meanwhile: showing the place twice would lose what is typed
   byId("token-button").hidden = Boolean(caller().name) && !caller().token;
   started = true;
   go();
