@@ -9,8 +9,9 @@ that a method reads or writes belongs to one epoch.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -45,7 +46,14 @@ from sparqlive.rdf.changes import Batch
 from sparqlive.rdf.columns import COLUMN_BYTES, encoded_text
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary, Term
-from sparqlive.rdf.frames import FrameColumns, frame_columns, is_frame, names_of
+from sparqlive.rdf.frames import (
+    FrameColumns,
+    frame_columns,
+    has_operations,
+    is_frame,
+    is_spark_frame,
+    names_of,
+)
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.sources.from_views import AllSourcesFromViews, SourcesFromView
@@ -72,6 +80,7 @@ _MOST_SYNC_MILLISECONDS = 3_600_000
 _SOURCE_NAME_BYTES = 60_000
 
 if TYPE_CHECKING:
+    from sparqlive.bulk.backends.spark.follow import RunningStream
     from sparqlive.engine.persistence import Persistence
 
 
@@ -130,6 +139,9 @@ class Session:
             raise Error("read_only=True needs a store: a session in memory would stay empty. Pass path.")
         if runs is not None and path is None:
             raise Error("runs needs a store: pass the store's directory as path.")
+        self._path = None if path is None else _local(path)
+        self._streams: dict[str, RunningStream] = {}
+        self._scratch = ExitStack()
         self.default_graph: DefaultGraphs = default_graph or "strict"
         self.read_only = read_only
         self.dictionary = Dictionary()
@@ -147,8 +159,9 @@ class Session:
         from sparqlive.engine.persistence import Persistence, Retention
 
         retention = Retention(history_epochs, history_seconds)
+        assert self._path is not None
         store = Persistence(
-            _local(path),
+            self._path,
             self._epochs.quads,
             self.dictionary,
             self._epochs.lock,
@@ -342,6 +355,62 @@ class Session:
             epoch = apply_frames(self._epochs, given, strategy, batch)
         self._epochs.settle()
         return epoch
+
+    def follow(
+        self,
+        frame: Any,
+        *,
+        name: str = "stream",
+        checkpoint: str | os.PathLike[str] | None = None,
+        once: bool = False,
+        interval_seconds: float | None = None,
+        op: str | None = None,
+        order: str | None = None,
+        mapping: TableMapping | None = None,
+        graph: str | None = None,
+        on_epoch: Callable[[Epoch], None] | None = None,
+    ) -> RunningStream:
+        """Applies a streaming DataFrame of Spark: each micro-batch is an epoch, exactly once.
+
+        Rows are changes as in `apply`; without a column of operations, all of them are inserted. Spark keeps
+        its place in `checkpoint`, by default in the store under `name`: following the same stream again
+        continues there, after a crash too. `once` ends the stream after the rows that are there now; else a
+        batch starts every `interval_seconds`, or as soon as there are rows. `on_epoch` is called with each
+        epoch that changed something. The result's `wait()` raises what ended the stream, `stop()` stops it.
+        """
+        self.ensure_open()
+        if not is_spark_frame(frame):
+            raise Error(f"follow needs a streaming DataFrame of Spark, not {short_repr(frame)}.")
+        from sparqlive.bulk.backends.spark.follow import follow_frame
+
+        weight = None if op is not None or has_operations(frame.columns) else 1
+        meaning = self._frame_columns(frame, weight=weight, op=op, order=order, mapping=mapping, graph=graph)
+
+        def apply(rows: Any, meaning: FrameColumns, batch: tuple[str, int]) -> None:
+            epoch = self._apply_frames([(rows, meaning)], "auto", batch)
+            if on_epoch is not None and (epoch.inserted or epoch.deleted):
+                on_epoch(epoch)
+
+        place = None if checkpoint is None else os.fspath(checkpoint)
+        folder = self._stream_folder(name)
+        running = follow_frame(
+            frame, meaning, apply, folder, checkpoint=place, once=once, interval_seconds=interval_seconds
+        )
+        self._streams[folder] = running
+        return running
+
+    def _stream_folder(self, name: str) -> str:
+        """The folder of a stream: in the store, where it lasts; for a session in memory, a temporary one."""
+        if self._path is None:
+            return self._scratch.enter_context(tempfile.TemporaryDirectory(prefix="sparqlive-"))
+        from sparqlive.store.private import make_folder
+
+        make_folder(self._path / "streams", self._path)
+        folder = str(self._path / "streams" / quote(name, safe=""))
+        running = self._streams.get(folder)
+        if running is not None and running.query.isActive:
+            raise Error(f"A stream named {name!r} is followed already. Stop it, or pass another name.")
+        return folder
 
     def apply_batch(
         self,
@@ -682,6 +751,10 @@ class Session:
         """Closes the session; closing it again does nothing."""
         if self._epochs.ended_by_fork():
             return
+        for stream in self._streams.values():
+            stream.stop()
+        self._streams.clear()
+        self._scratch.close()
         self._traversal.stop()
         self._links.stop()
         self._feeds.stop()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,10 @@ from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Batch, Epochs
 from sparqlive.errors import Error
 from sparqlive.rdf.columns import Encoded, Encoder, Ids, labels
-from sparqlive.rdf.frames import FrameColumns, changes, is_frame, is_spark_frame
+from sparqlive.rdf.frames import FrameColumns, StatementFiles, changes, is_frame, is_spark_frame
 from sparqlive.rdf.read import changes_of, check_quad
 
 if TYPE_CHECKING:
-    from sparqlive.bulk.backends.spark.frames import StatementFiles
     from sparqlive.bulk.ingest.documents import Document
 
 Parts = list[tuple[Encoded, Ids]]
@@ -35,20 +34,16 @@ def apply_frames(epochs: Epochs, given: Sequence[Given], strategy: Strategy, bat
     epochs.ensure_open()
     if batch is not None and epochs.knows(batch):
         return epochs.unchanged()
-    if not any(is_spark_frame(frame) for frame, _ in given):
-        return _apply_parts(epochs, [part for one in given for part in _parts(epochs, *one)], strategy, batch)
-    with _folder(epochs) as folder:
-        parts: Parts = []
-        for frame, meaning in given:
-            if not is_spark_frame(frame):
-                parts += _parts(epochs, frame, meaning)
-                continue
-            files = _written(frame, meaning, folder)
-            with epochs.lock:
-                if len(given) == 1 and not files.deletes and _is_blank(epochs, strategy):
-                    return epochs.ingest(_documents(files.inserts), None, "fail", batch)
-            parts += _read(epochs, files)
-        return _apply_parts(epochs, parts, strategy, batch)
+    with _folder(epochs) if any(is_spark_frame(frame) for frame, _ in given) else nullcontext("") as folder:
+        read = [
+            (_written(frame, meaning, folder) if is_spark_frame(frame) else frame, meaning)
+            for frame, meaning in given
+        ]
+        with epochs.lock:
+            match read:
+                case [(StatementFiles(inserts, ()), _)] if inserts and _is_blank(epochs, strategy):
+                    return epochs.ingest(_documents(inserts), None, "fail", batch)
+        return _apply_parts(epochs, [part for one in read for part in _parts(epochs, *one)], strategy, batch)
 
 
 def _is_blank(epochs: Epochs, strategy: Strategy) -> bool:
@@ -64,6 +59,8 @@ def _apply_parts(epochs: Epochs, parts: Parts, strategy: Strategy, batch: Batch 
 
 
 def _parts(epochs: Epochs, given: Any, meaning: FrameColumns) -> Parts:
+    if isinstance(given, StatementFiles):
+        return _read(epochs, given)
     encoder = Encoder(exceptions=epochs.terms.dictionary.exceptions)
     if is_frame(given):
         return changes(given, meaning, encoder)

@@ -32,7 +32,8 @@ from sparqlive.sources.watching import Source
 from sparqlive.store.private import make_folder
 
 if TYPE_CHECKING:
-    from sparqlive.spark.stream import NewFile, RunningStream
+    from sparqlive.bulk.backends.spark.follow import RunningStream
+    from sparqlive.spark.stream import NewFile
 
 _LOOK_SECONDS = 0.5
 

@@ -59,6 +59,19 @@ class FrameColumns:
     """Whether a row has Debezium's `before` and `after`."""
 
 
+@dataclass(frozen=True)
+class StatementFiles:
+    """Files of statements to insert and to delete: N-Quads whose blank nodes have the labels of the store."""
+
+    inserts: tuple[str, ...] = ()
+    deletes: tuple[str, ...] = ()
+
+
+def has_operations(names: Sequence[str]) -> bool:
+    """Whether a column says by its name that it has operations."""
+    return any(name in names for name in _OPERATIONS)
+
+
 def frame_columns(
     names: Sequence[str],
     *,

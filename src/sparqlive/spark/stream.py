@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from sparqlive.bulk.backends.spark.follow import RunningStream
 from sparqlive.store.place import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 _SCHEMA = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 _LOCAL = re.compile(r"file:/+")
@@ -39,30 +39,6 @@ class NewFile:
 
 
 Handle = Callable[[Sequence[NewFile]], None]
-
-
-@dataclass
-class RunningStream:
-    """A running stream."""
-
-    query: StreamingQuery
-    _failures: list[BaseException]
-
-    def wait(self, seconds: float) -> bool:
-        """Waits; returns whether the stream has ended. Raises the handler's exception."""
-        try:
-            ended = bool(self.query.awaitTermination(seconds))  # type: ignore[arg-type] # fractions are fine
-        except Exception:
-            if self._failures:
-                raise self._failures[0] from None
-            raise
-        if self._failures:
-            raise self._failures[0]
-        return ended
-
-    def stop(self) -> None:
-        """Stops the stream after the current batch."""
-        self.query.stop()
 
 
 def follow_files(

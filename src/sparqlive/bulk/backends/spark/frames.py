@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from sparqlive.errors import Error, InvalidChange
-from sparqlive.rdf.frames import FrameColumns, statements
+from sparqlive.rdf.frames import FrameColumns, StatementFiles, statements
 from sparqlive.store.place import file_system
 
 _FILE_BYTES = 64 << 20
@@ -33,17 +33,6 @@ _WRITTEN = "path STRING, weight BIGINT, rows BIGINT, fault STRING"
 _WRITTEN_ARROW = pa.schema(
     [("path", pa.string()), ("weight", pa.int64()), ("rows", pa.int64()), ("fault", pa.string())]
 )
-
-
-@dataclass(frozen=True)
-class StatementFiles:
-    """Files of statements to insert and to delete."""
-
-    inserts: tuple[str, ...] = ()
-    deletes: tuple[str, ...] = ()
-
-    def __add__(self, other: StatementFiles) -> StatementFiles:
-        return StatementFiles(self.inserts + other.inserts, self.deletes + other.deletes)
 
 
 def write_statements(frame: DataFrame, meaning: FrameColumns, folder: str) -> StatementFiles:

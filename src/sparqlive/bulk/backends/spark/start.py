@@ -64,6 +64,11 @@ def _is_configured(name: str) -> bool:
     return any(re.split(r"[\s=]", line.strip(), maxsplit=1)[0] == name for line in lines)
 
 
+def is_connect(thing: object) -> bool:
+    """Whether a session or DataFrame is one of Spark Connect."""
+    return ".connect." in type(thing).__module__
+
+
 def is_running() -> bool:
     """Whether this process has a session already, which is then the one that `start_session` gives."""
     return SparkSession.getActiveSession() is not None

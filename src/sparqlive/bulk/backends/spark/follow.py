@@ -1,0 +1,223 @@
+"""Follows a streaming DataFrame: each of its micro-batches becomes an epoch, once.
+
+Spark's checkpoint has the offsets of each batch. The id of the query, which the checkpoint keeps, and the
+number of the batch are committed with the epoch, so a batch that Spark repeats after a failure changes
+nothing. Owns streams of changes, from start to stop. Invariant: Spark records a batch as done only after its
+epoch is committed.
+
+On classic Spark, a batch is handed over in this process. Spark Connect calls handlers in a process of the
+server: there, the workers write the statements of a batch, and this process applies the files and says so.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyarrow import fs
+
+from sparqlive.bulk.backends.spark.frames import write_statements
+from sparqlive.bulk.backends.spark.start import is_connect
+from sparqlive.errors import Error, SparkFailed
+from sparqlive.numbers import seconds as checked_seconds
+from sparqlive.rdf.frames import FrameColumns, StatementFiles
+from sparqlive.store.place import file_system
+
+_POLL_SECONDS = 0.1
+_ALIVE_SECONDS = 300
+"""A server waits for this process as long as it gives a sign of life this often."""
+
+
+@dataclass
+class RunningStream:
+    """A running stream."""
+
+    query: Any
+    """Spark's own object for it: status, progress, exception."""
+    _failures: list[BaseException]
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits; returns whether the stream has ended. Raises the error that ended it.
+
+        Without `seconds`, it waits until the stream ends.
+        """
+        while True:
+            try:
+                ended = bool(self.query.awaitTermination(1.0 if seconds is None else seconds))
+            except Exception:
+                if self._failures:
+                    raise self._failures[0] from None
+                raise
+            if self._failures:
+                raise self._failures[0]
+            if ended or seconds is not None:
+                return ended
+
+    def stop(self) -> None:
+        """Stops the stream. A batch that is not applied yet is applied when the stream starts again."""
+        self.query.stop()
+        self._stopped.set()
+
+
+Apply = Callable[[Any, FrameColumns, tuple[str, int]], Any]
+"""Applies rows (a DataFrame, or files of statements) as a batch."""
+
+
+def follow_frame(
+    frame: Any,
+    meaning: FrameColumns,
+    apply: Apply,
+    folder: str,
+    *,
+    checkpoint: str | None,
+    once: bool,
+    interval_seconds: float | None,
+) -> RunningStream:
+    """Starts a stream. `folder`: where it keeps its checkpoint, unless that is given."""
+    if not getattr(frame, "isStreaming", False):
+        raise Error("follow needs a streaming DataFrame, of spark.readStream. Use apply for other frames.")
+    if interval_seconds is not None:
+        checked_seconds("interval_seconds", interval_seconds, least=0)
+    writer = frame.writeStream.option("checkpointLocation", checkpoint or f"{folder}/checkpoint")
+    if once:
+        writer = writer.trigger(availableNow=True)
+    elif interval_seconds is not None:
+        writer = writer.trigger(processingTime=f"{round(interval_seconds * 1000)} milliseconds")
+    if is_connect(frame):
+        return _on_connect(writer, apply, meaning, f"{folder}/staged")
+    return _on_classic(writer, apply, meaning)
+
+
+def _on_classic(writer: Any, apply: Apply, meaning: FrameColumns) -> RunningStream:
+    failures: list[BaseException] = []
+    started, query_id = threading.Event(), [""]
+
+    def take(frame: Any, number: int) -> None:
+        started.wait()  # the first batch may come before the query is known here
+        try:
+            apply(frame, meaning, (f"follow:{query_id[0]}", number))
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    query = writer.foreachBatch(take).start()
+    query_id[0] = query.id
+    started.set()
+    return RunningStream(query, failures)
+
+
+# Spark Connect
+
+
+def _on_connect(writer: Any, apply: Apply, meaning: FrameColumns, folder: str) -> RunningStream:
+    mailbox = _Mailbox(folder)
+    mailbox.clear()
+    failures: list[BaseException] = []
+    query = writer.foreachBatch(_Hand(mailbox, meaning)).start()
+    stop = threading.Event()
+
+    def serve() -> None:
+        while not stop.is_set():
+            mailbox.sign()
+            for number, files in mailbox.waiting():
+                try:
+                    apply(files, meaning, (f"follow:{query.id}", number))
+                    mailbox.answer(number, "")
+                except BaseException as error:
+                    failures.append(error)
+                    mailbox.answer(number, f"{type(error).__name__}: {error}")
+            stop.wait(_POLL_SECONDS)
+
+    thread = threading.Thread(target=serve, name="sparqlive-follow", daemon=True)
+    thread.start()
+    return RunningStream(query, failures, stop)
+
+
+@dataclass(frozen=True)
+class _Hand:
+    """Called on the server with each batch: the workers write its statements, this process applies them."""
+
+    mailbox: _Mailbox
+    meaning: FrameColumns
+
+    def __call__(self, frame: Any, number: int) -> None:
+        folder = self.mailbox.make(f"{number}-{time.time_ns():x}")
+        files = write_statements(frame, self.meaning, folder)
+        self.mailbox.send(number, files)
+        while (answer := self.mailbox.taken(number)) is None:
+            if self.mailbox.is_abandoned():
+                raise SparkFailed("The process that follows the stream is gone; it continues from here.")
+            time.sleep(_POLL_SECONDS)
+        if answer:
+            raise SparkFailed(answer)
+
+
+@dataclass(frozen=True)
+class _Mailbox:
+    """A folder that the server and this process reach, with a note per batch and a note per answer."""
+
+    folder: str
+
+    def clear(self) -> None:
+        files, path = file_system(self.folder)
+        files.create_dir(path, recursive=True)
+        files.delete_dir_contents(path)
+
+    def make(self, name: str) -> str:
+        files, path = file_system(f"{self.folder}/{name}")
+        files.create_dir(path, recursive=True)
+        return f"{self.folder}/{name}"
+
+    def sign(self) -> None:
+        self._write("alive", str(time.time()))
+
+    def is_abandoned(self) -> bool:
+        text = self._read("alive")
+        return bool(text) and time.time() - float(text or 0) > _ALIVE_SECONDS
+
+    def send(self, number: int, files: StatementFiles) -> None:
+        self._remove(f"{number}.answer")
+        self._write(f"{number}.batch", json.dumps([files.inserts, files.deletes]))
+
+    def waiting(self) -> Iterator[tuple[int, StatementFiles]]:
+        files, path = file_system(self.folder)
+        found = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        names = [info.base_name for info in found if info.base_name.endswith(".batch")]
+        for number in sorted(int(name.partition(".")[0]) for name in names):
+            text = self._read(f"{number}.batch")
+            if text:
+                inserts, deletes = json.loads(text)
+                yield number, StatementFiles(tuple(inserts), tuple(deletes))
+
+    def answer(self, number: int, said: str) -> None:
+        self._write(f"{number}.answer", json.dumps(said))
+        self._remove(f"{number}.batch")
+
+    def taken(self, number: int) -> str | None:
+        text = self._read(f"{number}.answer")
+        return None if not text else str(json.loads(text))
+
+    def _write(self, name: str, text: str) -> None:
+        files, path = file_system(f"{self.folder}/{name}")
+        with files.open_output_stream(f"{path}.tmp") as stream:
+            stream.write(text.encode())
+        files.move(f"{path}.tmp", path)
+
+    def _read(self, name: str) -> str | None:
+        files, path = file_system(f"{self.folder}/{name}")
+        try:
+            with files.open_input_stream(path) as stream:
+                return bytes(stream.read()).decode()
+        except FileNotFoundError:
+            return None
+
+    def _remove(self, name: str) -> None:
+        files, path = file_system(f"{self.folder}/{name}")
+        with suppress(FileNotFoundError):
+            files.delete_file(path)
