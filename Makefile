@@ -26,7 +26,7 @@ help:
 	@echo "make test-spark   only the tests on Spark"
 	@echo "make lint         formatting, lint, types and import rules"
 	@echo "make format       format the code"
-	@echo "make conformance  all fixtures and W3C query evaluation tests, live and on Spark"
+	@echo "make conformance  all fixtures and W3C query evaluation tests, live and on Spark, and all cases that make test samples"
 	@echo "make search       all laws with 20 times as many random examples, other ones in each run; an hour"
 	@echo "make bench        the benchmarks in one process, some minutes"
 	@echo "make bench-spark  the benchmarks on Spark: half an hour, 12 GiB of memory"
@@ -91,8 +91,8 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 conformance: $(JAVA)
-	SPARQLIVE_CONFORMANCE=full $(BIN)/python -m pytest -q tests/test_fixtures.py tests/test_w3c.py \
-	  tests/bulk/test_evaluate.py tests/bulk/test_native.py tests/bulk/test_native_spark.py tests/bulk/test_spark_w3c.py
+	SPARQLIVE_CONFORMANCE=full $(BIN)/python -m pytest -q --timeout 7200 tests/test_fixtures.py tests/test_w3c.py \
+	  tests/bulk tests/engine tests/live tests/rdf tests/store
 
 search: $(STAMP)
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -q -n 2 --timeout 7200 -m "hypothesis and not spark"

@@ -25,6 +25,12 @@ DATA = Path(os.environ.get("SPARQLIVE_DATA", ROOT.parent / "shared" / "data"))
 FULL = os.environ.get("SPARQLIVE_CONFORMANCE") == "full"
 """Whether everything is tested that can be, as by `make conformance`."""
 
+
+def times(usual: int, full: int) -> int:
+    """How many cases of many a test takes: usually, and in a run that tests everything."""
+    return full if FULL else usual
+
+
 W3C_ABSENT = (
     f"the W3C test suites are not at {W3C}: set SPARQLIVE_W3C to the folder that holds sparql/sparql11"
 )
@@ -54,6 +60,7 @@ def examples(number: int, **more: int) -> settings:
 # A process that is started in the background ignores SIGINT, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+PLACE = pytest.StashKey[int]()
 OUTCOMES: Counter[str] = Counter()  # of the W3C tests: "passed", or why they were skipped
 
 
@@ -66,18 +73,24 @@ def data_directory() -> Path:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For parallel runs: files that share servers stay in one process; Spark, the longest, begins.
+    """For parallel runs: files that share servers stay in one process, and what takes long begins.
 
-    Two processes have a Spark session: one for the executor, one for whole sessions, streams and jobs.
+    Two processes have a Spark session: one for the executor, one for whole sessions, streams and jobs. After
+    Spark come the tests that wait for servers, then the long ones: only short ones are left at the end.
     """
     for item in items:
+        folders = {*item.path.relative_to(ROOT / "tests").parts}
         if item.get_closest_marker("spark"):
-            is_executor = "bulk" in item.path.relative_to(ROOT / "tests").parts
-            item.add_marker(pytest.mark.xdist_group("spark" if is_executor else "spark-jobs"))
-        elif {"agent", "sources"} & {*item.path.relative_to(ROOT / "tests").parts}:
+            place = 0
+            item.add_marker(pytest.mark.xdist_group("spark" if "bulk" in folders else "spark-jobs"))
+        elif {"agent", "sources", "examples"} & folders:
+            place = 1
             in_browser = item.path.parent.name == "page"  # they share one
             item.add_marker(pytest.mark.xdist_group("page" if in_browser else item.path.stem))
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+        else:
+            place = 2 if item.get_closest_marker("slow") or item.get_closest_marker("laws") else 3
+        item.stash[PLACE] = place
+    items.sort(key=lambda item: item.stash[PLACE])
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -19,6 +19,7 @@ from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Aggregate, Var
 from sparqlive.zset.run import Run, RunRows
 from sparqlive.zset.zset import add_into
+from tests.conftest import times
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +55,7 @@ def test_changes_of_a_large_state_equal_evaluation(terms: Terms, groups: int) ->
     kept.load(dict(rows))
     content = dict(kept.evaluate(rows.items()))
     names = sorted({row[0] for row in rows})[:20]
-    for step in range(40):
+    for step in range(24):
         group = chance.choice(names)
         delta = {row: -weight for row, weight in rows.items() if row[0] == group and step % 3 == 0}
         for _ in range(3):
@@ -98,7 +99,7 @@ def test_large_changes_between_small_ones(terms: Terms, monkeypatch: pytest.Monk
     kept.load(dict(rows))
     names = sorted({row[0] for row in rows})[:4]
     numbers = [terms.dictionary.id_of(ox.Literal(number)) for number in range(30)]
-    for step in range(30):
+    for step in range(times(12, 30)):
         delta: dict[Row, int] = {}
         if step % 3:
             for name, number in product(chance.sample(names, 3), chance.sample(numbers, 20)):

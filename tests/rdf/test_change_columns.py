@@ -16,6 +16,7 @@ from sparqlive.rdf import change_columns
 from sparqlive.rdf.change_columns import EncodedBatch, parse_batches, read_batches
 from sparqlive.rdf.changes import Batch, parse_changes, read_changes
 from sparqlive.rdf.dictionary import Dictionary
+from tests.conftest import times
 
 # One quad in several spellings: the last word is on the quad, however it is written.
 STATEMENTS = [
@@ -105,14 +106,14 @@ def last_words(batch: Batch | EncodedBatch) -> dict[Quad, int]:
 def test_batches_and_errors_are_those_of_rows(faults: int) -> None:
     rng = random.Random(faults)
     encoded = 0
-    for _ in range(100):
+    for _ in range(times(40, 200)):
         text = random_text(rng, faults)
         graph = rng.choice((None, NamedNode("http://e.org/g")))
         rows = outcome(parse_changes(io.BytesIO(text), "x.changes", graph))
         kinds: list[type] = []
         assert outcome(parse_batches(io.BytesIO(text), "x.changes", {}, graph), kinds) == rows, text
         encoded += kinds.count(EncodedBatch)
-    assert encoded > 20, "hardly any batch was read by columns"
+    assert encoded > times(8, 40), "hardly any batch was read by columns"
 
 
 @pytest.mark.usefixtures("by_columns")
