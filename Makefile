@@ -10,7 +10,7 @@ PATHWAY_VERSION := 0.33.0
 CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop patients watch-party aggregator peers quick test coverage test-spark lint format conformance search bench bench-spark bench-throughput lock clean
+.PHONY: help run shop patients watch-party aggregator test-peers ivm quick test coverage test-spark lint format conformance search bench bench-spark bench-throughput lock clean
 
 help:
 	@echo "make run          a pipeline with a local Spark: a generated catalogue, five views, a stream of changes, a check"
@@ -22,7 +22,7 @@ help:
 	@echo "                  stores, sources, the agent, the command line, the W3C suites, random searches and slow tests"
 	@echo "make test         formatting, lint, types, import rules and all tests; on Spark a representative part"
 	@echo "make coverage     the tests without Spark, and how much of each module they run"
-	@echo "make peers        install the programs that tests talk to: an MQTT broker, two browsers, a Solid server"
+	@echo "make test-peers   install the programs that tests talk to: an MQTT broker, two browsers, a Solid server"
 	@echo "make test-spark   only the tests on Spark"
 	@echo "make lint         formatting, lint, types and import rules"
 	@echo "make format       format the code"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench        the benchmarks in one process, some minutes"
 	@echo "make bench-spark  the benchmarks on Spark: half an hour, 12 GiB of memory"
 	@echo "make bench-throughput  changes per second beside pathway, which is installed in .venv-pathway; a quarter of an hour"
+	@echo "make ivm          the benchmark for incremental SPARQL on the smallest graphs, beside pyoxigraph; some minutes"
 	@echo "make lock         write requirements.lock again from pyproject.toml"
 	@echo "make clean        remove .venv and caches"
 
@@ -50,7 +51,7 @@ $(PEERS): $(STAMP) setup/peers.py
 	@$(BIN)/python setup/peers.py
 	@touch $@
 
-peers: $(PEERS)
+test-peers: $(PEERS)
 
 run: $(JAVA)
 	@$(BIN)/python -m examples.ecommerce
@@ -61,10 +62,10 @@ shop: $(STAMP)
 patients: $(STAMP)
 	@$(BIN)/python -m examples.patients
 
-watch-party: peers
+watch-party: test-peers
 	@$(BIN)/python -m examples.watch_party
 
-aggregator: peers
+aggregator: test-peers
 	@$(BIN)/python -m examples.aggregator
 
 lint: $(STAMP)
@@ -111,6 +112,10 @@ $(PATHWAY): $(STAMP)
 
 bench-throughput: $(PATHWAY)
 	$(BIN)/python -m bench throughput --pathway .venv-pathway/bin/python --output bench/results/throughput.md
+
+# bench/ivm/README.md says how to run it on other engines and larger graphs.
+ivm: $(STAMP)
+	$(BIN)/python -m bench.ivm run --driver ours --driver pyoxigraph --output bench/results/ivm.md
 
 # Without addresses of package indexes, so that the file works on every machine.
 lock:

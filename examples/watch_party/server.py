@@ -111,7 +111,7 @@ def solid_command() -> list[str]:
     """The command that starts the server; raises Error if it is not installed."""
     if not _PROGRAM.exists() or shutil.which("node") is None:
         raise sparqlive.Error(
-            "No Community Solid Server is installed. Install one with: make peers (it needs npm)."
+            "No Community Solid Server is installed. Install one with: make test-peers (it needs npm)."
         )
     return [str(_PROGRAM)]
 

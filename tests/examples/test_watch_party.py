@@ -25,4 +25,6 @@ def test_without_a_server_it_says_so(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     assert watch_party.main([]) == 1
-    assert "No Community Solid Server is installed. Install one with: make peers" in capsys.readouterr().err
+    assert (
+        "No Community Solid Server is installed. Install one with: make test-peers" in capsys.readouterr().err
+    )

@@ -147,7 +147,7 @@ def test_they_are_those_of_a_server(address: str, name: str) -> None:
     """Community Solid Server brings two of them as they were published: the same terms, to the same IRIs."""
     file = ROOT / ".peers/node_modules/@solid/community-server/templates/contexts" / name
     if not file.exists():
-        pytest.skip("Community Solid Server is not installed: make peers.")
+        pytest.skip("Community Solid Server is not installed: make test-peers.")
     published = json.loads(file.read_text())["@context"]
     ours = bundled()[address]
     assert {

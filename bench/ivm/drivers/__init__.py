@@ -1,0 +1,1 @@
+"""Drivers of engines. Each is a program; README.md describes what it reads and writes."""

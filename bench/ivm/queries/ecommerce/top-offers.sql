@@ -1,0 +1,1 @@
+SELECT s, o FROM {price} ORDER BY n DESC, s LIMIT 10

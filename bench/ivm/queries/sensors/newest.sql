@@ -1,0 +1,1 @@
+SELECT s, o FROM {at} ORDER BY n DESC, s LIMIT 20

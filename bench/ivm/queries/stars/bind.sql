@@ -1,0 +1,1 @@
+SELECT s, term(n * 2 + 1) FROM {weight}

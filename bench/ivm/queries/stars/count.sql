@@ -1,0 +1,1 @@
+SELECT o, term(count(*)) FROM {colour} GROUP BY o

@@ -1,0 +1,1 @@
+SELECT s, o FROM {weight} WHERE n > 500 AND n < 700

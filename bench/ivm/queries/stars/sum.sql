@@ -1,0 +1,1 @@
+SELECT c.o, term(sum(w.n)) FROM {colour} c JOIN {weight} w ON w.s = c.s GROUP BY c.o

@@ -1,0 +1,1 @@
+SELECT term(count(*)), term(coalesce(sum(n), 0)) FROM {weight}

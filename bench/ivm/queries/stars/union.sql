@@ -1,0 +1,1 @@
+SELECT s, o FROM {note} UNION ALL SELECT s, o FROM {flag}
