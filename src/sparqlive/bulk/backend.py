@@ -33,7 +33,7 @@ class Backend(Protocol):
     shares: bool
     """Whether what several parts of a query read is computed once."""
     joins_after_sum: int
-    """Variables that nobody reads are summed away before a join if so many joins are left, this one too."""
+    """How many joins must be left, this one included, to sum away variables that are not read later."""
 
     def frame(self, data: Any, columns: Sequence[str]) -> Frame:
         """A table of the backend's own kind, under a name that frames can read."""

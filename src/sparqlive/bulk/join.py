@@ -42,7 +42,7 @@ def outward(
 ) -> Solutions:
     """The product of `start` and the factors, joined from it (or from the keys) outward.
 
-    Variables that nobody reads any more are summed away before the next join, unless few rows are expected.
+    Variables that are not read later are summed away before the next join, unless few rows are expected.
     Where everything else is broadcast, the rows are distributed once by a variable that is read at the end:
     each of these sums finds what it sums in one partition.
     """

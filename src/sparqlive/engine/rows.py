@@ -27,7 +27,7 @@ _ROWS_PER_LOOK = 64
 class RowStream:
     """Rows with weights, computed in pieces when they are read; those read so far are remembered.
 
-    `files` is closed when all rows are computed, or when nobody can read them any more.
+    `files` is closed when all rows are computed, or when no reader is left.
     """
 
     def __init__(

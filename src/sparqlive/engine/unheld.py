@@ -84,7 +84,7 @@ class UnheldContent(PlanContent):
         return self.parts().items()
 
     def captured(self) -> Blocks:
-        """Captures where the rows are; the files stay as long as somebody may list them."""
+        """Captures where the rows are; the files stay as long as a reader may list them."""
         parts, pinned = self.parts(), ExitStack()
         pinned.enter_context(self._store.pinned())
         weakref.finalize(parts, pinned.close)

@@ -2,8 +2,8 @@
 
 Owns the plan that is being carried, for the thread that watches it. A plan works on shared quads and terms,
 so it is stopped only where its loops check (`Program.stop`), and between two of its steps. A backend that
-works in threads of its own is stopped by whoever waits for it. Invariant: a plan is stopped only while it is
-being carried.
+works in threads of its own is stopped by the thread that waits for it. Invariant: a plan is
+stopped only while it is being carried.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Runnable:
     """At most one, with its functions, but without quads and terms. A query that runs it takes it out."""
 
     def take(self, quads: LentQuads, terms: Terms, bulk: Bulk | None) -> Compiler:
-        """A compiler for the plan, which nobody else uses."""
+        """A compiler for the plan, for this request alone."""
         try:
             compiler = self._idle.pop()
         except IndexError:

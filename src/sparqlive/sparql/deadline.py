@@ -67,7 +67,7 @@ class Work:
         self.flags: list[Flag] = []
         """Raised to make the work give way."""
         self.cancelled: threading.Event | None = getattr(_current, "cancelled", None)
-        """Set when nobody needs the outcome any more."""
+        """Set when the outcome is not needed any more."""
         self.outer: Work | None = getattr(_current, "work", None)
         """The work of the same thread that this is a part of."""
         self.stopped: Error | None = None

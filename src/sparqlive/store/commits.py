@@ -1,7 +1,7 @@
 """A commit: the content of one transaction. Small parts go to the catalog, large parts to files.
 
 Large parts are written to files below the folder of an attempt, and synced, before the transaction names
-them. A commit may also bring files that somebody else wrote there (`Store.describe`): bases, deltas, the
+them. A commit may also bring files that a backend wrote there (`Store.describe`): bases, deltas, the
 change log and terms, whose rows this process never sees.
 """
 

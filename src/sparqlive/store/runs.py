@@ -2,7 +2,7 @@
 
 A file holds rows of a relation's base, or of its delta in one epoch. A quads file has the columns s, p, o, g,
 sorted by p, g, s, o, and a weight w if it is a delta (the change log); a terms file has id, term and the
-typed columns of `sparql/columns.py` (not if an older version wrote it, or somebody else); any other
+typed columns of `sparql/columns.py` (not if an older version or another program wrote it); any other
 relation has c0 … and w. A file never changes. Invariants: a file is complete and synced before its name is
 used. The catalog stores its digests, and every part is compared with its digest before it is read: a flipped
 bit, or another file under this name, is an error and never returns wrong rows.
@@ -70,7 +70,7 @@ def names_of(relation: str, width: int, *, is_delta: bool = False) -> tuple[str,
 
 
 def described(place: Place, path: str, relation: str, epoch: int | None = None) -> RunFile:
-    """Describes a complete file that somebody else wrote below the folder of an attempt, and syncs it.
+    """Describes a complete file that a backend wrote below the folder of an attempt, and syncs it.
 
     It may be called in another process, where the file is: only a description has to reach the process that
     commits it. The rows must be distinct and sorted, and the files of one base or delta must not overlap.

@@ -472,7 +472,7 @@ class Store:
                 self.catalog.forget_relation(relation, epoch)
 
     def describe(self, folder: str, files: Iterable[tuple[str, str, int | None]]) -> list[RunFile]:
-        """Describes files that somebody else wrote below the folder of an attempt, for a commit.
+        """Describes files that a backend wrote below the folder of an attempt, for a commit.
 
         Each is given by its path, its relation, and the epoch of a delta, or None for a base.
         """

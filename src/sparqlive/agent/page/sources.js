@@ -43,7 +43,7 @@ export function showSources(main) {
       if (ended) return;
       none.hidden = sources.length > 0;
       table.hidden = sources.length === 0;
-      // Lines are drawn anew only if something changed, so that focused buttons stay.
+      // Lines are redrawn only if something changed, so that focused buttons stay.
       const now = Date.now() / 1000;
       const lines = sources.map((source) => lineOf(source, now));
       const text = JSON.stringify(lines.map((line) => line.textContent));

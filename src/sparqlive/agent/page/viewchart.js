@@ -19,7 +19,7 @@ export function showChart(panel, view, options) {
   const code = element("code");
   const share = element("details", { class: "embedding", hidden: true },
     element("summary", {}, "Embed this chart"),
-    element("p", {}, "A page with only the chart. Pages of other origins can show it if the agent runs with --origin. If the agent has tokens, add &token= and a token with the right read:view for this view alone: whoever sees the address can use it."),
+    element("p", {}, "A page with only the chart. Pages of other origins can show it if the agent runs with --origin. If the agent has tokens, add &token= and a token with the right read:view for this view alone: everyone who sees the address can use it."),
     element("pre", { class: "query", tabindex: "0" }, code),
     element("div", { class: "actions" }, copyButton("Copy code", () => code.textContent),
       copyButton("Copy address", () => embedAddress(view.name, live.choice))));

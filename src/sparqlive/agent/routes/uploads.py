@@ -58,7 +58,7 @@ class Job:
     def _end(self, loading: asyncio.Future[Epoch]) -> None:
         self._ended = time.monotonic()
         if not loading.cancelled():
-            loading.exception()  # read here, so that nobody has to
+            loading.exception()  # read here: asyncio reports exceptions that are never read
 
     @property
     def running(self) -> bool:

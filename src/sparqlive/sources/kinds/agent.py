@@ -145,7 +145,7 @@ class _Gathered:
             (self._insert if weight > 0 else self._delete).append(self._quad(row))
 
     def taken(self, version: Version) -> Unchanged | Content | Changes:
-        """Returns everything up to a position, and begins anew."""
+        """Returns everything up to a position, and starts over."""
         insert, delete, reset = self._insert, self._delete, self._reset
         self._clear()
         if reset:

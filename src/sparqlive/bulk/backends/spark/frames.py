@@ -90,7 +90,7 @@ def _checked(*columns: pa.Array) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class _Write:
-    """Writes lines to files whose names nobody else has."""
+    """Writes lines to files with unique names."""
 
     folder: str
 
