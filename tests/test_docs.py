@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import sparqlive
+from sparqlive.pipeline.file import read_pipeline
 from sparqlive.pipeline.sinks import KINDS as SINKS
 from sparqlive.sources.watcher import KINDS as SOURCES
 from tests.conftest import ROOT
@@ -73,6 +75,28 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_kind_of_source_and_sink_is_documented(page: str, kinds: Mapping[str, object]) -> None:
     text = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
     assert [kind for kind in kinds if f"\n| `{kind}` |" not in text] == []
+
+
+def test_every_key_of_a_pipeline_is_documented(tmp_path: Path) -> None:
+    """The reader names the keys it knows when it meets another one."""
+    page = (ROOT / "docs" / "reference" / "pipeline.md").read_text(encoding="utf-8")
+    (tmp_path / "q.rq").write_text("SELECT * { ?s ?p ?o }", encoding="utf-8")
+    tables = {
+        "": "",
+        "in `[load]`": "[load.x]",
+        "in `[sources.NAME]`": "[sources.x]",
+        "in `[views.NAME]`": "[views.x]",
+        "in `[sinks.NAME]`": "[sinks.x]",
+    }
+    for title, head in tables.items():
+        start = "" if not head else 'store = "s"\n'
+        file = tmp_path / "pipeline.toml"
+        file.write_text(f"{start}{head}\nnonsense = 1\n", encoding="utf-8")
+        with pytest.raises(sparqlive.Error, match="Available keys: ") as raised:
+            read_pipeline(file)
+        keys = str(raised.value).partition("Available keys: ")[2].rstrip(".").split(", ")
+        rows = page.partition(f"| {title or 'at the top'}")[2].partition("\n\n")[0]
+        assert [key for key in keys if f"`{key}`" not in rows] == []
 
 
 def test_the_lock_names_no_place() -> None:
