@@ -82,7 +82,9 @@ def test_the_small_package_works(
     python: str, kind: str, wheel: Path, source_package: Path, tmp_path: Path
 ) -> None:
     installed = install(python, tmp_path, [str(wheel if kind == "wheel" else source_package)])
-    listed = json.loads(installed.run("python", "-m", "pip", "list", "--format=json"))
+    listed = json.loads(
+        installed.run("python", "-m", "pip", "list", "--format=json", "--disable-pip-version-check")
+    )
     names = {re.sub(r"[-_.]+", "-", entry["name"]).lower() for entry in listed} - {"pip", "setuptools"}
     assert names <= SMALL
     size = sum(path.stat().st_size for path in (tmp_path / "env").rglob("*") if path.is_file())
