@@ -75,14 +75,16 @@ def data_directory() -> Path:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """For parallel runs: files that share servers stay in one process, and what takes long begins.
 
-    Two processes have a Spark session: one for the executor, one for whole sessions, streams and jobs. After
-    Spark come the tests that wait for servers, then the long ones: only short ones are left at the end.
+    Two processes have a Spark session: one for the executor, one for whole sessions, streams and jobs; the
+    test of clusters starts its own. After Spark come the tests that wait for servers, then the long ones:
+    only short ones are left at the end.
     """
     for item in items:
         folders = {*item.path.relative_to(ROOT / "tests").parts}
         if item.get_closest_marker("spark"):
             place = 0
-            item.add_marker(pytest.mark.xdist_group("spark" if "bulk" in folders else "spark-jobs"))
+            group = "spark" if "bulk" in folders else "spark-jobs"
+            item.add_marker(pytest.mark.xdist_group("cluster" if "test_cluster.py" in folders else group))
         elif {"agent", "sources", "examples"} & folders:
             place = 1
             in_browser = item.path.parent.name == "page"  # they share one

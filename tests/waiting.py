@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 """How long a test waits for what must happen. It is met soon, or something is wrong."""
 
 

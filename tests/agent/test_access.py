@@ -348,7 +348,7 @@ def test_a_store_remembers_who_registered_a_view(bearer: Bearer, tmp_path: Path)
         with (
             sparqlive.open(tmp_path / "store") as session,
             serving(Agent(session, Settings(), Access(tmp_path))) as address,
-            httpx.Client(base_url=address, headers={**SPARQL, **few}) as client,
+            httpx.Client(base_url=address, headers={**SPARQL, **few}, timeout=120) as client,
         ):
             assert [client.put(f"/views/{name}", content=QUERY).status_code for name in "ab"] == expected
             assert session.views["a"].owner == "few"

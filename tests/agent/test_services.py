@@ -37,7 +37,10 @@ def agent_of(session: sparqlive.Session, access: Access | None = None, **setting
 
 
 def test_an_agent_asks_another(session: sparqlive.Session, other: str) -> None:
-    with serving(agent_of(session, allow_private=True)) as address, httpx.Client(base_url=address) as client:
+    with (
+        serving(agent_of(session, allow_private=True)) as address,
+        httpx.Client(base_url=address, timeout=120) as client,
+    ):
         assert ask(client, other).text.split() == ["s,z", "urn:a,1", "urn:b,2"]
         query = f"SELECT * {{ SERVICE <{other}> {{ ?s ?p ?o }} }}"
         view = client.put("/views/v", content=query, headers={"content-type": "application/sparql-query"})
@@ -49,7 +52,7 @@ def test_an_agent_asks_another(session: sparqlive.Session, other: str) -> None:
 
 
 def test_only_public_addresses_by_default(session: sparqlive.Session, other: str) -> None:
-    with serving(agent_of(session)) as address, httpx.Client(base_url=address) as client:
+    with serving(agent_of(session)) as address, httpx.Client(base_url=address, timeout=120) as client:
         refused = ask(client, other)
         assert refused.status_code == 502
         assert "not a public address" in refused.json()["detail"]
@@ -58,7 +61,7 @@ def test_only_public_addresses_by_default(session: sparqlive.Session, other: str
 
 def test_an_agent_without_service(session: sparqlive.Session, other: str) -> None:
     agent = agent_of(session, allow_private=True, service=False)
-    with serving(agent) as address, httpx.Client(base_url=address) as client:
+    with serving(agent) as address, httpx.Client(base_url=address, timeout=120) as client:
         assert ask(client, other).status_code == 403
         assert client.get("/sparql", params={"query": "ASK { ?service ?p ?o }"}).status_code == 200
 
@@ -67,7 +70,7 @@ def test_tokens_need_the_right(other: str, tmp_path: Path) -> None:
     tokens = Tokens(tmp_path)
     with sparqlive.open(tmp_path) as session:
         agent = agent_of(session, Access(tmp_path), allow_private=True)
-        with serving(agent) as address, httpx.Client(base_url=address) as client:
+        with serving(agent) as address, httpx.Client(base_url=address, timeout=120) as client:
 
             def status(*rights: str, silent: str = "") -> int:
                 _, secret = tokens.create(rights)

@@ -35,7 +35,7 @@ def test_only_the_chart_is_embedded_and_only_by_allowed_origins(session: sparqli
     allowed = ("HTTPS://App.Example", "null")
     with (
         serving(Agent(session, Settings(origins=allowed))) as address,
-        httpx.Client(base_url=address) as client,
+        httpx.Client(base_url=address, timeout=120) as client,
     ):
         policy = client.get("/chart").headers["content-security-policy"]
         assert policy.endswith("frame-ancestors 'self' https://app.example")

@@ -25,13 +25,14 @@ pytestmark = pytest.mark.spark
 SPARK_HOME = Path(pyspark.__file__).parent
 BLOCK = re.compile(r"^```bash\n# (\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGE_PORT = "7077"
-START_SECONDS = 120
-JOB_SECONDS = 240
+START_SECONDS = 300
+JOB_SECONDS = 900
 # The jobs are small and run once: optimised code costs more than it saves.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DRIVER_OPTIONS = "-Dspark.ui.enabled=false -Dspark.sql.codegen.wholeStage=false"
 
 
+@pytest.mark.timeout(4 * JOB_SECONDS)
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     environment = cluster_environment(tmp_path)
     commands = page_commands(free_port())
