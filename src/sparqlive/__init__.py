@@ -26,6 +26,7 @@ from sparqlive.errors import (
 from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.session import Session, open  # noqa: A004 - always used as sparqlive.open
 from sparqlive.sources.links.follow import Follow
+from sparqlive.spark import register
 
 if TYPE_CHECKING:
     __version__: str
@@ -59,6 +60,7 @@ __all__ = [
     "__version__",
     "follow",
     "open",
+    "register",
 ]
 
 

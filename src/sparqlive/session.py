@@ -48,6 +48,7 @@ from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary, Term
 from sparqlive.rdf.frames import (
     FrameColumns,
+    StatementFiles,
     frame_columns,
     has_operations,
     is_frame,
@@ -82,6 +83,7 @@ _SOURCE_NAME_BYTES = 60_000
 if TYPE_CHECKING:
     from sparqlive.bulk.backends.spark.follow import RunningStream
     from sparqlive.engine.persistence import Persistence
+    from sparqlive.store.store import Store
 
 
 class Session:
@@ -147,6 +149,8 @@ class Session:
         self.dictionary = Dictionary()
         self.terms = Terms(self.dictionary)
         self._epochs = Epochs(self.terms, spark, bulk, read_only, memory_limit(memory))
+        if spark is not None and not isinstance(spark, str):
+            self._epochs.strategies.registered_spark()
         self._feeds = Feeds(self._epochs, watch)
         self._traversal = Traversal(self._epochs, self._feeds)
         self._links = AllSourcesFromViews(self._epochs, self._feeds)
@@ -215,6 +219,11 @@ class Session:
     def epoch(self) -> int:
         """Number of the current epoch."""
         return self._epochs.epoch
+
+    @property
+    def store(self) -> Store | None:
+        """The store, for those who read its files themselves; None for a session in memory."""
+        return None if self._epochs.persistence is None else self._epochs.persistence.store
 
     # Data
 
@@ -355,6 +364,10 @@ class Session:
             epoch = apply_frames(self._epochs, given, strategy, batch)
         self._epochs.settle()
         return epoch
+
+    def apply_statements(self, files: StatementFiles, *, batch: tuple[str, int] | None = None) -> Epoch:
+        """Applies files of statements, as Spark's workers write them; see `apply`."""
+        return self._apply_frames([(files, FrameColumns())], "auto", batch)
 
     def follow(
         self,
@@ -733,6 +746,16 @@ class Session:
             self._epochs.persistence.compact()  # takes the lock itself, only while it needs it
 
     # Reading and closing
+
+    def quads_to_spark(self) -> Any:
+        """Returns the quads as a Spark DataFrame of s, p, o, g: terms in N-Triples syntax, g null if unnamed.
+
+        Of a store, Spark's workers read the files.
+        """
+        self.ensure_open()
+        from sparqlive.engine.to_spark import quads_to_spark
+
+        return quads_to_spark(self._epochs, self.quads())
 
     def reading(self) -> AbstractContextManager[None]:
         """Context in which all reads belong to one epoch."""

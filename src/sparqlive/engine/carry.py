@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache, partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
@@ -151,6 +152,7 @@ class Strategies:
         self._file_memory = max(_LEAST_FILE_MEMORY, memory // 3 if spark is None else 0)
         self._data = data
         self._spark = spark
+        self._is_registered = False
         self._bulk = bulk
         self.carriers: dict[str, Callable[[Sequence[Change]], Carrier]] = {}
         """The bulk backends in use: each creates its carrier, from changes to undo first."""
@@ -189,6 +191,15 @@ class Strategies:
             self._spark = start_session(self._spark or "local[*]")
         self._started.add("spark")
         return self._spark
+
+    def registered_spark(self) -> Any:
+        """The session's Spark session, which knows the formats `rdf` and `sparqlive`."""
+        spark = self.spark_session()
+        if not self._is_registered:
+            # Spark's own interfaces are above the session and its engine: they are found by name.
+            import_module("sparqlive.spark").register(spark)
+            self._is_registered = True
+        return spark
 
     def _duckdb_carrier(self, undone: Sequence[Change]) -> Carrier:
         """DuckDB reads the quads in memory, where the changes to undo are undone already."""

@@ -347,6 +347,42 @@ class View(Readable):
             if not follow or not self._epochs.wait_beyond(self, seen):
                 return
 
+    def to_spark(self, epoch: int | None = None, *, typed: bool = True, weights: bool = False) -> Any:
+        """Returns the view at an epoch, by default its last one, as a Spark DataFrame; see `to_arrow`.
+
+        Of a store, Spark's workers read the files, unless the query has an ORDER BY: then one worker reads
+        the view, in order. The types of columns take a pass over the view; `typed=False` does without.
+        """
+        if epoch is not None:
+            whole("epoch", epoch)
+        self._ensure_alive()
+        from sparqlive.engine.to_spark import view_to_spark
+
+        return view_to_spark(self._epochs, self, epoch, typed, weights)
+
+    def changes_to_spark(self, since: int, *, typed: bool = True) -> Any:
+        """Returns the changes after an epoch as a Spark DataFrame, with the columns `_epoch` and `_weight`.
+
+        A weight is negative where a row left the view.
+        """
+        whole("since", since)
+        self._ensure_alive()
+        from sparqlive.engine.to_spark import changes_to_spark
+
+        return changes_to_spark(self._epochs, self, since, typed)
+
+    def changes_table(self, deltas: Sequence[Delta], typed: bool) -> Any:
+        """Returns deltas as an Arrow table with the columns `_epoch` and `_weight`."""
+        import pyarrow as pa
+
+        from sparqlive.sparql.arrow import Tables
+
+        width = len(self.variables)
+        blocks = [(delta.epoch, block) for delta in deltas for block in delta.blocks(width)]
+        tables = Tables(self.variables, [block for _, block in blocks], self.texts, typed, weights=True)
+        epochs = [number for number, block in blocks for _ in range(len(block.weights))]
+        return tables.table().add_column(width, "_epoch", pa.array(epochs, pa.int64()))
+
     def deltas_after(self, epoch: int) -> list[Delta] | None:
         """Returns the deltas after an epoch; None if they are no longer kept."""
         with self._epochs.reading():

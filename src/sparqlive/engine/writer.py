@@ -84,6 +84,8 @@ class Epochs:
         self._bulk_data = BulkData(self.quads, terms.dictionary)
         self.strategies = Strategies(self._bulk_data, spark, bulk, memory)
         self.persistence: Persistence | None = None
+        self.scratch = ExitStack()
+        """Files that others read until the session is closed."""
         self._observers: list[Callable[[Epoch], None]] = []
         self._witnesses: list[Callable[[str | None, Mapping[Row, int]], None]] = []
         self._gathering: list[dict[QuadIds, int]] = []
@@ -579,6 +581,7 @@ class Epochs:
             if self.persistence is not None:
                 self.persistence.close()
             self._bulk_data.close()
+            self.scratch.close()
 
 
 def _columns(wanted: Mapping[QuadIds, int]) -> ColumnRows:

@@ -1,1 +1,11 @@
-"""Spark's own interfaces on top of a session: streams of files to follow."""
+"""Spark's own interfaces on top of a session: data sources, and folders of files to follow."""
+
+from typing import Any
+
+
+def register(spark: Any) -> None:
+    """Registers the formats `rdf` and `sparqlive` with a Spark session, for read, readStream and write."""
+    from sparqlive.spark.sources import RdfSource, StoreSource
+
+    for source in (RdfSource, StoreSource):
+        spark.dataSource.register(source)

@@ -102,6 +102,13 @@ class ColumnType:
         return [_json_number(value) for value in self.values(texts).to_pylist()]
 
 
+def plain_text(text: str) -> str:
+    """A term as a plain string: an IRI without brackets, a blank node with its label, a literal's value."""
+    if text[0] == "<":
+        return text[1:-1]
+    return text if text[0] == "_" else literal_parts(text)[0]
+
+
 def _parts(text: str) -> dict[str, str | None]:
     if text[0] == "<":
         return {"value": text[1:-1], "type": "iri", "language": None}

@@ -1,8 +1,8 @@
 """The lock of a store's only writer, and the leases of readers in other processes.
 
 Owns `writer.lock` and `leases/`. Both use locks of the operating system, which end with their process, even
-after a crash: nothing has to be cleaned up manually. Invariant: a lease names the oldest epoch that its
-holder may still read.
+after a crash: nothing has to be cleaned up manually. A loan is a lease without a process, for readers on
+other machines; it ends at a time. Invariant: a lease names the oldest epoch that its holder may still read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import socket
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,6 +23,7 @@ from sparqlive.store.private import make_directory, make_folder, open_private
 
 # Names of leases: a process and a random number. Files with other names do not belong to the store.
 _LEASE = re.compile(r"[0-9]+-[0-9a-f]{8}")
+_LOAN = re.compile(r"until-([0-9]+)-[0-9a-f]{8}")
 
 
 class WriterLock:
@@ -84,9 +86,27 @@ class Lease:
         self._stream.close()
 
 
+def lend(directory: Path, epoch: int, seconds: float) -> None:
+    """Keeps the files of an epoch for readers that this process does not know, for some time."""
+    folder = directory / "leases"
+    make_folder(folder, directory)
+    name = f"until-{int(time.time() + seconds)}-{uuid.uuid4().hex[:8]}"
+    with open(open_private(folder / name, os.O_WRONLY | os.O_EXCL, directory), "w") as stream:
+        stream.write(f"{epoch:020d}")
+
+
 def leased_epochs(directory: Path) -> Iterator[int]:
     """The oldest epochs that readers may still read; removes the leases of readers that have ended."""
     for path in (directory / "leases").glob("*"):
+        loan = _LOAN.fullmatch(path.name)
+        if loan is not None and path.is_file() and not path.is_symlink():
+            if int(loan[1]) < time.time():
+                path.unlink(missing_ok=True)
+            else:
+                with suppress(FileNotFoundError):
+                    text = path.read_text(errors="replace")
+                    yield int(text) if text.isdecimal() else 0
+            continue
         if _LEASE.fullmatch(path.name) is None or path.is_symlink() or not path.is_file():
             continue
         try:

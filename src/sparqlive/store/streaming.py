@@ -14,8 +14,9 @@ import numpy as np
 
 from sparqlive.store.catalog import Catalog
 from sparqlive.store.compaction import merged, rows_before, summed
+from sparqlive.store.deltas import read_deltas
 from sparqlive.store.place import Place
-from sparqlive.store.runs import RunFile, names_of, read_columns
+from sparqlive.store.runs import QUADS, RunFile, names_of, read_columns
 from sparqlive.store.saving import Saved
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column, Run
@@ -64,14 +65,28 @@ class StoredParts:
 
     def pieces(self) -> Iterator[tuple[Sequence[Column], Column]]:
         """Columns and weights, in order, piece by piece."""
+        for run, changes in self.tasks():
+            yield self.piece(run, changes)
+
+    def tasks(self) -> Iterator[tuple[RunFile | None, Column]]:
+        """The pieces as work for others: a file of the base, if there is one, and the later changes in it."""
         later = self._later
         if not self.runs:
-            yield _split(list(later.T))
+            yield None, later
             return
         bounds = [0, *(rows_before(later, run.first) for run in self.runs[1:]), len(later)]
         for run, (start, stop) in zip(self.runs, pairwise(bounds), strict=True):
-            columns = read_columns(self.place, run, names_of(self.name, self.width))
-            yield _split(merged(self.name, self.width, columns, later[start:stop]))
+            yield run, later[start:stop]
+
+    def piece(self, run: RunFile | None, changes: Column) -> tuple[Sequence[Column], Column]:
+        """The columns and weights of a piece."""
+        if run is None:
+            return _split(list(changes.T))
+        columns = read_columns(self.place, run, names_of(self.name, self.width))
+        found = merged(self.name, self.width, columns, changes)
+        if self.name == QUADS and len(found) == self.width:
+            return found, np.ones(len(found[0]), dtype=np.int64)
+        return _split(found)
 
 
 def _split(columns: Sequence[Column]) -> tuple[Sequence[Column], Column]:
@@ -79,14 +94,17 @@ def _split(columns: Sequence[Column]) -> tuple[Sequence[Column], Column]:
     return keys, weights
 
 
-def parts_of(place: Place, catalog: Catalog, name: str) -> StoredParts | None:
-    """The parts of a relation as of now; None if the store does not have it."""
+def parts_of(place: Place, catalog: Catalog, name: str, at: int | None = None) -> StoredParts | None:
+    """The parts of a relation as of now, or at an epoch; None if the store does not have it."""
     base = catalog.base(name)
     if base is None:
         return None
     rows = [np.empty((0, base.width + 1), dtype=np.int64)] if base.rows is None else [base.rows]
+    if at is not None and at < base.epoch:  # the changes from there to the base are taken back
+        for _, delta in read_deltas(place, catalog, name, at, base.epoch):
+            rows.append(np.column_stack([delta[:, :-1], -delta[:, -1]]))
     files: list[RunFile] = []
-    for _, stored in catalog.deltas(name, base.epoch):
+    for _, stored in catalog.deltas(name, base.epoch, at):
         if isinstance(stored, np.ndarray):
             rows.append(stored)
         else:

@@ -205,6 +205,16 @@ def read(
     return parsed.parts  # type: ignore[return-value]
 
 
+def parsed_pieces(pieces: Sequence[Piece]) -> list[Encoded]:
+    """The quads of some pieces of documents, in this process."""
+    parsed = _ParseTask(_InMemory, "", Encoder(), "fail")(list(pieces))
+    if parsed.faults:
+        number, start, fault = parsed.faults[0]
+        name = next(piece.document.name for piece in pieces if piece.number == number)
+        _raise(f"{name}, after byte {start}" if start else name, fault.line, fault)
+    return parsed.parts  # type: ignore[return-value]
+
+
 class _InMemory:
     """Collects what was read, where `PartWriter` puts it down."""
 

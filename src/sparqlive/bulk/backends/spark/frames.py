@@ -58,6 +58,24 @@ def write_statements(frame: DataFrame, meaning: FrameColumns, folder: str) -> St
 
 # In the workers
 
+
+def written_statements(
+    batches: Iterator[pa.RecordBatch], meaning: FrameColumns, folder: str
+) -> StatementFiles:
+    """The statements of the rows of one task, in files; raises the first fault."""
+    task = TaskContext.get()
+    where = "" if task is None else f" of partition {task.partitionId()}"
+    files, first_row = {1: _File(folder), -1: _File(folder)}, 0
+    for batch in batches:
+        found = statements(batch, meaning, first_row, where)
+        lines, weights = found.lines(), pa.array(found.weights)
+        for weight, file in files.items():
+            file.add(lines.filter(pc.equal(weights, weight)))
+        first_row += batch.num_rows
+    inserts, deletes = (tuple(path for path, _ in files[weight].finish()) for weight in (1, -1))
+    return StatementFiles(inserts, deletes)
+
+
 Batches = Iterator[pa.RecordBatch]
 
 

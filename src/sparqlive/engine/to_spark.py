@@ -1,0 +1,95 @@
+"""Views, changes and quads as Spark DataFrames.
+
+Of a store, Spark's workers read the files, by the data source `sparqlive`. A session in memory hands its rows
+over, or writes them to a file if they are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyoxigraph import DefaultGraph, Quad
+
+from sparqlive.errors import HistoryGone, Unsupported
+
+if TYPE_CHECKING:
+    from sparqlive.engine.results import Readable
+    from sparqlive.engine.view import View
+    from sparqlive.engine.writer import Epochs
+
+_FEW_ROWS = 10_000
+_POSITION = "_position"
+_NUMBERS = count()
+
+
+def view_to_spark(epochs: Epochs, view: View, epoch: int | None, typed: bool, weights: bool) -> Any:
+    """A snapshot of a view."""
+    at = view.epoch if epoch is None else epoch
+    if epochs.persistence is None or view.temporary or view.form == "ASK":
+        answer = view.now() if at == view.epoch else view.at(at)
+        return _handed_over(epochs, answer, typed, weights, view.ordered and not weights)
+    options = {"view": view.name, "epoch": at, "typed": typed, "solutions": not weights}
+    frame = _of_store(epochs, options)
+    return frame.drop("_epoch") if weights else frame
+
+
+def changes_to_spark(epochs: Epochs, view: View, since: int, typed: bool) -> Any:
+    """The changes of a view after an epoch."""
+    if epochs.persistence is not None and not view.temporary:
+        return _of_store(epochs, {"view": view.name, "since": since, "typed": typed})
+    deltas = view.deltas_after(since)
+    if deltas is None:
+        raise HistoryGone(f"The changes of view {view.name!r} after epoch {since} are no longer kept.")
+    return _frame(epochs, view.changes_table(deltas, typed), ordered=False)
+
+
+def quads_to_spark(epochs: Epochs, quads: Iterable[Quad]) -> Any:
+    """The quads, as rows of s, p, o, g; g is null in the unnamed graph."""
+    if epochs.persistence is not None:
+        return _of_store(epochs, {})
+    rows = [(str(s), str(p), str(o), None if isinstance(g, DefaultGraph) else str(g)) for s, p, o, g in quads]
+    columns = list(zip(*rows, strict=True)) or [()] * 4
+    names = ("s", "p", "o", "g")
+    table = pa.table(
+        {name: pa.array(values, pa.string()) for name, values in zip(names, columns, strict=True)}
+    )
+    return _frame(epochs, table, ordered=False)
+
+
+def _of_store(epochs: Epochs, options: dict[str, Any]) -> Any:
+    assert epochs.persistence is not None
+    reader = epochs.strategies.registered_spark().read.format("sparqlive")
+    reader = reader.option("store", str(epochs.persistence.store.directory.absolute()))
+    for name, value in options.items():
+        reader = reader.option(name, str(value).lower() if isinstance(value, bool) else value)
+    return reader.load()
+
+
+def _handed_over(epochs: Epochs, answer: Readable, typed: bool, weights: bool, ordered: bool) -> Any:
+    return _frame(epochs, answer.to_arrow(typed=typed, weights=weights), ordered)
+
+
+def _frame(epochs: Epochs, table: pa.Table, ordered: bool) -> Any:
+    spark = epochs.strategies.registered_spark()
+    if not table.column_names:
+        raise Unsupported("The view has no columns: it cannot be a DataFrame.")
+    if table.num_rows <= _FEW_ROWS:
+        return spark.createDataFrame(table)
+    if not str(spark.conf.get("spark.master", "local")).startswith("local"):
+        raise Unsupported(
+            f"The workers cannot read {table.num_rows:,} rows of a session in memory. Open a store with "
+            f"sparqlive.open(path, runs=…), where they reach its files."
+        )
+    if ordered:
+        table = table.append_column(_POSITION, pa.array(range(table.num_rows)))
+    folder = epochs.scratch.enter_context(TemporaryDirectory(prefix="sparqlive-"))
+    path = Path(folder) / f"{next(_NUMBERS)}.parquet"
+    pq.write_table(table, path)
+    frame = spark.read.parquet(path.as_uri())
+    return frame.orderBy(_POSITION).drop(_POSITION) if ordered else frame

@@ -1,0 +1,209 @@
+"""Data sources of Spark: RDF documents (`rdf`), and views and quads of a store (`sparqlive`).
+
+Spark calls these classes in Python processes of its own, on the driver's machine to plan, on the workers to
+read. They open a store beside its writer. Rejects unknown options. Invariant: what is read belongs to one
+epoch, and a range of epochs gives the same rows however often it is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from sparqlive.bulk.ingest.documents import Piece as DocumentPiece
+from sparqlive.bulk.ingest.documents import find_documents, tasks_of
+from sparqlive.bulk.ingest.job import parsed_pieces
+from sparqlive.errors import Error
+from sparqlive.rdf.columns import Encoded
+from sparqlive.spark.options import Options
+from sparqlive.spark.sink import BatchSink, StreamSink
+from sparqlive.spark.stored import EPOCH, QUAD_NAMES, WEIGHT, Piece, Plan, Planner
+
+_TEXTS = StructType([StructField(name, StringType()) for name in QUAD_NAMES])
+_CORES = 8
+"""Documents are cut so that this many tasks have something to do."""
+
+
+class RdfSource(DataSource):
+    """RDF documents as rows of s, p, o, g: terms in N-Triples syntax, g null in the unnamed graph."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "rdf"
+
+    def schema(self) -> StructType:
+        return _TEXTS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = Options("rdf", self.options, ("path", "paths"))
+        paths = options.get("paths")  # of load([…])
+        return _RdfReader(json.loads(paths) if paths else [options.required("path")])
+
+
+class _Documents(InputPartition):
+    def __init__(self, pieces: list[DocumentPiece]) -> None:
+        self.pieces = pieces
+
+
+class _RdfReader(DataSourceReader):
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [_Documents(pieces) for pieces in tasks_of(find_documents(self._paths), _CORES)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Documents)
+        for encoded in parsed_pieces(partition.pieces):
+            yield _texts(encoded)
+
+
+def _texts(encoded: Encoded) -> pa.RecordBatch:
+    columns = []
+    for places in encoded.places:
+        columns.append(encoded.texts.take(pa.array(places, pa.int64(), mask=places < 0)).cast(pa.string()))
+    return pa.RecordBatch.from_arrays(columns, list(QUAD_NAMES))
+
+
+class StoreSource(DataSource):
+    """A view of a store, or its quads, to read; and a store to write to.
+
+    A view has its variables, with types as `to_arrow` gives them, `_epoch` and `_weight`. Options: `store`;
+    `view` (without it, the quads as s, p, o, g); `epoch`: the snapshot of an earlier epoch; `since`: the
+    changes after an epoch; `typed`: "false" for terms in N-Triples syntax; `solutions`: "true" for a row per
+    solution, in the order of ORDER BY, without `_epoch` and `_weight`. A stream has the changes of a view,
+    and begins with its whole content, or after the epoch `since`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "sparqlive"
+
+    def schema(self) -> StructType:
+        options = _StoreOptions(self.options)
+        if options.view is None:
+            return _TEXTS
+        with options.planner() as planner:
+            if options.typed:
+                plan = options.plan(planner)
+                kinds = [from_arrow_type(found.arrow) for found in plan.types()]
+                fields = [StructField(name, kind) for name, kind in zip(plan.names, kinds, strict=True)]
+            else:
+                fields = [StructField(name, StringType()) for name in planner.names(options.view)]
+        if not options.solutions:
+            fields += [StructField(EPOCH, LongType()), StructField(WEIGHT, LongType())]
+        return StructType(fields)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _StoreReader(_StoreOptions(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        return _StoreStreamReader(_StoreOptions(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return BatchSink(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        return StreamSink(self.options)
+
+
+class _StoreOptions:
+    def __init__(self, options: Mapping[str, str]) -> None:
+        known = Options("sparqlive", options, ("store", "view", "epoch", "since", "typed", "solutions"))
+        self.store = known.required("store")
+        self.view = known.get("view")
+        self.epoch, self.since = known.number("epoch"), known.number("since")
+        self.typed, self.solutions = known.truth("typed", True), known.truth("solutions", False)
+        if self.view is None and (self.epoch, self.since) != (None, None):
+            raise Error("The options epoch and since need a view. Set the option view.")
+        if self.since is not None and (self.solutions or self.epoch is not None):
+            raise Error("The option since reads changes; leave out solutions and epoch.")
+
+    def planner(self) -> Planner:
+        return Planner(self.store)
+
+    def plan(self, planner: Planner) -> Plan:
+        if self.view is None:
+            return planner.quads()
+        if self.since is not None:
+            return planner.changes(self.view, self.since)
+        return planner.snapshot(self.view, self.epoch)
+
+
+class _StorePiece(InputPartition):
+    def __init__(self, plan: Plan, piece: Piece) -> None:
+        self.plan, self.piece = replace(plan, pieces=()), piece
+
+
+class _StoreRows:
+    """Reads pieces of a store in a worker."""
+
+    def __init__(self, options: _StoreOptions, schema: StructType) -> None:
+        self._options = options
+        self._kinds = [to_arrow_type(kind.dataType) for kind in schema if kind.name not in (EPOCH, WEIGHT)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        options = self._options
+        if not isinstance(partition, _StorePiece):
+            return
+        has_marks = options.view is not None and not options.solutions
+        kinds = self._kinds if options.typed and options.view is not None else None
+        yield from partition.plan.batches(partition.piece, kinds, weights=has_marks, epochs=has_marks)
+
+
+class _StoreReader(_StoreRows, DataSourceReader):
+    def partitions(self) -> Sequence[InputPartition]:
+        with self._options.planner() as planner:
+            plan = self._options.plan(planner)
+            return [_StorePiece(plan, piece) for piece in plan.pieces] or [_Nothing()]
+
+
+class _Nothing(InputPartition):
+    """Spark calls `read` once without a partition if there is none."""
+
+    def __init__(self) -> None:
+        pass
+
+
+_START = -1
+"""The offset before the whole content."""
+
+
+class _StoreStreamReader(_StoreRows, DataSourceStreamReader):
+    """Offsets are epochs of the view."""
+
+    def __init__(self, options: _StoreOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        if options.view is None or options.solutions or options.epoch is not None:
+            raise Error("A stream has the changes of a view: set the option view, not epoch or solutions.")
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        since = self._options.since
+        return {"epoch": _START if since is None else since}
+
+    def latestOffset(self, *_: object) -> dict[str, int]:  # noqa: N802 - Spark's name
+        with self._options.planner() as planner:
+            return {"epoch": planner.epoch(self._options.view)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        first, last = start["epoch"], end["epoch"]
+        assert self._options.view is not None
+        with self._options.planner() as planner:
+            if first == _START:
+                plan = planner.snapshot(self._options.view, last)
+            else:
+                plan = planner.changes(self._options.view, first, last)
+            return [_StorePiece(plan, piece) for piece in plan.pieces]
