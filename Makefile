@@ -5,6 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.sparqlive-installed
 JAVA := .venv/.java-found
 PEERS := .venv/.peers-looked-for
+CONNECTORS := .venv-connectors/.connectors-installed
 PATHWAY := .venv-pathway/.pathway-installed
 PATHWAY_VERSION := 0.33.0
 RELEASE := .venv-release/.installed
@@ -12,7 +13,7 @@ DOCS := .venv-docs/.installed
 CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop patients watch-party aggregator test-peers ivm quick test coverage test-spark lint format conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
+.PHONY: help run shop patients watch-party aggregator test-peers ivm quick test coverage test-spark test-connectors test-kills lint format conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
 
 help:
 	@echo "make run          a pipeline with a local Spark: a generated catalogue, five views, a stream of changes, a check"
@@ -26,6 +27,9 @@ help:
 	@echo "make coverage     the tests without Spark, and how much of each module they run"
 	@echo "make test-peers   install the programs that tests talk to: an MQTT broker, two browsers, a Solid server"
 	@echo "make test-spark   only the tests on Spark"
+	@echo "make test-connectors  S3, HDFS, Kafka and Delta Lake with Spark, against servers on this machine; in .venv-connectors,"
+	@echo "                  with jars that Maven fetches (1.5 GB)"
+	@echo "make test-kills   a Spark cluster whose workers and driver are killed, 30 times at random; half an hour"
 	@echo "make lint         formatting, lint, types and import rules"
 	@echo "make format       format the code"
 	@echo "make conformance  all fixtures and W3C query evaluation tests, live and on Spark, and all cases that make test samples"
@@ -91,6 +95,21 @@ coverage: $(STAMP) $(PEERS)
 
 test-spark: $(JAVA)
 	$(BIN)/python -m pytest -q -m spark
+
+# Connectors follow Spark's releases with a delay, so their tests have an environment with an earlier one.
+$(CONNECTORS): connectors.lock setup/connectors.py $(JAVA)
+	@test -x .venv-connectors/bin/python || $(PYTHON) -m venv .venv-connectors
+	.venv-connectors/bin/python -m pip install --quiet --disable-pip-version-check -r connectors.lock
+	.venv-connectors/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@.venv-connectors/bin/python setup/connectors.py
+	@touch $@
+
+test-connectors: $(CONNECTORS)
+	.venv-connectors/bin/python -m pytest -q -p no:cacheprovider --timeout 1800 tests/connectors
+
+test-kills: $(JAVA)
+	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout 1800 tests/kills
+	$(BIN)/python -m tests.kills --kills 30
 
 format: $(STAMP)
 	$(BIN)/ruff format .
@@ -161,4 +180,4 @@ lock:
 	sed -i.bak -e '/^#/d' -e '/^$$/d' requirements.lock && rm requirements.lock.bak
 
 clean:
-	rm -rf .venv .venv-pathway .venv-docs .venv-release dist site .peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-connectors .venv-pathway .venv-docs .venv-release dist site .connectors .peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

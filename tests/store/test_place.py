@@ -146,6 +146,13 @@ def test_what_is_no_place_is_refused_before_anything_is_made(tmp_path: Path) -> 
         sparqlive.open(tmp_path / "store", runs="nowhere://host/runs")
     with pytest.raises(sparqlive.Error, match="must be followed by an absolute path"):
         sparqlive.open(tmp_path / "store", runs="file://runs")
+    for address in (
+        "s3a://key:secret@bucket/x",
+        "s3a://bucket/x?endpoint_override=host",
+        "s3a://bucket/a%20b",
+    ):
+        with pytest.raises(sparqlive.Error, match=r"must be scheme://place/path, without '[:?%]'"):
+            sparqlive.open(tmp_path / "store", runs=address)
     with pytest.raises(sparqlive.Error, match="runs needs a store"):
         sparqlive.open(runs=tmp_path / "runs")
     with pytest.raises(sparqlive.Unsupported, match=r"local disk.*for its runs"):

@@ -14,8 +14,11 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
+from urllib.parse import urlsplit
 from urllib.request import url2pathname
 from uuid import uuid4
 
@@ -32,10 +35,51 @@ def file_system(name: str) -> tuple[fs.FileSystem, str]:
     if _SCHEME.match(name) is None:
         return fs.LocalFileSystem(), name
     try:
+        if name.startswith("hdfs://"):
+            server, path = _split(name)
+            return _hdfs(server), path
         # Hadoop calls the S3 protocol s3a or s3n.
         return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", name)))
     except (OSError, ValueError, NotImplementedError) as error:
         raise Error(f"{name}: no file system supports this address: {error}.") from error
+
+
+def _split(uri: str) -> tuple[str, str]:
+    """The server of a URI, as a URI, and the path on it."""
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc}", parts.path or "/"
+
+
+@lru_cache(maxsize=16)
+def _hdfs(server: str) -> fs.FileSystem:
+    """A client of HDFS: the package hdfs-native where it is installed, otherwise pyarrow with libhdfs."""
+    try:
+        hdfs: Any = import_module("hdfs_native.fsspec")
+    except ImportError:
+        try:
+            return fs.FileSystem.from_uri(server)[0]
+        except OSError as error:
+            raise Error(
+                f"{server} needs a client of HDFS: pip install 'sparqlive[hdfs]'. (Or set HADOOP_HOME and "
+                f"CLASSPATH for pyarrow, which did not find libhdfs: {error}.)"
+            ) from error
+
+    class Hdfs(hdfs.HdfsFileSystem):  # type: ignore[misc]
+        """With times under the name that pyarrow reads."""
+
+        def info(self, path: str, **options: Any) -> dict[str, Any]:
+            return _with_time(super().info(path, **options))
+
+        def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
+            found = super().ls(path, detail, **options)
+            return [_with_time(info) for info in found] if detail else found
+
+    parts = urlsplit(server)
+    return fs.PyFileSystem(fs.FSSpecHandler(Hdfs(parts.hostname, parts.port)))
+
+
+def _with_time(info: dict[str, Any]) -> dict[str, Any]:
+    return info | {"mtime": info["modification_time"] / 1000}
 
 
 def address_of(runs: str | os.PathLike[str]) -> str:
@@ -55,6 +99,12 @@ def place_at(address: str, folder: str) -> LocalPlace | RemotePlace:
         raise Error(f"{address} is not a local directory: file:// must be followed by an absolute path.")
     if address.startswith("file://"):
         return LocalPlace(Path(url2pathname(address.removeprefix("file://"))), folder)
+    if unusable := re.search(r"[?#%\s]|:[^/@]*@", address.partition("://")[2]):
+        # Clients read these differently, and the catalog is no place for a password.
+        raise Error(
+            f"The address of runs must be scheme://place/path, without {unusable[0][0]!r}. Set keys and "
+            f"endpoints in the environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, …)."
+        )
     return RemotePlace(address, folder)
 
 
@@ -151,6 +201,10 @@ class RemotePlace:
         self._root = root.rstrip("/")
         self.files = self._files
         self.folder = folder
+
+    def __reduce__(self) -> tuple[type[RemotePlace], tuple[str, str]]:
+        """A worker connects by itself: keys stay where they are."""
+        return RemotePlace, (self._address, self.folder)
 
     def path(self, name: str) -> str:
         return f"{self._root}/{name}"
