@@ -166,11 +166,12 @@ def test_the_address_is_s3a_for_spark_and_s3_for_pyarrow(monkeypatch: pytest.Mon
 
     def from_uri(uri: str) -> tuple[object, str]:
         asked.append(uri)
-        return place.fs.LocalFileSystem(), "bucket/shop"
+        return place.fs.LocalFileSystem(), "bucket"
 
     monkeypatch.setattr(place.fs, "FileSystem", type("FileSystem", (), {"from_uri": staticmethod(from_uri)}))
     there = place.place_at(place.address_of("s3a://bucket/shop/"), "f")
-    assert asked == ["s3://bucket/shop"]
+    place._connected.cache_clear()  # the next test is to get a real one
+    assert asked == ["s3://bucket"]
     assert there.uri("f/a/quads-0.parquet") == "s3a://bucket/shop/f/a/quads-0.parquet"
     assert there.path("f/a/quads-0.parquet") == "bucket/shop/f/a/quads-0.parquet"
 

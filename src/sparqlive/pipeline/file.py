@@ -84,7 +84,8 @@ class SinkEntry:
     name: str
     view: str
     kind: str
-    path: Path
+    path: Path | str
+    """Where it is written: a local path, or the address of a server."""
 
 
 @dataclass(frozen=True)
@@ -293,9 +294,13 @@ class _Reader:
                 where,
                 f"a sink of kind {entry['kind']} needs a {accepted} view, and {entry['view']} is {form}.",
             )
-        if _URI.match(entry["path"]):
-            raise self.error(where, f"path must be a local path, not {entry['path']}.")
-        return SinkEntry(name, entry["view"], entry["kind"], self.place(entry["path"]))
+        scheme = SINKS[entry["kind"]].scheme
+        is_uri = _URI.match(entry["path"]) is not None
+        if is_uri != (scheme is not None) or (scheme and not entry["path"].startswith(f"{scheme}://")):
+            expected = "a local path" if scheme is None else f"an address like {scheme}://server:port/name"
+            raise self.error(where, f"path must be {expected}, not {entry['path']}.")
+        place = entry["path"] if is_uri else self.place(entry["path"])
+        return SinkEntry(name, entry["view"], entry["kind"], place)
 
     def _check_kind(self, where: str, kind: str, known: Sequence[str]) -> None:
         if kind not in known:

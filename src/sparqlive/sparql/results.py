@@ -419,7 +419,7 @@ def json_delta(
 ) -> str:
     """Writes a delta as one line of JSON. `reset` means that it is the whole content."""
     rows = [
-        {"weight": weight, "row": _json_row(dict(zip(variables, row, strict=True)))}
+        {"weight": weight, "row": json_row(dict(zip(variables, row, strict=True)))}
         for row, weight in weights.items()
     ]
     entry = {"epoch": epoch, "reset": reset, "variables": list(variables), "changes": rows}
@@ -467,5 +467,5 @@ def tsv_term(term: Term | None) -> str:
     return "" if term is None else str(term).replace("\t", "\\t")
 
 
-def _json_row(row: Mapping[str, Term | None]) -> dict[str, Any]:
+def json_row(row: Mapping[str, Term | None]) -> dict[str, Any]:
     return {name: json_term(term) for name, term in row.items() if term is not None}

@@ -18,7 +18,7 @@ from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 from uuid import uuid4
 
@@ -35,36 +35,39 @@ def file_system(name: str) -> tuple[fs.FileSystem, str]:
     if _SCHEME.match(name) is None:
         return fs.LocalFileSystem(), name
     try:
-        if name.startswith("hdfs://"):
-            server, path = _split(name)
-            return _hdfs(server), path
-        # Hadoop calls the S3 protocol s3a or s3n.
-        return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", name)))
+        if name.startswith("file://"):
+            return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(name))
+        parts = urlsplit(name)
+        files, root = _connected(parts.scheme, parts.netloc)
+        return files, f"{root}{unquote(parts.path)}"
     except (OSError, ValueError, NotImplementedError) as error:
         raise Error(f"{name}: no file system supports this address: {error}.") from error
 
 
-def _split(uri: str) -> tuple[str, str]:
-    """The server of a URI, as a URI, and the path on it."""
-    parts = urlsplit(uri)
-    return f"{parts.scheme}://{parts.netloc}", parts.path or "/"
-
-
 @lru_cache(maxsize=16)
+def _connected(scheme: str, server: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a server or bucket, and the path of its root. S3 is asked for its region here."""
+    if scheme == "hdfs":
+        return _hdfs(server), ""
+    # Hadoop calls the S3 protocol s3a or s3n.
+    scheme = "s3" if scheme in ("s3a", "s3n") else scheme
+    return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(f"{scheme}://{server}"))
+
+
 def _hdfs(server: str) -> fs.FileSystem:
     """A client of HDFS: the package hdfs-native where it is installed, otherwise pyarrow with libhdfs."""
     try:
-        hdfs: Any = import_module("hdfs_native.fsspec")
+        package: Any = import_module("hdfs_native.fsspec")
     except ImportError:
         try:
-            return fs.FileSystem.from_uri(server)[0]
+            return fs.FileSystem.from_uri(f"hdfs://{server}")[0]
         except OSError as error:
             raise Error(
-                f"{server} needs a client of HDFS: pip install 'sparqlive[hdfs]'. (Or set HADOOP_HOME and "
-                f"CLASSPATH for pyarrow, which did not find libhdfs: {error}.)"
+                f"hdfs://{server} needs a client of HDFS: pip install 'sparqlive[hdfs]'. (Or set HADOOP_HOME "
+                f"and CLASSPATH for pyarrow, which could not use libhdfs: {error}.)"
             ) from error
 
-    class Hdfs(hdfs.HdfsFileSystem):  # type: ignore[misc]
+    class Hdfs(package.HdfsFileSystem):  # type: ignore[misc]
         """With times under the name that pyarrow reads."""
 
         def info(self, path: str, **options: Any) -> dict[str, Any]:
@@ -74,7 +77,7 @@ def _hdfs(server: str) -> fs.FileSystem:
             found = super().ls(path, detail, **options)
             return [_with_time(info) for info in found] if detail else found
 
-    parts = urlsplit(server)
+    parts = urlsplit(f"hdfs://{server}")
     return fs.PyFileSystem(fs.FSSpecHandler(Hdfs(parts.hostname, parts.port)))
 
 

@@ -16,12 +16,15 @@ from urllib.request import url2pathname
 
 import duckdb
 import pyarrow as pa
+from pyarrow import dataset
 
 from sparqlive.bulk.backend import Function, Later
 from sparqlive.bulk.dialect import Dialect, DuckDbSql
 from sparqlive.bulk.frame import Frame
 from sparqlive.rdf.dictionary import hash_of
+from sparqlive.sparql.columns import TERM_SCHEMA
 from sparqlive.sparql.deadline import look_at_flag
+from sparqlive.store.place import file_system
 from sparqlive.store.saving import Saved, Target, save
 
 _NUMBERS = count()
@@ -113,6 +116,8 @@ class DuckDb:
         return name
 
     def files(self, paths: Sequence[str], columns: Sequence[str]) -> Frame:
+        if not all(path.startswith("file://") for path in paths):
+            return self.frame(_remote(paths, columns), columns)
         listed = ", ".join(self.dialect.text(_local_path(path)) for path in paths)
         return self._view(f"SELECT {', '.join(columns)} FROM read_parquet([{listed}])", columns)
 
@@ -222,10 +227,16 @@ def _connected() -> duckdb.DuckDBPyConnection:
 
 
 def _local_path(address: str) -> str:
-    """DuckDB reads files of this machine; those of other file systems it would not find."""
-    if not address.startswith("file://"):
-        raise OSError(f"DuckDB reads no files at {address}. Use Spark for runs outside of this machine")
     return url2pathname(address.removeprefix("file://"))
+
+
+def _remote(addresses: Sequence[str], columns: Sequence[str]) -> dataset.Dataset:
+    """Files of another file system, of which pyarrow reads the columns and rows that DuckDB needs."""
+    files, _ = file_system(addresses[0])
+    paths = [file_system(address)[1] for address in addresses]
+    known = {field.name: field for field in TERM_SCHEMA}
+    schema = pa.schema([known.get(name) or pa.field(name, pa.int64()) for name in columns])
+    return dataset.dataset(paths, schema, "parquet", files)
 
 
 def _hashes(texts: pa.Array) -> pa.Array:

@@ -14,6 +14,7 @@ from sparqlive.engine.view import TermRow, View
 from sparqlive.errors import Error
 from sparqlive.pipeline.sinks.delta_lake import DeltaLakeSink
 from sparqlive.pipeline.sinks.json_lines import JsonLinesSink
+from sparqlive.pipeline.sinks.kafka import KafkaSink
 from sparqlive.pipeline.sinks.parquet import ParquetSink
 from sparqlive.pipeline.sinks.rdf_patch import RdfPatchSink
 
@@ -32,18 +33,23 @@ class Sink(Protocol):
 
 
 class SinkKind(Protocol):
-    """The class of a sink: opened at a path, for the variables of a view."""
+    """The class of a sink: opened at a path or an address, for the variables of a view."""
 
     @property
     def forms(self) -> Sequence[str]:
         """The query forms of the views that it accepts."""
 
-    def __call__(self, path: Path, variables: Sequence[str]) -> Sink: ...
+    @property
+    def scheme(self) -> str | None:
+        """The scheme of its addresses, if it is not written to a local path."""
+
+    def __call__(self, path: str | Path, variables: Sequence[str]) -> Sink: ...
 
 
 KINDS: Mapping[str, SinkKind] = {
     "delta-lake": DeltaLakeSink,
     "json-lines": JsonLinesSink,
+    "kafka": KafkaSink,
     "parquet": ParquetSink,
     "rdf-patch": RdfPatchSink,
 }

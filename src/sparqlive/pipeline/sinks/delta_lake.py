@@ -21,13 +21,14 @@ _APPLICATION = "sparqlive"
 
 class DeltaLakeSink:
     forms: ClassVar = FORMS
+    scheme: ClassVar[str | None] = None
 
-    def __init__(self, path: Path, variables: Sequence[str]) -> None:
+    def __init__(self, path: str | Path, variables: Sequence[str]) -> None:
         self._package = delta_lake()
         self._variables = variables
         self._path = str(path)
         if not self._package.DeltaTable.is_deltatable(self._path):
-            path.mkdir(parents=True, exist_ok=True)
+            Path(path).mkdir(parents=True, exist_ok=True)
             self._package.DeltaTable.create(self._path, schema(variables))
 
     def last_epoch(self) -> int | None:

@@ -25,8 +25,10 @@ _LINE_END = re.compile(rb"\n")
 
 class JsonLinesSink:
     forms: ClassVar = FORMS
+    scheme: ClassVar[str | None] = None
 
-    def __init__(self, path: Path, variables: Sequence[str]) -> None:
+    def __init__(self, path: str | Path, variables: Sequence[str]) -> None:
+        path = Path(path)
         self._path = path
         self._variables = variables
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,8 +22,10 @@ from sparqlive.store.place import sync
 
 class ParquetSink:
     forms: ClassVar = FORMS
+    scheme: ClassVar[str | None] = None
 
-    def __init__(self, path: Path, variables: Sequence[str]) -> None:
+    def __init__(self, path: str | Path, variables: Sequence[str]) -> None:
+        path = Path(path)
         self._variables = variables
         self._deltas, self._snapshots = path / "deltas", path / "snapshots"
         for folder in (self._deltas, self._snapshots):

@@ -27,8 +27,10 @@ _LONGEST_END = 64
 
 class RdfPatchSink:
     forms: ClassVar = GRAPH_FORMS
+    scheme: ClassVar[str | None] = None
 
-    def __init__(self, path: Path, variables: Sequence[str]) -> None:
+    def __init__(self, path: str | Path, variables: Sequence[str]) -> None:
+        path = Path(path)
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._last = self._recover()

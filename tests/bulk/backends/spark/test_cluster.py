@@ -1,4 +1,4 @@
-"""The commands of docs/CLUSTER.md, on a master and a worker of Spark's standalone mode on this machine."""
+"""The commands of docs/guides/cluster.md, on a master and a worker of Spark's standalone mode."""
 
 from __future__ import annotations
 
