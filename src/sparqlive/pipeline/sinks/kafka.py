@@ -39,13 +39,12 @@ class KafkaSink:
         self._variables = variables
         self._address = str(path)
         self._topic, self._settings = _parsed(self._address)
-        self._producer = self._package.Producer(
-            {
-                "transactional.id": f"sparqlive-{self._topic}",
-                "error_cb": lambda _: None,  # what matters is raised by the call that it concerns
-                **self._settings,
-            }
-        )
+        settings = {
+            "transactional.id": f"sparqlive-{self._topic}",
+            "error_cb": lambda _: None,  # what matters is raised by the call that it concerns
+            **self._settings,
+        }
+        self._producer = self._call(self._package.Producer, settings)
         self._call(self._producer.init_transactions, _SECONDS)  # ends what a killed process left open
         self._last = self._find_last()
 
@@ -107,17 +106,13 @@ class KafkaSink:
             consumer.close()
 
     def _last_of(self, consumer: Any) -> int | None:
-        partition = self._package.TopicPartition(self._topic, 0)
-        try:
-            low, high = consumer.get_watermark_offsets(partition, timeout=_SECONDS)
-        except self._package.KafkaException as error:
-            unknown = (
-                self._package.KafkaError.UNKNOWN_TOPIC_OR_PART,
-                self._package.KafkaError._UNKNOWN_TOPIC,
-            )
-            if error.args[0].code() in unknown:
+        error = consumer.list_topics(self._topic, _SECONDS).topics[self._topic].error
+        if error is not None:
+            if error.code() == self._package.KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None  # the first record creates it, where the broker allows that
-            raise
+            raise self._package.KafkaException(error)
+        partition = self._package.TopicPartition(self._topic, 0)
+        low, high = consumer.get_watermark_offsets(partition, timeout=_SECONDS)
         size = 16
         while True:  # from the end; records of transactions that were aborted are not seen
             start = max(low, high - size)
