@@ -10,6 +10,8 @@ PATHWAY := .venv-pathway/.pathway-installed
 PATHWAY_VERSION := 0.33.0
 RELEASE := .venv-release/.installed
 DOCS := .venv-docs/.installed
+COMPILE := $(BIN)/pip-compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+  --no-emit-trusted-host --strip-extras
 CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
 
 .DEFAULT_GOAL := help
@@ -41,7 +43,7 @@ help:
 	@echo "make docs         the documentation as a site in site/, with all links checked; make docs-serve shows it while you write"
 	@echo "make build        the wheel and the source package in dist/; make sbom: the list of components, dist/sbom.json"
 	@echo "make test-release build, install into empty environments and run there; the image's steps; some minutes"
-	@echo "make lock         write requirements.lock again from pyproject.toml"
+	@echo "make lock         write requirements.lock and connectors.lock again from pyproject.toml"
 	@echo "make clean        remove .venv and caches"
 
 $(STAMP): requirements.lock pyproject.toml
@@ -175,9 +177,9 @@ test-release: $(RELEASE)
 # Without addresses of package indexes, so that the file works on every machine.
 lock:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
-	$(BIN)/pip-compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
-	  --no-emit-trusted-host --strip-extras --extra dev --extra bench --extra spark --extra agent --extra solid --output-file requirements.lock pyproject.toml
-	sed -i.bak -e '/^#/d' -e '/^$$/d' requirements.lock && rm requirements.lock.bak
+	$(COMPILE) --extra dev --extra bench --extra spark --extra agent --extra solid --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra connectors --output-file connectors.lock pyproject.toml
+	sed -i.bak -e '/^#/d' -e '/^$$/d' requirements.lock connectors.lock && rm requirements.lock.bak connectors.lock.bak
 
 clean:
 	rm -rf .venv .venv-connectors .venv-pathway .venv-docs .venv-release dist site .connectors .peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
