@@ -31,10 +31,12 @@ def blocks() -> list[object]:
     ]
 
 
-def test_the_readme_has_an_example_that_checks_something() -> None:
-    [code, *_] = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert "assert " in code
+def test_the_readme_has_an_example_with_its_output(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [code, *_] = BLOCK.findall(text)
     assert "sparqlive.open()" in code
+    exec(compile(code, "README.md", "exec"), {"__name__": "__docs__"})
+    assert f"```text\n{capsys.readouterr().out}```" in text
 
 
 @pytest.mark.parametrize(("page", "code", "line"), blocks())
