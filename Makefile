@@ -15,7 +15,7 @@ COMPILE := $(BIN)/pip-compile --quiet --upgrade --no-header --no-annotate --no-e
 CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop patients watch-party aggregator test-peers ivm quick test coverage test-spark test-connectors test-kills lint format conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
+.PHONY: help run shop patients watch-party aggregator test-peers ivm quick test coverage test-spark test-clients test-connectors test-kills lint format conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
 
 help:
 	@echo "make run          a pipeline with a local Spark: a generated catalogue, five views, a stream of changes, a check"
@@ -29,6 +29,7 @@ help:
 	@echo "make coverage     the tests without Spark, and how much of each module they run"
 	@echo "make test-peers   install the programs that tests talk to: an MQTT broker, two browsers, a Solid server"
 	@echo "make test-spark   only the tests on Spark"
+	@echo "make test-clients the clients that people use, against a started agent"
 	@echo "make test-connectors  S3, HDFS, Kafka and Delta Lake with Spark, against servers on this machine; in .venv-connectors,"
 	@echo "                  with jars that Maven fetches (1.5 GB)"
 	@echo "make test-kills   a Spark cluster whose workers and driver are killed, 30 times at random; half an hour"
@@ -112,6 +113,10 @@ test-connectors: $(CONNECTORS)
 test-kills: $(JAVA)
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout 1800 tests/kills
 	$(BIN)/python -m tests.kills --kills 30
+
+# Installs Comunica, YASGUI and sparqlx, which nothing else needs.
+test-clients: $(STAMP) $(PEERS)
+	@$(BIN)/python -m tests.agent.client_table
 
 format: $(STAMP)
 	$(BIN)/ruff format .

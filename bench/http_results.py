@@ -34,6 +34,8 @@ _WAYS = {
     "arrow": "/views/all?format=arrow",
     "parquet": "/views/all?format=parquet",
     "events": "/views/all/changes",
+    "graph, n-triples": "/graphs?default&format=nt",
+    "graph, turtle": "/graphs?default&format=turtle",
 }
 
 # All rows are looked at to find the types of columns, before the first byte.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -244,6 +245,16 @@ def _compare_part(
     assert all(whole.get(row, 0) >= weight for row, weight in part.items()), what
 
 
+def _streamed(session: sparqlive.Session, text: str) -> Weights:
+    """The rows of a query as they are read while they are computed."""
+    answer = session.query(text, stream=True)
+    if answer.form == "ASK":
+        return {(): 1} if answer.answer() else {}
+    if answer.form == "SELECT":
+        return Counter(tuple([one.get(name) for name in answer.variables]) for one in answer)
+    return Counter((quad.subject, quad.predicate, quad.object) for quad in answer.quads())
+
+
 def _compare_epoch(seed: int, session: sparqlive.Session, texts: Sequence[str], compared: Compared) -> None:
     quads = set(session.quads())
     compared.epochs += 1
@@ -258,6 +269,7 @@ def _compare_epoch(seed: int, session: sparqlive.Session, texts: Sequence[str], 
         what = f"seed {seed}, epoch {session.epoch}, {text}\n{shown}"
         assert view.failure is None, f"{view.failure}: {what}"
         assert_same(session.query(text).weights(), view.weights(), f"asked once: {what}")
+        assert_same(_streamed(session, text), view.weights(), f"asked once, streamed: {what}")
         if trusted(view.query, text):
             compared.with_oracle += 1
             assert_same(view.weights(), Oracle(quads).weights(text, view.variables), f"the oracle: {what}")

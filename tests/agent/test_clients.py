@@ -78,12 +78,12 @@ def test_sparqlwrapper_asks_in_every_way_for_every_format(
         answer = client.query()
         content = answer.convert()
         given = answer.info()["content-type"].partition(";")[0]
-        assert _understood(content), (format_, given)
+        assert understood(content), (format_, given)
         if not only_conneg:
             assert given == _expected(query, format_), format_
 
 
-def _understood(content: Any) -> bool:
+def understood(content: Any) -> bool:
     """What convert makes of an answer that it can read, with a term of the data in it."""
     match content:
         case dict():

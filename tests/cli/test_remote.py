@@ -89,6 +89,18 @@ def test_results_are_those_of_a_store(remote: Remote, tmp_path: Path) -> None:
         assert remote(*query) == of_store
 
 
+def test_a_store_is_compacted_through_its_agent(remote: Remote) -> None:
+    assert json.loads(remote("compact", "--json"))["epoch"] >= 0
+    assert remote("compact") == ""
+
+
+@pytest.mark.parametrize(
+    "command", [["check"], ["token", "list"], ["token", "create", "--can", "read"], ["token", "revoke", "x"]]
+)
+def test_commands_that_work_on_the_store_say_so(remote: Remote, command: list[str]) -> None:
+    assert "works on the store itself" in " ".join(remote(*command, code=2).split())
+
+
 def test_sources(remote: Remote) -> None:
     added = remote("source", "add", "file", str(remote.folder / "data.nt"), "--name", "data")
     assert added == "Added source data of kind file. The agent watches it.\n"

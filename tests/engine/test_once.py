@@ -226,7 +226,8 @@ def test_queries_of_a_store_read_files_that_a_compaction_replaces(tmp_path: Path
             session.compact()
         asking.join()
         assert not failures
-        assert not list((tmp_path / "leases").glob("*"))
+        assert len(list((tmp_path / "leases").glob("*"))) <= 1  # kept for the next query
+    assert not list((tmp_path / "leases").glob("*"))
 
 
 def test_more_rows_than_allowed_are_an_error_and_stop_the_work() -> None:

@@ -12,6 +12,7 @@ from sparqlive.rdf.dictionary import UNDEF, Dictionary
 from sparqlive.sparql.algebra import Call, Var
 from sparqlive.sparql.expressions import compile_condition
 from sparqlive.sparql.functions.logic import RELATIONS
+from sparqlive.sparql.ordering import order_bytes
 from sparqlive.sparql.values import XSD, value_of
 
 A, B = Var("a"), Var("b")
@@ -53,3 +54,10 @@ def test_pairs_of_terms(name: str, variables: tuple[Var, Var]) -> None:
     for _ in range(2):  # the second time, all values are cached
         for (one, first), (other, second) in product(ids.items(), repeat=2):
             assert holds(one, other) == expected((first, second)), (first, name, second)
+
+
+def test_the_order_of_natural_numbers_is_that_of_all_numbers() -> None:
+    terms = Terms(Dictionary())
+    for number in (0, 1, 9, 10, 99, 100, 101, 120, 999, 1000, 10**16, 10**17 - 1, 10**17, 10**20):
+        literal = Literal(number)
+        assert terms.order(terms.dictionary.id_of(literal)) == order_bytes(value_of(literal))

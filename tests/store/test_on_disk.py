@@ -12,6 +12,7 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
+from sparqlive.engine import persistence
 from sparqlive.store import compaction, quad_runs
 
 PREDICATES, SUBJECTS, ROWS_A_FILE = 6, 60, 25
@@ -34,6 +35,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sparqli
     """A store of 360 quads in files of 25 rows, of which two may stay in memory."""
     monkeypatch.setattr(compaction, "ROWS_A_FILE", ROWS_A_FILE)
     monkeypatch.setattr(quad_runs, "CACHED_ROWS", 2 * ROWS_A_FILE)
+    monkeypatch.setattr(persistence, "_MEMORY_PER_CACHED_ROW", 1 << 60)
     with sparqlive.open(tmp_path / "store") as made:
         made.apply(insert=ALL)
         made.compact()

@@ -23,6 +23,7 @@ from sparqlive.agent.problems import answer, problem
 from sparqlive.agent.routes import (
     caller,
     changes,
+    compaction,
     epochs,
     graph_store,
     health,
@@ -51,6 +52,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *changes.OPERATIONS,
     *graph_store.OPERATIONS,
     *uploads.OPERATIONS,
+    *compaction.OPERATIONS,
     *sources.OPERATIONS,
     *caller.OPERATIONS,
     *health.OPERATIONS,

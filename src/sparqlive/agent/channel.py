@@ -61,8 +61,8 @@ class Chunk:
     @classmethod
     def of(cls, epoch: int, parts: Callable[[], Iterator[bytes]], before: bytes = b"") -> Chunk:
         """The events that `parts` lists, after some others; one event is shared by all readers."""
-        first, *more = islice(parts(), 2)
-        return cls(before, epoch, parts) if more else cls(before + first, epoch)
+        first = next(parts())
+        return cls(before, epoch, parts) if events.is_part(first) else cls(before + first, epoch)
 
 
 class Channel:

@@ -74,6 +74,11 @@ def _parts(view: View, format_: Format, kind: str, epoch: int, blocks: Iterable[
     yield _event(kind, before + end if is_json else before, epoch)
 
 
+def is_part(event: bytes) -> bool:
+    """Whether other events complete a content or a change: until then, a reader has no position."""
+    return event.partition(b"data: ")[0].endswith(b"id: \n")
+
+
 def _json_parts(view: View, epoch: int, blocks: Iterable[Block]) -> Iterator[str]:
     if view.form == "ASK":
         weights = [weight for block in blocks for weight in block.weights.tolist()]

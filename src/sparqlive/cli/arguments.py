@@ -99,6 +99,21 @@ Agent = Annotated[
 Token = Annotated[
     str | None, typer.Option(envvar="SPARQLIVE_TOKEN", help="Token, if the agent requires one.")
 ]
+
+
+def _on_the_store(value: str | None) -> None:
+    if value is not None:
+        raise typer.BadParameter(
+            "This command works on the store itself, also while its agent runs. Run it on the agent's "
+            "machine, with --store DIR.",
+            param_hint="--agent",
+        )
+
+
+NoAgent = Annotated[
+    str | None, typer.Option("--agent", hidden=True, is_eager=True, callback=_on_the_store, metavar="URL")
+]
+"""For commands that have nothing to ask an agent: a sentence, where people try it."""
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 Default = Annotated[
     DefaultGraph | None,

@@ -169,6 +169,12 @@ def explain(agent: str, token: str | None, name: str, as_json: bool) -> str:
         return b"".join(client.pieces("GET", _path("views", name, "explain"))).decode()
 
 
+def compact(agent: str, token: str | None) -> int:
+    with connect(agent, token) as client, Progress.on_standard_error().waiting("compacting"):
+        epoch: int = client.json("POST", "/compaction")["epoch"]
+        return epoch
+
+
 def sources(agent: str, token: str | None) -> list[dict[str, Any]]:
     with connect(agent, token) as client:
         found: list[dict[str, Any]] = client.json("GET", "/sources")["sources"]

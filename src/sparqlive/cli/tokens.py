@@ -13,7 +13,7 @@ import typer
 from sparqlive.agent.audit import Audit
 from sparqlive.agent.tokens import FILE as TOKENS
 from sparqlive.agent.tokens import Limits, Tokens
-from sparqlive.cli.arguments import Json, Store, check_count, check_rate, check_seconds
+from sparqlive.cli.arguments import Json, NoAgent, Store, check_count, check_rate, check_seconds
 from sparqlive.cli.output import print_json
 from sparqlive.opening import ensure_store, is_store, say
 
@@ -52,6 +52,7 @@ def create_token(
         typer.Option(callback=check_seconds, metavar="SECONDS", help="Time limit of a one-off query."),
     ] = None,
     json: Json = False,
+    agent: NoAgent = None,
 ) -> None:
     """Create a token and print it. The store keeps only its hash, so it cannot be shown again.
 
@@ -71,7 +72,7 @@ def create_token(
 
 
 @commands.command("list")
-def list_tokens(store: Store, json: Json = False) -> None:
+def list_tokens(store: Store, json: Json = False, agent: NoAgent = None) -> None:
     """List the tokens: name, rights, limits, time of creation."""
     _ensure_tokens(store)
     found = Tokens(store).all().values()
@@ -87,7 +88,9 @@ def list_tokens(store: Store, json: Json = False) -> None:
 
 
 @commands.command("revoke")
-def revoke_token(store: Store, name: Annotated[str, typer.Argument(help="Name of the token.")]) -> None:
+def revoke_token(
+    store: Store, name: Annotated[str, typer.Argument(help="Name of the token.")], agent: NoAgent = None
+) -> None:
     """Revoke a token. After the last one is revoked, the agent rejects every request until you create one."""
     _ensure_tokens(store)
     Tokens(store).revoke(name)

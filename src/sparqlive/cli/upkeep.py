@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from sparqlive.cli.arguments import Default, Json, Store
+from sparqlive.cli import remote
+from sparqlive.cli.arguments import (
+    Agent,
+    Default,
+    Json,
+    NoAgent,
+    Store,
+    StoreOrAgent,
+    Token,
+    store_or_agent,
+)
 from sparqlive.cli.output import print_json
 from sparqlive.cli.sessions import reading_session, writing_session
 from sparqlive.pipeline.progress import Progress
@@ -19,6 +29,7 @@ def check(
     ] = False,
     default_graph: Default = None,
     json: Json = False,
+    agent: NoAgent = None,
 ) -> None:
     """Recompute every view from scratch and compare."""
     opening = (
@@ -38,8 +49,21 @@ def check(
         print(f"check: {len(session.views)} views equal their recomputation")
 
 
-def compact(store: Store, default_graph: Default = None, json: Json = False) -> None:
+def compact(
+    store: StoreOrAgent = None,
+    default_graph: Default = None,
+    json: Json = False,
+    agent: Agent = None,
+    token: Token = None,
+) -> None:
     """Merge the store's log and deltas into new runs."""
+    store_or_agent(store, agent)
+    if agent is not None:
+        epoch = remote.compact(agent, token)
+        if json:
+            print_json({"epoch": epoch})
+        return
+    assert store is not None
     with writing_session(store, default_graph, creates=False) as session:
         if json:
             with Progress.on_standard_error().waiting("compacting"):

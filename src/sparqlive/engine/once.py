@@ -7,7 +7,7 @@ Rows are computed as they are read. Invariant: an answer belongs to one epoch.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice
@@ -51,15 +51,17 @@ def query_once(
     parsed, plan = planned.query, planned.plan
     spelling = planned.spelling if from_views and not planned.asks_endpoints else None
     terms = Terms(epochs.terms.dictionary.extended())
-    files = ExitStack()
+    files: ExitStack | None = None
     rows: Iterator[tuple[Row, int]]
     with epochs.lock:
         epochs.ensure_open()
         epoch = epochs.epoch
         view = None if spelling is None else epochs.views.standing(parsed.form, spelling, epoch)
         if view is None:
-            quads = lend_for(planned.kept, epochs.quads, terms.dictionary)
-            files.enter_context(epochs.pinned(quads))
+            quads = lend_for(planned.reads, epochs.quads, terms.dictionary)
+            if quads.is_on_disk:
+                files = ExitStack()
+                files.enter_context(epochs.pinned(quads))
             bulk = epochs.strategies.contents_if_any(quads, terms.dictionary, epochs.lock)
         else:
             captured = view.content.captured()
@@ -80,18 +82,20 @@ def query_once(
         found.gathered()
     else:
         found.start()
-    blocks = partial(_blocks, found, len(planned.kept.variables), stream)
-    return Answer(parsed, plan, blocks, terms, epoch, None if view is None else view.name, repeats=True)
+    each = found.once if stream else found.__iter__
+    blocks = partial(_blocks, each, len(planned.kept.variables))
+    return Answer(parsed, plan, blocks, terms, epoch, None if view is None else view.name, each)
 
 
 @contextmanager
-def _closed_on_error(files: ExitStack) -> Iterator[None]:
+def _closed_on_error(files: ExitStack | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        files.close()
+        if files is not None:
+            files.close()
         raise
 
 
-def _blocks(rows: RowStream, width: int, forget: bool) -> Iterator[Block]:
-    return blocks_of(rows.once() if forget else rows, width)
+def _blocks(rows: Callable[[], Iterator[tuple[Row, int]]], width: int) -> Iterator[Block]:
+    return blocks_of(rows(), width)

@@ -24,6 +24,7 @@ from sparqlive.live.content import PlanContent, Product
 from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.store import quad_runs
 from sparqlive.store.catalog import Durability
 from sparqlive.store.commits import Commit
 from sparqlive.store.compactor import Compactor
@@ -33,7 +34,7 @@ from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.saving import Saved
 from sparqlive.store.store import Sources, Store
 from sparqlive.store.streaming import StoredParts, parts_of
-from sparqlive.store.term_runs import MOST_BYTES
+from sparqlive.store.term_runs import MOST_BYTES, TermRuns
 from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Run
 
@@ -52,6 +53,8 @@ class Retention:
 
 
 _LEAST_TERM_BYTES = 32 << 20
+_MEMORY_PER_CACHED_ROW = 8 * 16
+"""Rows of two ids that were read from files use an eighth of the memory at most."""
 _NOTHING_SAVED: Mapping[str, Saved] = {}
 # Relations that cannot be recomputed from the quads.
 _NOT_COMPUTED = {QUADS, TERMS, "gathered", "source", "sources"}
@@ -71,7 +74,7 @@ class Persistence:
         runs: str | os.PathLike[str] | None = None,
         memory: int = MOST_BYTES,
     ) -> None:
-        """`memory`: how many bytes the session may use; an eighth of it is for terms."""
+        """`memory`: how many bytes the session may use; an eighth is for terms, one for files of quads."""
         self.store = Store(
             directory,
             read_only=read_only,
@@ -79,14 +82,18 @@ class Persistence:
             sync_milliseconds=sync_milliseconds,
             runs=runs,
             term_bytes=max(_LEAST_TERM_BYTES, memory // 8),
+            cached_rows=max(quad_runs.CACHED_ROWS, memory // _MEMORY_PER_CACHED_ROW),
         )
         self._retention = retention
         self._dictionary = dictionary
         self._poller: Poller | None = None
+        self._idle_leases: list[Lease] = []
+        self._moves = 0
+        """How often files were replaced: an older lease must not stay."""
         self.store.catalog.use_under(lock)
         try:
             self._data = StoredData(self.store, quads, dictionary)
-            self._compactor = Compactor(self.store, lock, self._data.moved, self._history_end)
+            self._compactor = Compactor(self.store, lock, self._moved, self._history_end)
         except BaseException:
             self.store.close()
             raise
@@ -332,14 +339,37 @@ class Persistence:
         If no lease can be written, in a read-only directory or on a full disk, files are read without one:
         replacing them would need to write as well.
         """
-        lease = None
-        with suppress(OSError):
-            lease = Lease(self.store.directory, self.store.quads_epoch())
+        lease, moves = self._take_lease(), self._moves
         try:
             yield
         finally:
             if lease is not None:
-                lease.release()
+                self._idle_leases.append(lease)
+                self._release_leases(but=int(moves == self._moves))
+
+    def _take_lease(self) -> Lease | None:
+        """A lease that nobody uses any more, or a new one: writing a file takes longer than most queries."""
+        epoch = self.store.quads_epoch()
+        with suppress(OSError):
+            try:
+                lease = self._idle_leases.pop()
+            except IndexError:
+                return Lease(self.store.directory, epoch)
+            lease.move(epoch)
+            return lease
+        return None
+
+    def _release_leases(self, but: int = 0) -> None:
+        """Releases the leases that nobody uses, except for some."""
+        while len(self._idle_leases) > but:
+            with suppress(IndexError):  # another thread has taken it
+                self._idle_leases.pop().release()
+
+    def _moved(self, quads: quad_runs.QuadRuns, terms: TermRuns) -> None:
+        """Switches to new files; the old ones may be removed now."""
+        self._data.moved(quads, terms)
+        self._moves += 1
+        self._release_leases()
 
     def follow(self, on_change: Callable[[], None]) -> None:
         """Calls `on_change` whenever the writer has committed."""
@@ -347,6 +377,7 @@ class Persistence:
 
     def advance(self) -> int:
         """Moves to the store's last epoch; returns its number."""
+        self._release_leases()
         return self._data.advance()
 
     def changed(self, content: PlanContent, since: int) -> bool:
@@ -433,6 +464,7 @@ class Persistence:
         if self._poller is not None:
             self._poller.stop()
         self._compactor.wait()
+        self._release_leases()
         self.store.close()
 
 

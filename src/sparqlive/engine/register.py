@@ -27,7 +27,7 @@ from sparqlive.errors import Error, TooLarge, ViewExists
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.lent import LentQuads
-from sparqlive.live.once import Runnable, runnable, snapshot_for
+from sparqlive.live.once import Runnable, reads_of, runnable, snapshot_for
 from sparqlive.live.prepared import Bulk, Prepared, prepare, prepare_apart
 from sparqlive.live.quads import Quad, Quads
 from sparqlive.live.terms import Terms
@@ -35,7 +35,7 @@ from sparqlive.numbers import short_repr
 from sparqlive.plan.checks import check_functions
 from sparqlive.plan.explain import Explained, explain_plan
 from sparqlive.plan.once import fixed
-from sparqlive.plan.operators import Operator, kept_of
+from sparqlive.plan.operators import GraphChoice, Operator, kept_of
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.services import services_in, with_unknown_tables
@@ -43,7 +43,7 @@ from sparqlive.plan.spelling import Spelling, spelling_of
 from sparqlive.plan.translate import translate
 from sparqlive.plan.unfold import unfold, views_read
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.sparql.algebra import Dataset, Query
+from sparqlive.sparql.algebra import Dataset, Query, Term
 from sparqlive.sparql.deadline import within
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.zset.relation import Row, rows_of
@@ -94,6 +94,11 @@ class PlannedQuery:
     @cached_property
     def spelling(self) -> Spelling:
         return spelling_of(self.plan)
+
+    @cached_property
+    def reads(self) -> frozenset[tuple[GraphChoice, Term | None]]:
+        """The graphs and predicates that it reads."""
+        return reads_of(self.kept)
 
     @cached_property
     def runnable(self) -> Runnable:

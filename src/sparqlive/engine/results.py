@@ -256,9 +256,9 @@ class Answer(Readable):
         terms: Terms,
         epoch: int,
         view: str | None = None,
-        repeats: bool = False,
+        rows: Callable[[], Iterator[tuple[Row, int]]] | None = None,
     ) -> None:
-        """`repeats`: a row may come several times."""
+        """`rows`: the content row by row, if it is computed that way; a row may come several times."""
         self.form = query.form
         self.variables = tuple(variable.name for variable in plan.variables)
         self.epoch = epoch
@@ -266,7 +266,7 @@ class Answer(Readable):
         self.view = view
         """The name of the view that the answer was read from, if any."""
         self._blocks = blocks
-        self._repeats = repeats
+        self._rows = rows
         self._columns = Columns(plan, terms)
         self._dictionary = terms.dictionary
 
@@ -275,10 +275,10 @@ class Answer(Readable):
 
     def _gathered(self) -> dict[Row, int]:
         """All rows, each once."""
-        if not self._repeats:
+        if self._rows is None:
             return dict(rows_in(self._blocks()))
         total: dict[Row, int] = {}
-        for row, weight in rows_in(self._blocks()):
+        for row, weight in self._rows():
             total[row] = total.get(row, 0) + weight
         return total
 
@@ -286,7 +286,7 @@ class Answer(Readable):
         return self._columns.listed(self._blocks)
 
     def distinct_blocks(self) -> Iterator[Block]:
-        if self._repeats:
+        if self._rows is not None:
             return blocks_of(self._columns.visible(self._gathered()).items(), len(self.variables))
         return self._columns.distinct(self._blocks)
 
@@ -298,23 +298,29 @@ class Answer(Readable):
 
     def __iter__(self) -> Iterator[Solution]:
         """Yields the solutions as they are computed; with ORDER BY, once all are."""
-        term = self._dictionary.term
-        for row, weight in paced(rows_in(self.blocks())):
-            solution = {
-                name: term(number) for name, number in zip(self.variables, row, strict=True) if number
-            }
+        term, names = self._dictionary.term, self.variables
+        is_direct = self._rows is not None and not self._columns.is_ordered
+        rows = self._rows() if self._rows is not None and is_direct else rows_in(self.blocks())
+        for row, weight in paced(rows):
+            solution = {name: term(number) for name, number in zip(names, row, strict=False) if number}
             for _ in range(weight - 1):
                 yield dict(solution)  # type: ignore[arg-type]
             yield solution  # type: ignore[misc]
 
     def answer(self) -> bool:
         self._check_answer()
+        if self._rows is not None:
+            return any(True for _ in self._rows())
         return any(len(block.weights) for block in self._blocks())
 
     def quads(self) -> Iterator[Quad]:
         self.ensure_graph()
-        rows = rows_in(self.distinct_blocks() if self._repeats else self.blocks())
-        return self._dictionary.quads((s, p, o, DEFAULT_GRAPH) for (s, p, o), _ in rows)
+        rows: Iterable[Row]
+        if self._rows is None:
+            rows = (row for row, _ in rows_in(self.blocks()))
+        else:
+            rows = self._columns.visible(self._gathered())
+        return self._dictionary.quads((s, p, o, DEFAULT_GRAPH) for s, p, o in rows)
 
     def __len__(self) -> int:
         """Number of solutions, counted with their multiplicity."""

@@ -31,7 +31,7 @@ class RowStream:
     """
 
     def __init__(
-        self, rows: Iterator[tuple[Row, int]], steps: Steps, row_limit: int | None, files: ExitStack
+        self, rows: Iterator[tuple[Row, int]], steps: Steps, row_limit: int | None, files: ExitStack | None
     ) -> None:
         self._rest: Iterator[tuple[Row, int]] | None = rows
         self._steps = steps
@@ -42,7 +42,7 @@ class RowStream:
         steps.gathers(self._known)
         self._failure: Exception | None = None
         self._is_forgotten = False
-        self._close = finalize(self, files.close)
+        self._close: Callable[[], object] = _nothing if files is None else finalize(self, files.close)
 
     def __iter__(self) -> Iterator[tuple[Row, int]]:
         """The rows in no particular order; a row may come several times."""
@@ -129,6 +129,10 @@ class RowStream:
             if self._count > limit:
                 raise _too_large(limit)
             yield item
+
+
+def _nothing() -> None:
+    """Where no files are open."""
 
 
 def _add(total: dict[Row, int], rows: Iterable[tuple[Row, int]]) -> None:

@@ -24,7 +24,7 @@ from pyoxigraph import Quad as Statement
 
 from sparqlive.engine.limits import LOADED_DOCUMENTS, UPDATE_OPERATIONS
 from sparqlive.errors import Error, TooLarge, Unsupported
-from sparqlive.live.once import compute_once, lend_for
+from sparqlive.live.once import compute_once, lend_for, reads_of
 from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
@@ -269,7 +269,7 @@ class _Request:
         query = al.Query("SELECT", al.Project(operation.pattern, variables), variables, dataset)
         check_functions(query, volatile=True)
         plan, dictionary = self._plan_of(without_services(fixed(query))), self._terms.dictionary.extended()
-        quads = lend_for(plan, self._quads, dictionary)
+        quads = lend_for(reads_of(plan), self._quads, dictionary)
         rows = within(
             self._timeout_seconds,
             lambda: compute_once(plan, quads, Terms(dictionary)),

@@ -130,6 +130,10 @@ class Cold:
         yield from (row for row in self.disk.rows(self._key) if row not in late)
         yield from (row for row, weight in late.items() if weight > 0)  # type: ignore[misc]
 
+    def whole_run(self) -> Run | None:
+        """All pairs, if none were changed since the runs were written."""
+        return None if self._changes or self._late is not None else self.disk.read(self._key)
+
     def relation(self) -> KeyedRelation:
         """A copy in memory."""
         run = self.disk.read(self._key)

@@ -115,6 +115,18 @@ class Segment:
     function: Callable[[Any, dict[tuple[int, ...], int]], None]
 
 
+class _States(dict[int, Any]):
+    """The states of operators by number, each made when it is first asked for."""
+
+    def __init__(self, make: Callable[[int], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, number: int) -> Any:
+        made = self[number] = self._make(number)
+        return made
+
+
 class Compiler:
     def __init__(
         self,
@@ -144,7 +156,11 @@ class Compiler:
                 raise too_large()
             if isinstance(node.operator, op.Shared) and self._shared[node.operator] is not node:
                 self.readers.setdefault(self._shared[node.operator].number, []).append(number)
-        self.states = self._new_states()
+        self.states: dict[int, Any] = _States(self._new_state)
+        if not lazy:
+            for node in self.nodes:
+                if OPERATORS[type(node.operator)].state is not None and self.first_of(node) is node:
+                    self.states[node.number]
         self._functions: dict[tuple[Any, ...], str] = {}
         self._estimates: dict[tuple[int, frozenset[Var]], float] = {}
         self._measured: list[tuple[op.Scan, frozenset[Var], float | None]] = []
@@ -156,15 +172,11 @@ class Compiler:
         """The rows of operators that a lazy plan may read several times, as far as they were read."""
         self.bare_rows: dict[int, list[tuple[tuple[int, ...], int]]] = {}
 
-    def _new_states(self) -> dict[int, Any]:
-        states = {}
-        for node in self.nodes:
-            create = OPERATORS[type(node.operator)].state
-            if create is None or self.first_of(node) is not node:
-                continue
-            if not (self.lazy and isinstance(node.operator, op.Distinct)):
-                states[node.number] = create(node.operator, self.terms)
-        return states
+    def _new_state(self, number: int) -> Any:
+        operator = self.nodes[number].operator
+        create = OPERATORS[type(operator)].state
+        assert create is not None
+        return create(operator, self.terms)
 
     def renew(self, quads: LentQuads, terms: Terms, bulk: Bulk | None) -> bool:
         """Prepares the functions of a lazy plan for other quads and terms.
@@ -174,13 +186,12 @@ class Compiler:
         self.quads, self.terms, self.bulk = quads, terms, bulk
         if not all(_is_near(scan.fan_out(self, leaf, bound), size) for leaf, bound, size in self._measured):
             return False
-        self.states = self._new_states()
         self.program.renew()
         return True
 
     def release(self) -> None:
         """Forgets the quads, the terms, and everything computed from them."""
-        self.states = {}
+        self.states.clear()
         self.loaded.clear()
         self.remembered.clear()
         self.program.release()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -87,7 +87,12 @@ def apply(compiler: Compiler, f: Function, item: Item, env: Env) -> tuple[list[s
 def _condition(compiler: Compiler, item: Item, env: Env) -> str:
     variables = sorted(v for v in item.reads if v in env)
     holds = compile_condition(item.expression, variables)
-    function = compiler.program.made("f", lambda: compiler.terms.condition(item.expression, variables, holds))
+
+    def test() -> Callable[..., bool]:
+        made = compiler.terms.condition(item.expression, variables, holds)
+        return compiler.terms.remembering(made) if compiler.lazy and len(variables) == 1 else made
+
+    function = compiler.program.made("f", test)
     return f"{function}({', '.join(env[v].name for v in variables)})"
 
 

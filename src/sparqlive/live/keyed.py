@@ -58,10 +58,12 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
     assert not any(v in point.env for v in node.operator.variables), (
         "keys are not pushed into what is kept by key"
     )
-    kept: KeyedState = compiler.states[node.number]
     if compiler.lazy:
         rows = f"{compiler.program.made('s', lambda: lazy.content_of(compiler, node))}()"
-    elif state is State.OLD:
+        loop_over(f, node.operator, rows, point)
+        return
+    kept: KeyedState = compiler.states[node.number]
+    if state is State.OLD:
         rows = f"{compiler.program.name('s', kept.content)}()"
     else:
         child = node.children[0]

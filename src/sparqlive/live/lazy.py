@@ -25,7 +25,8 @@ Bulk = Callable[[op.Operator], Mapping[Row, int] | Run]
 """Computes the content of a plan by columns."""
 
 MOST_GROUPED = 50_000
-"""More rows than this are grouped by columns, if a bulk backend can do it."""
+"""More rows than this are grouped by columns, if a bulk backend can do it: it reads the quads first."""
+_QUADS_PER_GROUPED = 40
 
 
 class Remembered:
@@ -53,21 +54,22 @@ class Remembered:
 
 def content_of(compiler: Compiler, node: Node) -> Callable[[], Iterable[tuple[Row, int]]]:
     """The rows of a group, a window or numbered solutions."""
-    operator, state = node.operator, compiler.states[node.number]
+    operator = node.operator
     if node.number in compiler.remembered:
         return compiler.remembered[node.number]
 
     def compute() -> Iterable[tuple[Row, int]]:
         if isinstance(operator, op.Window) and not operator.order and not operator.keys:
             return _cut(compiler.stream(node.children[0], first=True)(), operator.offset, operator.limit)
-        rows = compiler.stream(node.children[0], first=False)()
+        state, rows = compiler.states[node.number], compiler.stream(node.children[0], first=False)()
         bulk = compiler.bulk if isinstance(operator, op.Group) and reads_no_terms(operator) else None
         found: Iterable[tuple[Row, int]]
         if bulk is None:
             found = state.evaluate(rows)
             return found
         try:
-            return list(state.evaluate(_at_most(rows, MOST_GROUPED)))
+            most = max(MOST_GROUPED, compiler.quads.size // _QUADS_PER_GROUPED)
+            return list(state.evaluate(_at_most(rows, most)))
         except _TooManyRowsError:
             return rows_of(bulk(operator)).items()
 

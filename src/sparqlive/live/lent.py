@@ -17,6 +17,7 @@ from sparqlive.live.lent_pairs import ColdPairs, MergedPairs, TurnedPairs
 from sparqlive.live.quad_pairs import Key, LentPairs, PairTable
 from sparqlive.live.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Scope
 from sparqlive.zset.relation import KeyedRelation, LentRelation, Row
+from sparqlive.zset.run import Run
 
 Pairs: TypeAlias = LentRelation | ColdPairs | MergedPairs
 """Subject → objects."""
@@ -37,6 +38,7 @@ class LentQuads:
 
     def __init__(self, lent: LentPairs, size: int, merged: frozenset[Scope]) -> None:
         self._lent = lent
+        self.turned = lent.turned
         self._merged = merged
         self.size = size
         self.staged: Mapping[Scope, Sequence[Change]] = {}
@@ -46,7 +48,7 @@ class LentQuads:
         self._parts: dict[Scope, list[Part]] = {}
         self._names: dict[Scope, GraphNames] = {}
 
-    @property
+    @cached_property
     def is_on_disk(self) -> bool:
         """Whether some of the quads are not in memory."""
         return any(isinstance(pairs, Cold) for pairs in self._lent.pairs.values())
@@ -110,7 +112,9 @@ class LentQuads:
         """The pairs of a scope by predicate and, unless merged, by graph. Those on disk come last."""
         found = self._parts.get(scope)
         if found is None:
-            found = self._parts[scope] = sorted(self._parts_of(scope), key=_reading_cost)
+            found = self._parts[scope] = list(self._parts_of(scope))
+            if self.is_on_disk:
+                found.sort(key=_reading_cost)
         return found
 
     def _parts_of(self, scope: Scope) -> Iterator[Part]:
@@ -166,6 +170,13 @@ class LentQuads:
                     yield PairTable(of, graph if isinstance(graph, int) else 0, *run.columns)
 
 
+def _run_of(pairs: Pairs) -> Run | None:
+    """The run that has all of the pairs, if there is one."""
+    if isinstance(pairs, ColdPairs):
+        return pairs.whole_run()
+    return pairs.run if isinstance(pairs, LentRelation) and not pairs.overlay else None
+
+
 def _reading_cost(part: Part) -> tuple[bool, int]:
     is_cold = isinstance(part.pairs, ColdPairs)
     return is_cold, part.pairs.size_about() if is_cold else 0
@@ -187,6 +198,7 @@ class ManyParts:
         self._chosen = [position for position in (PREDICATE, GRAPH) if position in self._keys]
         self._arrange = _arranged(self._free)
         self._plain = self._keys == (SUBJECT,) and self._free == (PREDICATE, OBJECT)
+        self._inverse = self._keys == (OBJECT,) and self._free == (SUBJECT, PREDICATE)
 
     def _with(self, known: Mapping[int, int]) -> list[Part]:
         """The parts with the known predicate and graph."""
@@ -202,6 +214,8 @@ class ManyParts:
         """The values of the free positions; a single one is not in a tuple."""
         if self._plain:
             return self._of_subject(key)
+        if self._inverse:
+            return self._of_object(key)
         known = {self._keys[0]: key} if len(self._keys) == 1 else dict(zip(self._keys, key, strict=True))
         return map(self._arrange, self.quads_with(known))
 
@@ -212,6 +226,20 @@ class ManyParts:
             if found is not None:
                 for object_ in found:
                     yield predicate, object_
+
+    def _of_object(self, object_: int) -> Iterator[tuple[int, int]]:
+        """Likewise, for the second most common one."""
+        turned = self._quads.turned
+        for part in self._parts:
+            predicate, _, pairs = part
+            found: Iterable[int] | None
+            if (run := turned.find(_run_of(pairs))) is not None:
+                found = run.seconds(object_)
+            else:
+                found = self._quads.inverse_of(self._scope, part).before(object_)
+            if found is not None:
+                for subject in found:
+                    yield subject, predicate
 
     def quads_with(self, known: Mapping[int, int]) -> Iterator[tuple[int, int, int, int]]:
         """The quads with known ids at some positions."""
@@ -247,10 +275,18 @@ class ManyParts:
 
     def counts_of(self, subject: int) -> Iterator[tuple[int, int]]:
         """The predicates of a subject, each with its number of objects."""
-        for predicate, _, pairs in self._parts:
-            count = pairs.count_before(subject)
+        for predicate, count_of in self._counters:
+            count = count_of(subject)
             if count:
                 yield predicate, count
+
+    @cached_property
+    def _counters(self) -> list[tuple[int, Callable[[int], int]]]:
+        """How the objects of a subject are counted, for each predicate."""
+        return [
+            (predicate, run.count_one if (run := _run_of(pairs)) is not None else pairs.count_before)
+            for predicate, _, pairs in self._parts
+        ]
 
     def has_before(self, key: Any, value: Any) -> bool:
         return any(True for _ in self.before(key))

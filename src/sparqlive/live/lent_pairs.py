@@ -19,6 +19,7 @@ _SCANS = 16
 _MANY_VALUES = 1_024
 _FEW_PARTS = 4
 _FIRST_PIECE = 64
+_SCANNED_FIRST = 1 << 14
 _LARGEST_PIECE = 1 << 18
 
 
@@ -57,6 +58,10 @@ class ColdPairs:
 
     def run_before(self) -> Run | None:
         return self._loaded.run_before()
+
+    def whole_run(self) -> Run | None:
+        """The run of all pairs, which is read from files; None if there are changes beside it."""
+        return self._cold.whole_run()
 
 
 class MergedPairs:
@@ -126,8 +131,7 @@ class TurnedPairs:
     def __init__(self, forward: Forward, turned: TurnedRuns) -> None:
         self._forward = forward
         self._turned = turned
-        self._is_due = False
-        self._scanned: dict[int, list[int] | None] = {}
+        self._counts: dict[int, int] = {}
         self._found: KeyedRelation | None = None
         self.size_before = forward.size_before
         self.size_about = forward.size_about
@@ -151,7 +155,7 @@ class TurnedPairs:
             run = self._pairs.run
             known = None if run is None else self._turned.find(run)
             if run is not None and known is None:
-                if not self._is_due:
+                if self._turned.scans(run) < _SCANS:
                     return None
                 known = self._turned.of(run)
             self._found = KeyedRelation.of_parts(2, 1, known, self._overlay)
@@ -161,19 +165,25 @@ class TurnedPairs:
         found = self._relation()
         if found is not None:
             return _values_of(found, object_)
-        run = self._pairs.run
-        assert run is not None
-        subjects, objects = run.columns
-        if object_ in self._scanned:
-            return self._scanned[object_]
-        self._is_due = self._turned.scanned(run) >= _SCANS
-        values: list[int] = subjects[np.flatnonzero(objects == object_)].tolist()
+        values: Iterator[int] = chain.from_iterable(self._scan(object_))
         changed = self._overlay.get(object_)
         if changed is not None:
-            values = [value for value in values if value not in changed]
-            values += [value for value, weight in changed.items() if weight > 0]
-        self._scanned[object_] = values or None
-        return values or None
+            added = [value for value, weight in changed.items() if weight > 0]
+            values = chain((value for value in values if value not in changed), added)
+        first = next(values, None)
+        return None if first is None else chain((first,), values)
+
+    def _scan(self, object_: int) -> Iterator[list[int]]:
+        """The subjects of an object in the run, in growing pieces, because the first may be enough."""
+        run = self._pairs.run
+        assert run is not None
+        self._turned.scanned(run)
+        subjects, objects = run.columns
+        start, size = 0, _SCANNED_FIRST
+        while start < run.length:
+            part = slice(start, start + size)
+            yield subjects[part][objects[part] == object_].tolist()
+            start, size = start + size, min(4 * size, _LARGEST_PIECE)
 
     def has_before(self, object_: int, subject: int) -> bool:
         return self._forward.has_before(subject, object_)
@@ -182,7 +192,10 @@ class TurnedPairs:
         found = self._relation()
         if found is not None:
             return found.count_before(object_)
-        return sum(1 for _ in self.before(object_) or ())
+        known = self._counts.get(object_)
+        if known is None:
+            known = self._counts[object_] = sum(1 for _ in self.before(object_) or ())
+        return known
 
     def run_before(self) -> Run | None:
         """All pairs as a run of subjects and objects."""

@@ -7,7 +7,7 @@ replaced by tables in the plan. Rejects volatile functions anywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 
 from pyoxigraph import BlankNode
@@ -27,7 +27,7 @@ from sparqlive.plan.rewrites.follow_steps import follow_steps
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.rewrites.walk import operators_of, with_children
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.algebra import Term, Var
 from sparqlive.sparql.deadline import gathers
 from sparqlive.sparql.expressions import (
     Evaluate,
@@ -61,15 +61,27 @@ def snapshot_for(plan: op.Operator, quads: Quads, dictionary: Dictionary, whole:
     return quads.snapshot(scopes, None if predicates is None else frozenset(predicates))
 
 
-def lend_for(plan: op.Operator, quads: Quads, dictionary: Dictionary) -> LentQuads:
-    """The quads that a plan reads, as they are now."""
-    read: set[tuple[Scope, int | None]] = set()
+def reads_of(plan: op.Operator) -> frozenset[tuple[op.GraphChoice, Term | None]]:
+    """The graphs and predicates that a plan reads; None: all predicates."""
+    read: set[tuple[op.GraphChoice, Term | None]] = set()
     for leaf in operators_of(plan):
         if isinstance(leaf, op.Scan | op.Names | op.Nodes):
             predicate = leaf.predicate if isinstance(leaf, op.Scan) else None
-            known = None if predicate is None or isinstance(predicate, Var) else dictionary.id_of(predicate)
-            read.add((scope_of(dictionary, leaf.graph), known))
-    return quads.lend(read)
+            read.add((leaf.graph, None if isinstance(predicate, Var) else predicate))
+    return frozenset(read)
+
+
+def lend_for(
+    read: Iterable[tuple[op.GraphChoice, Term | None]], quads: Quads, dictionary: Dictionary
+) -> LentQuads:
+    """The quads of some graphs and predicates, as they are now."""
+    id_of = dictionary.id_of
+    return quads.lend(
+        [
+            (scope_of(dictionary, graph), None if predicate is None else id_of(predicate))
+            for graph, predicate in read
+        ]
+    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ no plan reads stay on disk (`live/cold.py`). Invariant: pairs and their inverse 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import methodcaller
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -450,14 +450,14 @@ class QuadPairs:
 
     # Snapshots
 
-    def lend(self, keys: Iterable[Key] | None, is_read: Callable[[int | Scope, int], bool]) -> LentPairs:
-        """Some pairs and their inverses as they are now, for a reader; nothing is copied.
+    def names(self) -> Iterator[Key]:
+        """The graphs and predicates that have pairs."""
+        return chain(self.in_memory, self.cold)
 
-        Without `keys`, those of all graphs and predicates that are read.
-        """
-        chosen = [key for key in (*self.in_memory, *self.cold) if is_read(*key)] if keys is None else keys
+    def lend(self, keys: Iterable[Key]) -> LentPairs:
+        """Some pairs and their inverses as they are now, for a reader; nothing is copied."""
         lent = LentPairs({}, {}, self.turned)
-        for key in chosen:
+        for key in keys:
             pairs = self.in_memory.get(key) or self.cold.get(key)
             if pairs is not None:
                 lent.pairs[key] = pairs.lend()

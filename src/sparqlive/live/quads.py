@@ -9,6 +9,7 @@ changes are visible to `after`, and discarded by `rollback`.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from sparqlive.live.lent import LentQuads
@@ -269,18 +270,30 @@ class Quads:
                 are_named = False
             else:
                 keys += [(graph, predicate) for graph in graphs]
+        if not are_named:
+            keys = self._keys_of(wanted, merged)
+        return LentQuads(self._pairs.lend(keys), self.size, merged)
+
+    def _keys_of(
+        self, read: Iterable[tuple[Scope, int | None]], merged: frozenset[Scope]
+    ) -> list[tuple[int | Scope, int]]:
+        """The graphs and predicates that exist and are read."""
         by_predicate: dict[int | None, list[Scope]] = {}
-        for scope, predicate in wanted:
+        for scope, predicate in read:
             by_predicate.setdefault(predicate, []).append(scope)
 
-        def is_read(graph: int | Scope, predicate: int) -> bool:
-            scopes = by_predicate.get(predicate, []) + by_predicate.get(None, [])
+        @cache  # there are many predicates, and few graphs of each
+        def is_read(graph: int | Scope, predicate: int | None) -> bool:
+            scopes = by_predicate[predicate]
             if isinstance(graph, Scope):
                 return graph in scopes
             return any(scope.covers(graph) and scope not in merged for scope in scopes)
 
-        lent = self._pairs.lend(keys if are_named else None, is_read)
-        return LentQuads(lent, self.size, merged)
+        return [
+            key
+            for key in self._pairs.names()
+            if (None in by_predicate and is_read(key[0], None)) or (key[1] in by_predicate and is_read(*key))
+        ]
 
     def snapshot(self, scopes: Iterable[Scope], predicates: frozenset[int] | None) -> Quads:
         """A copy of the quads of some scopes (and predicates; None: all) for temporary reading.

@@ -17,7 +17,7 @@ from sparqlive.sparql.algebra import Call, Constant, Expression, Var
 from sparqlive.sparql.expressions import Evaluate, ExpressionError
 from sparqlive.sparql.functions.logic import MIRRORED, RELATIONS
 from sparqlive.sparql.needles import Needle, needle_of
-from sparqlive.sparql.ordering import blank_bytes, iri_bytes, order_bytes, string_bytes
+from sparqlive.sparql.ordering import blank_bytes, iri_bytes, natural_bytes, order_bytes, string_bytes
 from sparqlive.sparql.values import DOUBLE, INTEGER, XSD, Value, value_of
 
 _CACHED_VALUES = 50_000
@@ -31,12 +31,18 @@ _INTEGER_STOP = -len(_INTEGER_END)
 
 def _read(text: str) -> Value:
     """The value of a term's text. A small natural number in canonical form needs no term object."""
+    digits = _natural(text)
+    return value_of(term_of(text)) if digits is None else Value(INTEGER, int(digits))
+
+
+def _natural(text: str) -> str | None:
+    """The digits of a small xsd:integer without a sign and leading zeros."""
     if text.endswith(_INTEGER_END):
         digits = text[1:_INTEGER_STOP]
         is_natural = digits.isdecimal() and digits.isascii() and len(digits) < 18
         if is_natural and (digits[0] != "0" or digits == "0"):
-            return Value(INTEGER, int(digits))
-    return value_of(term_of(text))
+            return digits
+    return None
 
 
 class Terms:
@@ -103,6 +109,9 @@ class Terms:
             return blank_bytes(text[2:]), b""
         if text[-1] == '"' and "\\" not in text:
             return string_bytes(text[1:-1]), b""
+        digits = _natural(text)
+        if digits is not None:
+            return natural_bytes(digits)
         return order_bytes(value_of(term_of(text)))
 
     def condition(
@@ -125,6 +134,21 @@ class Terms:
             case [_, _]:
                 return self._comparison(expression, variables, lambda a, b: holds((value(a), value(b))))
         return lambda *ids: holds([value(number) for number in ids])
+
+    @staticmethod
+    def remembering(test: Callable[[int], bool]) -> Callable[[int], bool]:
+        """The same test of one id, whose outcome is looked up if it was tested before."""
+        known: dict[int, bool] = {}
+
+        def remembered(number: int) -> bool:
+            found = known.get(number)
+            if found is None:
+                if len(known) >= _CACHED_VALUES:
+                    known.clear()
+                found = known[number] = test(number)
+            return found
+
+        return remembered
 
     def _of_kind(
         self, mark: str, expression: Call, holds: Callable[[Sequence[Value | None]], bool]

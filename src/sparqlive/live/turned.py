@@ -7,6 +7,7 @@ from it stays right; a run that an epoch replaces takes its turned run with it.
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from threading import Lock
 from weakref import ref
 
@@ -50,14 +51,14 @@ class TurnedRuns:
         self._scans: dict[int, tuple[ref[Run], int]] = {}
         self._guard = Lock()
 
-    def find(self, run: Run) -> Run | None:
+    def find(self, run: Run | None) -> Run | None:
         """The turned run, if there is one."""
-        with self._guard:
-            entry = self._made.get(id(run))
-            if entry is None or entry[0]() is not run:
-                return None
+        entry = self._made.get(id(run))
+        if entry is None or entry[0]() is not run:
+            return None
+        with suppress(KeyError):  # it was dropped by another thread just now
             self._made.move_to_end(id(run))
-            return entry[1]
+        return entry[1]
 
     def of(self, run: Run) -> Run:
         """The turned run; makes it if there is none, and keeps it as long as there is room."""
@@ -69,14 +70,17 @@ class TurnedRuns:
                 self._add(run, found)
         return found
 
-    def scanned(self, run: Run) -> int:
-        """Notes that a query scans a run because it is not turned; returns how often that was so before."""
+    def scans(self, run: Run) -> int:
+        """How often queries scanned a run because it is not turned."""
         known = self._scans.get(id(run))
-        count = known[1] if known is not None and known[0]() is run else 0
+        return known[1] if known is not None and known[0]() is run else 0
+
+    def scanned(self, run: Run) -> None:
+        """Notes that a query scans a run."""
+        count = self.scans(run) + 1
         if len(self._scans) > _MOST_ESTIMATES:
             self._scans = {}
-        self._scans[id(run)] = (ref(run), count + 1)
-        return count
+        self._scans[id(run)] = (ref(run), count)
 
     def fan_out(self, run: Run) -> float:
         """The mean number of rows per value of the second column, estimated."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ContextDecorator, suppress
 from dataclasses import fields, is_dataclass
 from sys import getrecursionlimit, setrecursionlimit
 from threading import Lock
@@ -17,14 +17,16 @@ from sparqlive.sparql.expressions import check_expression, volatile_function
 _CALLS = 6_000
 
 
-@contextmanager
-def within_reach() -> Iterator[None]:
+class within_reach(ContextDecorator):  # noqa: N801  (it reads as a function)
     """Rejects a query that is nested too deeply for Python's call stack."""
-    try:
-        with _DEEPER:
-            yield
-    except RecursionError:
-        raise too_large() from None
+
+    def __enter__(self) -> None:
+        _DEEPER.enter()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        _DEEPER.leave()
+        if kind is not None and issubclass(kind, RecursionError):
+            raise too_large() from None
 
 
 class _Depth:
@@ -35,14 +37,14 @@ class _Depth:
         self._inside = 0
         self._usual = 0
 
-    def __enter__(self) -> None:
+    def enter(self) -> None:
         with self._lock:
             if not self._inside:
                 self._usual = getrecursionlimit()
                 setrecursionlimit(max(_CALLS, self._usual))
             self._inside += 1
 
-    def __exit__(self, *_: object) -> None:
+    def leave(self) -> None:
         with self._lock:
             self._inside -= 1
             if not self._inside:

@@ -7,7 +7,7 @@ terms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import TypeAlias
 
@@ -43,12 +43,17 @@ class Places:
         self._other_ids = Struct(f">{len(others)}q")
         self._order = order_of
 
-    def entry(self, row: Row) -> bytes:
-        place = self._order
-        parts = [self._key_ids.pack(*[row[p] for p in self._keys])]
+    def rank(self, row: Row) -> bytes:
+        """How an entry without keys begins: the rank of the row, without what breaks ties."""
+        place, parts = self._order, []
         for position, descending in self._ranks:
             rank = place(row[position])[0]
             parts.append(inverted(rank) if descending else rank)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def entry(self, row: Row) -> bytes:
+        place = self._order
+        parts = [self._key_ids.pack(*[row[p] for p in self._keys]), self.rank(row)]
         for position, ranked in self._ties:
             rank, rest = place(row[position])
             parts += (rest,) if ranked else (rank, rest)
@@ -72,18 +77,51 @@ class Cut:
     def of(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
         """Yields the rows of the window, given all rows in any order."""
         total: dict[bytes, int] = {}
-        most = None if self.end is None or self.places.key_width else 2 * self.end + _SPARE_ROWS
-        last: bytes | None = None
+        most, last = None, None
+        if self.end is not None and not self.places.key_width:
+            most = 2 * self.end + _SPARE_ROWS
+            rows = self._near(rows, self.end, most)
         for row, weight in rows:
             entry = self.places.entry(row)
             if last is not None and entry > last:
                 continue
             total[entry] = total.get(entry, 0) + weight
             if most is not None and len(total) > most:  # those after the window's end are not needed
-                assert self.end is not None
                 first = sorted(total)[: self.end]
-                total, last = {entry: total[entry] for entry in first}, first[-1]
+                total, last = {entry: total[entry] for entry in first}, first[-1] if first else b""
         return self.cut((entry, total[entry]) for entry in sorted(total))
+
+    def _near(self, rows: Iterable[tuple[Row, int]], end: int, most: int) -> Iterator[tuple[Row, int]]:
+        """The rows before the end of the window, those that tie with the last of them, and maybe others.
+
+        Compares ranks only: most rows are far behind, and need no tie-breakers. Holds about `most` rows.
+        """
+        rank_of = self.places.rank
+        ranks: dict[Row, bytes] = {}
+        total: dict[Row, int] = {}
+        last: bytes | None = None
+        remaining = iter(rows)
+        for row, weight in remaining:
+            if row not in ranks:
+                rank = rank_of(row)
+                if last is not None and rank > last:
+                    continue
+                ranks[row] = rank
+            total[row] = total.get(row, 0) + weight
+            if len(total) > most:
+                last = _last_rank(ranks, end)
+                ranks = {row: rank for row, rank in ranks.items() if rank <= last}
+                total = {row: total[row] for row in ranks}
+                if len(total) > most // 2:  # so many ties that the tie-breakers have to decide
+                    break
+        if len(total) > end:
+            last = _last_rank(ranks, end)
+        for row, weight in total.items():
+            if last is None or ranks[row] <= last:
+                yield row, weight
+        for row, weight in remaining:
+            if last is None or rank_of(row) <= last:
+                yield row, weight
 
     def cut(self, entries: Iterable[tuple[bytes, int]]) -> Iterator[tuple[Row, int]]:
         """Yields the rows of the window, given sorted entries, each once with its weight."""
@@ -99,3 +137,8 @@ class Cut:
             elif not width and before >= offset:
                 return
             before = after
+
+
+def _last_rank(ranks: Mapping[Row, bytes], end: int) -> bytes:
+    """The rank of the last row before the end of a window."""
+    return sorted(ranks.values())[end - 1] if end else b""

@@ -142,6 +142,9 @@ class Dictionary:
         """Like `id_of`, for a term that is not in the cache `ids`."""
         if len(self.ids) > _CACHED_TERMS:
             self.ids = {DefaultGraph(): DEFAULT_GRAPH}
+        if type(self._older) is Dictionary and (known := self._older.find_often(term)) is not None:
+            self.ids[term] = known
+            return known
         text = str(term)
         number = self._hash(text)
         if self._texts.get(number) != text:  # else `enter` would find the same; most terms are in memory
@@ -197,6 +200,13 @@ class Dictionary:
         exception = self._exception(text)
         number = self._hash(text) if exception is None else exception
         return number if self.text_of(number) == text else None
+
+    def find_often(self, term: Term | DefaultGraph) -> int | None:
+        """Like `find`, for a term that is looked for again and again, such as a constant of a query."""
+        known = self.ids.get(term)
+        if known is None and (known := self.find(term)) is not None and len(self.ids) < _CACHED_TERMS:
+            self.ids[term] = known
+        return known
 
     def enter(self, text: str) -> int:
         """Enters a term by its canonical N-Triples form; returns its id."""
@@ -316,8 +326,10 @@ class Dictionary:
         known = self._terms.get(number)
         if known is not None or number == UNDEF:
             return known
-        if isinstance(self._older, Dictionary) and not self._has_own(number):
-            return self._older.term(number)  # which keeps it for others too
+        older = self._older
+        if type(older) is Dictionary and not self._has_own(number):
+            known = older._terms.get(number)
+            return older.term(number) if known is None else known  # which keeps it for others too
         if len(self._terms) > _CACHED_TERMS:
             self._terms = {}
         known = self._terms[number] = term_of(self.text(number))

@@ -105,7 +105,7 @@ class _Interrupted(Work):
 
     def __init__(self, what: str, seconds: float | None, began: float | None, most_rows: int | None) -> None:
         super().__init__(what, seconds, began, most_rows)
-        self._thread = ctypes.c_ulong(threading.get_ident())
+        self._thread = threading.get_ident()
         self._guard = threading.Lock()
         self._ended = False
         self._again = 0.0
@@ -116,7 +116,7 @@ class _Interrupted(Work):
             if not self._ended and now >= self._again:
                 super().stop(error)
                 self._again = now + _AGAIN_SECONDS
-                _raise_there(self._thread, ctypes.py_object(TimeIsUp))
+                _raise_there(self._thread)
 
     def ends(self) -> None:
         """Prevents the exception from now on, even if it was already requested."""
@@ -127,15 +127,15 @@ class _Interrupted(Work):
         # A request can only be replaced, and then met. Python would keep looking for a request that was
         # withdrawn: every call and every loop of the process would be slower, and profilers would hang.
         try:
-            _raise_there(self._thread, ctypes.py_object(TimeIsUp))
+            _raise_there(self._thread)
             while True:
                 pass
         except TimeIsUp:
             pass
 
 
-def _raise_there(thread: ctypes.c_ulong, exception: ctypes.py_object[type[BaseException]]) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, exception)
+def _raise_there(thread: int) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeIsUp))
 
 
 class _Watchdog:
@@ -210,7 +210,8 @@ class _Watchdog:
             self._lookers.discard(looker)
 
     def _begin(self) -> None:
-        self._has_work.set()
+        if not self._has_work.is_set():
+            self._has_work.set()
         if self._thread is None or not self._thread.is_alive():  # a forked child has none
             self._thread = threading.Thread(target=self._watch, name="limits", daemon=True)
             self._thread.start()

@@ -24,6 +24,7 @@ from sparqlive.sparql.values import (
     DAY_TIME_DURATION,
     DOUBLE,
     DURATION,
+    INTEGER,
     IRI,
     LANGSTRING,
     OTHER,
@@ -99,6 +100,7 @@ _INFINITY: Final = b"\x09"
 _FAMILIES: Final = 0x0A  # strings and later kinds, in the order of kinds
 _INVERTED: Final = bytes(range(255, -1, -1))
 _NOTHING: Final = b""
+_INTEGER_REST: Final = bytes((INTEGER + 1,)) + b"integer\x00\x01"
 
 
 def order_bytes(value: Value | None) -> tuple[bytes, bytes]:
@@ -141,6 +143,13 @@ def string_bytes(content: str) -> bytes:
     return b"\x0a" + _text(content)
 
 
+def natural_bytes(digits: str) -> tuple[bytes, bytes]:
+    """Returns the rank of an xsd:integer without a sign and leading zeros, and the rest of its key."""
+    rest = _INTEGER_REST + digits.encode() + b"\x00\x01"
+    significant = digits.rstrip("0")
+    return _magnitude(_POSITIVE, significant, len(digits) - 1) if significant else _ZERO, rest
+
+
 def descending(rank: bytes) -> bytes:
     """Inverts a rank for descending order."""
     return rank.translate(_INVERTED)
@@ -166,11 +175,17 @@ def _number(number: int | Decimal | float | Fraction) -> bytes:
     if number == 0:
         return _ZERO
     digits, exponent = _decimal(number)
+    if number > 0:
+        return _magnitude(_POSITIVE, digits, exponent)
+    return _NEGATIVE + _magnitude(_NOTHING, digits, exponent).translate(_INVERTED)
+
+
+def _magnitude(start: bytes, digits: str, exponent: int) -> bytes:
+    """Encodes the exponent of the first digit, and the digits, which have no zeros at their end."""
     if len(digits) % 2:
         digits += "0"
     pairs = bytes([int(digits[place : place + 2]) + 1 for place in range(0, len(digits), 2)])
-    magnitude = _exponent(exponent) + pairs + b"\x00"
-    return _POSITIVE + magnitude if number > 0 else _NEGATIVE + magnitude.translate(_INVERTED)
+    return b"".join((start, _exponent(exponent), pairs, b"\x00"))
 
 
 def _decimal(number: int | Decimal | float | Fraction) -> tuple[str, int]:

@@ -40,6 +40,8 @@ _STRING = "http://www.w3.org/2001/XMLSchema#string"
 _PIECE_CHARACTERS = 1 << 20
 # The approximate size of the parts of an event.
 _PART_CHARACTERS = 1 << 18
+# The first part of a large event stream is small, so that it leaves at once.
+_FIRST_PART_CHARACTERS = 1 << 14
 _PART_ROWS = 1_024
 # How many characters of encoded terms a column keeps for its next rows.
 _KNOWN_CHARACTERS = 2 << 20
@@ -437,15 +439,16 @@ def json_weighted(
     rows = Rows(_ONE_LINE, variables, texts)
     written: list[str] = []
     weights: list[int] = []
-    empty = True
+    empty, most = True, _FIRST_PART_CHARACTERS
     for block in blocks:
         for start in range(0, len(block.weights), _PART_ROWS):
             for part, cells in rows.encoded(block.take(slice(start, start + _PART_ROWS))):
                 written.append(rows.joined(part, cells))
                 weights += part.weights.tolist()
-                if sum(map(len, written)) > _PART_CHARACTERS:
+                if sum(map(len, written)) > most:
                     yield _json_part(variables, epoch, written, weights)
                     written, weights, empty = [], [], False
+                    most = min(8 * most, _PART_CHARACTERS)
     if weights or empty:
         yield _json_part(variables, epoch, written, weights)
 

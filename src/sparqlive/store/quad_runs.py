@@ -21,8 +21,8 @@ from sparqlive.store.runs import RunFile, read_columns
 from sparqlive.zset.columns import Mask
 from sparqlive.zset.run import Column, Run
 
-# The cache of segments holds at most this many rows.
 CACHED_ROWS = 2_000_000
+"""The cache of segments holds at most this many rows, unless a session may use more memory."""
 _BEFORE_ALL = -(2**63)
 
 
@@ -63,9 +63,16 @@ def _segments_of(place: Place, run: RunFile) -> Iterator[Segment]:
 class QuadRuns:
     """The quads on disk as of one epoch."""
 
-    def __init__(self, place: Place, runs: Sequence[RunFile], known: QuadRuns | None = None) -> None:
-        """`known` has already read the segments of some files."""
+    def __init__(
+        self,
+        place: Place,
+        runs: Sequence[RunFile],
+        known: QuadRuns | None = None,
+        cached_rows: int | None = None,
+    ) -> None:
+        """`known` has already read the segments of some files; `cached_rows`: how many rows may be kept."""
         self._place = place
+        self._most_rows: int = cached_rows or (CACHED_ROWS if known is None else known._most_rows)
         self._files: dict[str, list[Segment]] = {}
         self._segments: dict[tuple[int, int], list[Segment]] = {}
         for run in runs:
@@ -74,7 +81,8 @@ class QuadRuns:
         everything = [segment for segments in self._files.values() for segment in segments]
         for segment in sorted(everything, key=lambda segment: segment.first):
             self._segments.setdefault(segment.key, []).append(segment)
-        self._cached: OrderedDict[Segment, Run] = OrderedDict()
+        self._cached: OrderedDict[Segment | tuple[int, int], Run] = OrderedDict()
+        """Runs of segments, and those of all segments of a graph and predicate."""
         self._cached_rows = 0
         self._guard = Lock()
 
@@ -91,12 +99,9 @@ class QuadRuns:
         return sum(segment.stop - segment.start for segment in self._segments[key])
 
     def read(self, key: tuple[int, int]) -> Run:
-        """The pairs of subject and object of a graph and predicate."""
-        parts = [
-            read_columns(self._place, segment.run, ("s", "o"), segment.start, segment.stop)
-            for segment in self._segments[key]
-        ]
-        return Run([np.ascontiguousarray(np.concatenate(columns)) for columns in zip(*parts, strict=True)])
+        """The pairs of subject and object of a graph and predicate; kept for a while, like segments."""
+        segments = self._segments[key]
+        return self._look(segments[0]) if len(segments) == 1 else self._kept(key, segments)
 
     def has_pair(self, key: tuple[int, int], subject: int, object_: int) -> bool:
         """Whether a graph and predicate has a pair; searches the only segment that can contain it.
@@ -139,19 +144,29 @@ class QuadRuns:
         return found
 
     def _look(self, segment: Segment) -> Run:
-        """The rows of a segment, kept in memory for a while. Queries read in threads of their own."""
+        """The rows of a segment, kept in memory for a while."""
+        return self._kept(segment, (segment,))
+
+    def _kept(self, name: Segment | tuple[int, int], segments: Sequence[Segment]) -> Run:
+        """The rows of some segments under a name. Queries read in threads of their own."""
         with self._guard:
-            run = self._cached.get(segment)
+            run = self._cached.get(name)
             if run is not None:
-                self._cached.move_to_end(segment)
+                self._cached.move_to_end(name)
                 return run
-        columns = read_columns(self._place, segment.run, ("s", "o"), segment.start, segment.stop)
-        run = Run([np.ascontiguousarray(column) for column in columns])
+        parts = [
+            read_columns(self._place, segment.run, ("s", "o"), segment.start, segment.stop)
+            for segment in segments
+        ]
+        whole = (
+            parts[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
+        )
+        run = Run([np.ascontiguousarray(column) for column in whole])
         with self._guard:
-            if segment not in self._cached:
-                self._cached[segment] = run
+            if name not in self._cached:
+                self._cached[name] = run
                 self._cached_rows += run.length
-            while len(self._cached) > 1 and self._cached_rows > CACHED_ROWS:
+            while len(self._cached) > 1 and self._cached_rows > self._most_rows:
                 self._cached_rows -= self._cached.popitem(last=False)[1].length
         return run
 

@@ -76,12 +76,15 @@ class Store:
         sync_milliseconds: int = 100,
         runs: str | os.PathLike[str] | None = None,
         term_bytes: int = MOST_BYTES,
+        cached_rows: int | None = None,
     ) -> None:
         """`runs`: an address for the runs of a new store, instead of its directory.
 
-        `term_bytes`: how much memory the terms of files may use.
+        `term_bytes`: how much memory the terms of files may use; `cached_rows`: how many rows of quads that
+        were read from files stay in memory.
         """
         self._term_bytes = term_bytes
+        self._cached_rows = cached_rows
         self.directory = Path(directory)
         address = None if runs is None else address_of(runs)
         first_meta = {} if address is None else {"runs": address, "runs_folder": new_folder()}
@@ -232,7 +235,7 @@ class Store:
 
     def quads(self) -> tuple[QuadRuns, list[Column]]:
         """The runs of quads, and the changes after them."""
-        runs = QuadRuns(self.place, self.catalog.runs(QUADS))
+        runs = QuadRuns(self.place, self.catalog.runs(QUADS), cached_rows=self._cached_rows)
         return runs, [rows for _, rows in self.changes(self.quads_epoch())]
 
     def changes(self, since: int) -> Iterator[tuple[int, Column]]:

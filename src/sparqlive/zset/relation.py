@@ -67,7 +67,7 @@ class KeyedRelation:
         self.overlay_rows = 0
         self.pending: Layer = {}
         self.next: KeyedRelation | None = None
-        self.lent: ref[LentRelation] | None = None
+        self.lent: Callable[[], LentRelation | None] | None = None
         self._choose_readers()
 
     @classmethod
@@ -312,8 +312,9 @@ class KeyedRelation:
         """The rows before the current epoch, for a reader; nothing is copied unless they change meanwhile."""
         lent = None if self.lent is None else self.lent()
         if lent is None or lent.run is not self.run or lent.overlay is not self.overlay:
-            lent = LentRelation(self)
-            self.lent = ref(lent)
+            lent = made = LentRelation(self)
+            # What is kept for the next reader must not cost a change the copy of an overlay.
+            self.lent = ref(made) if self.overlay else lambda: made
         return lent
 
     def _take_back(self) -> None:
@@ -391,13 +392,14 @@ class KeyedRelation:
 class LentRelation(KeyedRelation):
     """The rows of a relation before an epoch, shared with it until it changes; only for reading."""
 
-    __slots__ = ("__weakref__", "_size", "_whole")
+    __slots__ = ("__weakref__", "_fan_out", "_size", "_whole")
 
     def __init__(self, owner: KeyedRelation) -> None:
         super().__init__(owner.arity, owner.key_length, owner.run)
         self.overlay = owner.overlay
         self.overlay_rows = owner.overlay_rows
         self._size = -1
+        self._fan_out = -1.0
         self._whole: tuple[Run | None] | None = None
         self._choose_readers()
 
@@ -405,6 +407,12 @@ class LentRelation(KeyedRelation):
         if self._size < 0:
             self._size = super().size_before()
         return self._size
+
+    @property
+    def fan_out(self) -> float:
+        if self._fan_out < 0:
+            self._fan_out = super().fan_out
+        return self._fan_out
 
     def run_before(self) -> Run | None:
         """All rows as a run. This relation stays as it is, because several threads may read it."""

@@ -102,6 +102,23 @@ class Run:
             return [self.views[1][low]]
         return self.views[1][low : bisect_right(first, key, following, high)].tolist()
 
+    def count_one(self, key: int) -> int:
+        """The number of rows whose first column is `key`."""
+        bucket = (key + _HALF) >> self._shift
+        directory = self._directory
+        low: int = directory[bucket]
+        high: int = directory[bucket + 1]
+        if low == high:
+            return 0
+        first = self.views[0]
+        low = bisect_left(first, key, low, high)
+        if low == high or first[low] != key:
+            return 0
+        following = low + 1
+        if following == high or first[following] != key:
+            return 1
+        return bisect_right(first, key, following, high) - low
+
     def range(self, prefix: Sequence[int]) -> tuple[int, int]:
         """The range of the rows that start with `prefix`; an empty range has start == end."""
         if not prefix:

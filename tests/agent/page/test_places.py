@@ -79,6 +79,20 @@ def test_an_order_is_kept_and_an_answer_turns(page: Page, session: sparqlive.Ses
     expect(page.locator(".answer")).to_have_text("Yes")
 
 
+def test_live_rows_are_sorted_as_the_user_says(page: Page, session: sparqlive.Session) -> None:
+    session.apply(insert="\n".join(mail("ann", text) for text in ("10", "9", "b")))
+    session.view("people", PEOPLE)
+    page.get_by_role("link", name="people").click()
+    values = rows(page).locator("td:nth-child(3)")
+    page.get_by_role("button", name="?mail").click()
+    expect(values).to_have_text(["9", "10", "b"])
+    session.apply(insert=mail("ann", "9a"), delete=mail("ann", "10"))
+    expect(values).to_have_text(["9", "9a", "b"])
+    page.get_by_role("button", name="?mail").click()
+    expect(page.get_by_role("columnheader", name="?mail")).to_have_attribute("aria-sort", "descending")
+    expect(values).to_have_text(["b", "9a", "9"])
+
+
 def test_weights_and_triples(page: Page, session: sparqlive.Session) -> None:
     session.view("mails", "SELECT ?mail { ?who <http://x/mail> ?mail }")
     session.view("graph", "CONSTRUCT { ?mail <http://x/of> ?who } { ?who <http://x/knows> ?mail }")

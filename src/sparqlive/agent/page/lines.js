@@ -37,13 +37,24 @@ export class Lines {
         row = this.enter(key, binding, marked(key, 1));
       }
       this.weigh(row, weight);
-      // Rows that are leaving keep their place until they are gone.
-      let next = before ? before.nextSibling : this.body.firstChild;
-      while (next && this.leaving.has(next)) next = next.nextSibling;
-      if (next !== row.line) this.body.insertBefore(row.line, next);
-      before = row.line;
+      before = this.place(row.line, before);
     }
     return { entered, left };
+  }
+
+  // Moves a line behind another one. Rows that are leaving keep their place until they are gone.
+  place(line, before) {
+    let next = before ? before.nextSibling : this.body.firstChild;
+    while (next && this.leaving.has(next)) next = next.nextSibling;
+    if (next !== line) this.body.insertBefore(line, next);
+    return line;
+  }
+
+  // Shows the rows in the order that the user chose, if any.
+  arrange(sorting) {
+    if (sorting.name === null) return;
+    let before = null;
+    for (const row of sorting.sorted([...this.rows.values()], ({ binding }) => binding)) before = this.place(row.line, before);
   }
 
   // Adds a weight to a row. Returns 1 if a row entered, -1 if it left, and 0 otherwise.

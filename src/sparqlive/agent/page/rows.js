@@ -10,6 +10,7 @@ import { announce, count, counted, element, setText } from "./dom.js";
 import { follow as followView } from "./follow.js";
 import { follow } from "./pulse.js";
 import { Lines } from "./lines.js";
+import { Sorting } from "./sorting.js";
 
 const SHOWN = 300;
 const TOGETHER = 120;
@@ -50,12 +51,12 @@ class Live {
     this.problem = element("p", { class: "notice", role: "alert", hidden: true });
     this.lines = new Lines(this.view, SHOWN);
     this.answer = element("p", { class: "answer", hidden: true });
-    const variables = this.view.variables;
+    this.sorting = new Sorting(this.view.variables, (name) => (this.view.form === "SELECT" ? `?${name}` : name), () => this.lines.arrange(this.sorting));
     this.table = element("table", { class: "rows" },
       element("caption", { class: "unseen" }, `Rows of ${this.view.name}`),
       element("thead", {}, element("tr", {},
         element("th", { scope: "col", class: "mark" }, element("span", { class: "unseen" }, "Change")),
-        ...variables.map((name) => element("th", { scope: "col" }, this.view.form === "SELECT" ? `?${name}` : name)),
+        ...this.sorting.cells,
         element("th", { scope: "col", class: "times" }, element("span", { class: "unseen" }, "Times")))),
       this.lines.body);
     this.scroll = element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `Rows of ${this.view.name}` }, this.table);
@@ -160,6 +161,7 @@ class Live {
     const now = new Map();
     answer.results.bindings.forEach((binding, place) => now.set(this.keyOf(binding), { binding, weight: answer.weights[place] }));
     const { entered, left } = this.lines.become(now, marked);
+    this.lines.arrange(this.sorting);
     this.tell(entered, left);
   }
 
@@ -219,6 +221,7 @@ class Live {
     this.changes.clear();
     if (complete) this.total = this.lines.size;
     this.lines.trim();
+    this.lines.arrange(this.sorting);
     if (this.lines.size < Math.min(SHOWN / 2, this.total)) this.restart();
     this.tell(entered, left);
   }
