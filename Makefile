@@ -15,7 +15,7 @@ COMPILE := $(BIN)/pip-compile --quiet --upgrade --no-header --no-annotate --no-e
 CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop patients watch-party aggregator test-peers ivm quick test coverage test-spark test-clients test-connectors test-kills lint format conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
+.PHONY: help run shop patients watch-party aggregator test-peers ivm paper peers quick test coverage test-spark test-clients test-connectors test-kills lint format conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
 
 help:
 	@echo "make run          a pipeline with a local Spark: a generated catalogue, five views, a stream of changes, a check"
@@ -40,6 +40,9 @@ help:
 	@echo "make bench        the benchmarks in one process, some minutes"
 	@echo "make bench-spark  the benchmarks on Spark: half an hour, 12 GiB of memory"
 	@echo "make bench-throughput  changes per second beside pathway, which is installed in .venv-pathway; a quarter of an hour"
+	@echo "make paper        the experiments of the counting paper, with tables and plots; two to three hours, QUICK=--quick: minutes"
+	@echo "make peers        other engines beside ours, which it installs: pyoxigraph, rdflib, DuckDB, pathway, Incremunica, Fuseki,"
+	@echo "                  RDF4J; one to two hours, QUICK=--quick: minutes"
 	@echo "make ivm          the benchmark for incremental SPARQL on the smallest graphs, beside pyoxigraph; some minutes"
 	@echo "make docs         the documentation as a site in site/, with all links checked; make docs-serve shows it while you write"
 	@echo "make build        the wheel and the source package in dist/; make sbom: the list of components, dist/sbom.json"
@@ -144,6 +147,14 @@ $(PATHWAY): $(STAMP)
 bench-throughput: $(PATHWAY)
 	$(BIN)/python -m bench throughput --pathway .venv-pathway/bin/python --output bench/results/throughput.md
 
+paper: $(JAVA)
+	$(BIN)/python -m bench.paper $(QUICK)
+
+# One that cannot be installed is left out, and the page says so.
+peers: $(STAMP) $(PATHWAY)
+	@$(BIN)/python setup/bench_peers.py
+	$(BIN)/python -m bench.peers $(QUICK)
+
 # bench/ivm/README.md says how to run it on other engines and larger graphs.
 ivm: $(STAMP)
 	$(BIN)/python -m bench.ivm run --driver ours --driver pyoxigraph --output bench/results/ivm.md
@@ -187,4 +198,4 @@ lock:
 	sed -i.bak -e '/^#/d' -e '/^$$/d' requirements.lock connectors.lock && rm requirements.lock.bak connectors.lock.bak
 
 clean:
-	rm -rf .venv .venv-connectors .venv-pathway .venv-docs .venv-release dist site .connectors .peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-connectors .venv-pathway .venv-docs .venv-release dist site .connectors .peers .bench-peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

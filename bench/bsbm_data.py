@@ -44,6 +44,8 @@ class Case:
     query: str
     relevant: list[Quad]
     irrelevant: list[Quad]
+    parameters: dict[str, str]
+    """The values that the query was filled with, as terms or numbers."""
 
 
 class Products:
@@ -119,6 +121,17 @@ def cases(products: Products) -> list[Case]:
         "hop": """SELECT ?feat WHERE { ?product1 bsbm:producer ?producer . ?product2 bsbm:producer ?producer .
             ?product2 bsbm:productFeature ?feat FILTER(?product1 != ?product2) }""",
     }
+    parameters = {
+        "product": product,
+        "kind": kind,
+        "first": first,
+        "second": second,
+        "third": third,
+        "missing": missing,
+        "x": x,
+        "y": y,
+        "z": z,
+    }
     # Every product of the data concerns the hop query.
     irrelevant = {"hop": products.lonely_copy(product)}
     return [
@@ -127,6 +140,7 @@ def cases(products: Products) -> list[Case]:
             PREFIXES + query,
             products.triples[product],
             irrelevant.get(name, products.triples[other]),
+            {key: str(value) for key, value in parameters.items()},
         )
         for name, query in queries.items()
     ]

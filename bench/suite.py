@@ -20,13 +20,13 @@ from bench.measure import (
     Report,
     add_pathway_option,
     duration,
-    environment,
     figures_table,
     markdown_table,
     set_pathway,
     sizes_of,
     unjudged,
 )
+from bench.provenance import provenance
 
 IN_PROCESS = (
     *("path3", "star", "bsbm", "many_views", "memory", "pauses", "parse", "window"),
@@ -36,6 +36,7 @@ IN_BULK = ("bulk", "bulk_aggregates", "throughput")
 ON_SPARK = ("spark_path3", "ingest", "choice", "growth")
 OF_THE_AGENT = ("subscribers", "http_results")
 BENCHMARKS = (*IN_PROCESS, *IN_BULK, *ON_SPARK, *OF_THE_AGENT)
+PACKAGES = ("sparqlive", "pyoxigraph", "duckdb", "pyspark")
 RESULTS = Path(__file__).parent / "results"
 
 _INTRODUCTIONS = {
@@ -81,7 +82,7 @@ def page(command: str, reports: dict[str, Report], quick: bool) -> str:
     topics = {"bulk": IN_BULK, "spark": ON_SPARK, "agent": OF_THE_AGENT}
     topic = next((name for name, some in topics.items() if reports.keys() <= {*some}), "engine")
     title, *introduction = _INTRODUCTIONS[topic]
-    lines = [title, "", f"`{command}` with {environment()}.", *introduction]
+    lines = [title, "", *provenance(command, PACKAGES), "", *introduction]
     for head, some in (("With a target:", asked), ("For comparison:", others)):
         if some:
             lines += ["", head, "", *figures_table(some)]

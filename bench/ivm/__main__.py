@@ -96,8 +96,12 @@ def run_drivers(
     epochs: int,
     timeout: float,
     expected: Expected,
+    every: bool = False,
 ) -> tuple[list[Outcome], list[str]]:
-    """The outcomes, and the engines' names. Drivers take turns on each cell, so that load is shared."""
+    """The outcomes, and the engines' names. Drivers take turns on each cell, so that load is shared.
+
+    `every`: results are compared after every batch.
+    """
     drivers = {name: Driver(command, _ROOT, timeout) for name, command in commands.items()}
     outcomes: list[Outcome] = []
     try:
@@ -105,7 +109,7 @@ def run_drivers(
         start, shown = time.perf_counter(), 0.0
         for number, cell in enumerate(wanted):
             for name, driver in drivers.items():
-                outcomes.append(run(name, driver, cell, triples, epochs, expected))
+                outcomes.append(run(name, driver, cell, triples, epochs, expected, every))
             elapsed = time.perf_counter() - start
             if elapsed > shown + 10:
                 shown = elapsed

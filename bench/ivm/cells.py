@@ -84,8 +84,13 @@ def graph_of(cell: Cell, triples: int) -> tuple[list[str], list[Batch]]:
     return _changing(cell.dataset, triples, cell.mix, query)
 
 
-def run(name: str, driver: Driver, cell: Cell, triples: int, epochs: int, expected: Expected) -> Outcome:
-    """Runs a cell. Without an expected checksum, the first driver's results are not judged."""
+def run(
+    name: str, driver: Driver, cell: Cell, triples: int, epochs: int, expected: Expected, every: bool = False
+) -> Outcome:
+    """Runs a cell. Without an expected checksum, the first driver's results are not judged.
+
+    `every`: results are compared after every batch.
+    """
     outcome = Outcome(name, cell)
     lines, batches = graph_of(cell, triples)
     wanted = expected.setdefault(cell.name, {})
@@ -100,7 +105,7 @@ def run(name: str, driver: Driver, cell: Cell, triples: int, epochs: int, expect
                     break
                 outcome.seconds.append(driver.ask(op="apply", delete=deletes, insert=inserts)["seconds"])
                 outcome.changes += len(deletes) + len(inserts)
-                if number in CHECKED or number == min(epochs, len(batches)):
+                if every or number in CHECKED or number == min(epochs, len(batches)):
                     _check(outcome, driver, wanted, number)
         except RefusedError as error:
             outcome.status, outcome.note = "refused", str(error)

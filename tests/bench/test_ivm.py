@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from bench import peers
 from bench.ivm.__main__ import DRIVERS, page, run_drivers
 from bench.ivm.cells import ALL_DATASETS, ALL_MIXES, CHECKED, Cell, cells, expected_results, graph_of
 from bench.ivm.checksum import checksum
 from bench.ivm.mixes import EPOCHS
+from bench.ivm.report import failures
 
 TRIPLES = 1000
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -84,3 +86,15 @@ def test_a_wrong_result_is_told() -> None:
     assert outcomes[0].status == "wrong"
     assert outcomes[0].note.startswith("after 1 batches")
     assert outcomes[0].middle is None
+
+
+@pytest.mark.slow
+def test_the_comparison_with_peers_says_what_is_missing() -> None:
+    drivers, absent = peers.commands(["full-hash"])
+    some = {name: drivers[name] for name in ("ours", "duckdb")}
+    cell = Cell("stars", "avg", "single")
+    lines, engines, outcomes = peers.measured(some, "Operators", [cell], TRIPLES, 1, 600)
+    text = peers.page("make test", engines, absent, lines, failures(outcomes))
+    assert "- duckdb, refused: there is no SQL for this query: stars/avg/single" in text
+    for name in ("incremunica", "incremunica, full-hash", "pathway", "fuseki", "rdf4j"):
+        assert (name in drivers) != (f"- {name} is not installed" in text)

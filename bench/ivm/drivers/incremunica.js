@@ -34,7 +34,7 @@ const quietMilliseconds = 20;
 
 const joins = {
   'match-hash': ['ActorRdfJoinInnerMatchHash', 'mediatorHashBindings'],
-  'full-hash': ['ActorRdfJoinInnerFullHash', 'mediatorHashBindings'],
+  'full-hash': ['ActorRdfJoinInnerFullHash'],
   'delete-hash': ['ActorRdfJoinInnerDeleteHash', 'mediatorHashBindings'],
   nestedloop: ['ActorRdfJoinInnerNestedloop'],
   'memory-bind': ['ActorRdfJoinInnerMemoryBind', 'mediatorJoinEntriesSort', 'mediatorQueryOperation',

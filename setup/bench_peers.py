@@ -1,0 +1,103 @@
+"""Installs the engines that `make peers` compares with, in .bench-peers: Incremunica, Fuseki, RDF4J.
+
+Run by make with the interpreter of .venv; pathway has an environment of its own. None of them is part of this
+project. If one cannot be installed, this script says why, and the comparison runs without it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+PLACE = Path(__file__).parent.parent / ".bench-peers"
+INCREMUNICA = PLACE / "incremunica"
+FUSEKI = PLACE / "jena-fuseki-server-5.6.0.jar"  # the last one for Java 17
+RDF4J = PLACE / "rdf4j"
+_RDF4J_VERSION = "5.2.2"
+_MAVEN = "https://repo.maven.apache.org/maven2"
+_JOINS = ("full-hash", "delete-hash", "computational-bind", "match-hash", "memory-bind", "nestedloop")
+_SOURCE = "https://github.com/comunica/incremunica.git"
+
+
+def main() -> None:
+    PLACE.mkdir(exist_ok=True)
+    for name, done, install in (
+        ("Incremunica", INCREMUNICA / "installed", _incremunica),
+        ("Apache Jena Fuseki", FUSEKI, _fuseki),
+        ("RDF4J", RDF4J / "jars" / "installed", _rdf4j),
+    ):
+        if done.exists():
+            continue
+        print(f"For the comparison: installing {name}.", flush=True)
+        try:
+            install()
+            done.touch()
+        except (OSError, subprocess.CalledProcessError, RuntimeError) as error:
+            print(f"{name} is not installed, and the comparison leaves it out: {error}")
+
+
+def _incremunica() -> None:
+    """From npm; where npm does not have its packages, from its repository."""
+    if shutil.which("npm") is None:
+        raise RuntimeError("it needs npm, from Node.js 20")
+    INCREMUNICA.mkdir(exist_ok=True)
+    names = ["query-sparql-incremental", "streaming-store", "user-tools"]
+    names += [f"actor-rdf-join-inner-{join}" for join in _JOINS]
+    npm = ["npm", "install", "--silent", "--no-audit", "--no-fund"]
+    try:
+        _run([*npm, "--prefix", str(INCREMUNICA), "n3", *(f"@incremunica/{name}" for name in names)])
+    except subprocess.CalledProcessError:
+        print(
+            "npm does not have all its packages: building it from its repository, some minutes.", flush=True
+        )
+        shutil.rmtree(INCREMUNICA)
+        _run(["git", "clone", "--quiet", "--depth", "1", _SOURCE, str(INCREMUNICA)])
+        _run(["npx", "--yes", "yarn@1.22.22", "install", "--silent"], INCREMUNICA)
+
+
+def _fuseki() -> None:
+    _needs_java()
+    part = FUSEKI.with_suffix(".part")
+    version = FUSEKI.stem.rpartition("-")[2]
+    urllib.request.urlretrieve(f"{_MAVEN}/org/apache/jena/jena-fuseki-server/{version}/{FUSEKI.name}", part)
+    part.rename(FUSEKI)
+
+
+def _rdf4j() -> None:
+    _needs_java()
+    if shutil.which("mvn") is None:
+        raise RuntimeError("it needs Maven (mvn)")
+    RDF4J.mkdir(exist_ok=True)
+    wanted = [
+        ("org.eclipse.rdf4j", "rdf4j-repository-sail", _RDF4J_VERSION),
+        ("org.eclipse.rdf4j", "rdf4j-sail-memory", _RDF4J_VERSION),
+        ("org.eclipse.rdf4j", "rdf4j-rio-nquads", _RDF4J_VERSION),
+        ("com.fasterxml.jackson.core", "jackson-databind", "2.18.2"),
+    ]
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+        f"<version>{version}</version></dependency>"
+        for group, name, version in wanted
+    )
+    (RDF4J / "pom.xml").write_text(
+        f'<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        f"<groupId>bench</groupId><artifactId>peers</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
+    _run(["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars"], RDF4J)
+
+
+def _needs_java() -> None:
+    if shutil.which("java") is None:
+        raise RuntimeError("it needs Java 17 or newer")
+
+
+def _run(command: list[str], folder: Path | None = None) -> None:
+    subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
