@@ -19,6 +19,8 @@ from typing import Any
 import psutil
 import pyoxigraph
 
+from bench.text import duration, markdown_table, number
+
 Sizes = Mapping[str, int]
 AllSizes = Mapping[str, tuple[int, int]]
 """For each option of a benchmark: its value in a full run and in a quick one."""
@@ -163,17 +165,6 @@ def bag(store: pyoxigraph.Store, query: str, variables: Sequence[str]) -> Counte
     return Counter(tuple(solution[name] for name in variables) for solution in store.query(query))
 
 
-def number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def duration(value: float) -> str:
-    for unit, factor in (("s", 1.0), ("ms", 1e3)):
-        if value * factor >= 1:
-            return f"{number(value * factor)} {unit}"
-    return f"{number(value * 1e6)} µs"
-
-
 # The table
 
 
@@ -182,15 +173,6 @@ def environment() -> str:
         f"{platform.python_implementation()} {platform.python_version()}, "
         f"pyoxigraph {pyoxigraph.__version__}, {platform.system()} {platform.machine()}"
     )
-
-
-def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    head, *body = rows
-    return [
-        f"| {' | '.join(head)} |",
-        f"|{'---|' * len(head)}",
-        *(f"| {' | '.join(row)} |" for row in body),
-    ]
 
 
 def figures_table(figures: Iterable[Figure]) -> list[str]:

@@ -21,6 +21,7 @@ from bench.ivm.__main__ import DRIVERS, run_drivers
 from bench.ivm.cells import Cell, Outcome, cells, expected_results
 from bench.ivm.mixes import EPOCHS, TRAIN_MIXES
 from bench.provenance import provenance
+from bench.text import markdown_table
 
 ROOT = Path(__file__).parents[1]
 OUTPUT = ROOT / "bench" / "results" / "peers.md"
@@ -80,9 +81,9 @@ def measured(
     outcomes, engines = run_drivers(drivers, wanted, triples, epochs, timeout, expected, every=True)
     print(f"took {time.perf_counter() - start:.0f} s", flush=True)
     names = list(drivers)
-    lines = ["", f"## {title}, {triples:,} triples", "", *report.markdown(report.by_query(outcomes, names))]
-    lines += ["", *report.markdown(report.by_mix(outcomes, names))]
-    lines += ["", *report.markdown(report.counts(outcomes, names))]
+    lines = ["", f"## {title}, {triples:,} triples", "", *markdown_table(report.by_query(outcomes, names))]
+    lines += ["", *markdown_table(report.by_mix(outcomes, names))]
+    lines += ["", *markdown_table(report.counts(outcomes, names))]
     return lines, engines, outcomes
 
 
@@ -134,7 +135,7 @@ def main() -> None:
     if options.only:
         drivers = {name: drivers[name] for name in options.only.split(",")}
     epochs = min(options.epochs or (4 if options.quick else EPOCHS), EPOCHS)
-    print(f"This takes {'some minutes' if options.quick else 'one to two hours'}.", flush=True)
+    print(f"Estimated: {'some minutes' if options.quick else 'one to two hours'}.", flush=True)
     sections: list[str] = []
     outcomes: list[Outcome] = []
     engines: list[str] = []

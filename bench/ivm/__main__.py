@@ -31,6 +31,7 @@ from bench.ivm.data import graph
 from bench.ivm.driver import Driver, DriverError
 from bench.ivm.mixes import EPOCHS, MIXES
 from bench.provenance import provenance
+from bench.text import markdown_table
 
 _PYTHON = shlex.quote(sys.executable)
 _INCREMUNICA = "node bench/ivm/drivers/incremunica.js"
@@ -137,9 +138,9 @@ def page(command: str, outcomes: Sequence[Outcome], engines: Sequence[str], trip
             f"times as long as {drivers[0]} it took, as a geometric mean over the mixes. Results were",
             "compared with the expected checksums; a query with a wrong result has no time.",
         ],
-        report.markdown(report.counts(outcomes, drivers)),
-        *([report.markdown(report.by_mix(outcomes, drivers))] if len(drivers) > 1 else []),
-        report.markdown(report.by_query(outcomes, drivers)),
+        markdown_table(report.counts(outcomes, drivers)),
+        *([markdown_table(report.by_mix(outcomes, drivers))] if len(drivers) > 1 else []),
+        markdown_table(report.by_query(outcomes, drivers)),
         report.failures(outcomes),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"

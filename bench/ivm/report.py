@@ -7,19 +7,9 @@ from math import exp, log
 from statistics import median
 
 from bench.ivm.cells import Outcome
+from bench.text import duration, number
 
 Table = list[list[str]]
-
-
-def duration(seconds: float) -> str:
-    for unit, factor in (("s", 1.0), ("ms", 1e3)):
-        if seconds * factor >= 1:
-            return f"{_three(seconds * factor)} {unit}"
-    return f"{_three(seconds * 1e6)} µs"
-
-
-def _three(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def by_query(outcomes: Sequence[Outcome], drivers: Sequence[str]) -> Table:
@@ -43,7 +33,7 @@ def _entry(outcomes: Sequence[Outcome], first: str, driver: str) -> str:
     if driver == first:
         return duration(median(times))
     ratio = _ratio(outcomes, first, driver)
-    return duration(median(times)) + ("" if ratio is None else f" ({_three(ratio)}×)")
+    return duration(median(times)) + ("" if ratio is None else f" ({number(ratio)}×)")
 
 
 def _ratio(outcomes: Iterable[Outcome], first: str, driver: str) -> float | None:
@@ -63,7 +53,7 @@ def by_mix(outcomes: Sequence[Outcome], drivers: Sequence[str]) -> Table:
     for mix in dict.fromkeys(o.cell.mix for o in outcomes):
         rows = [o for o in outcomes if o.cell.mix == mix]
         ratios = [_ratio(rows, drivers[0], driver) for driver in drivers[1:]]
-        table.append([mix, *("" if ratio is None else f"{_three(ratio)}×" for ratio in ratios)])
+        table.append([mix, *("" if ratio is None else f"{number(ratio)}×" for ratio in ratios)])
     return table
 
 
@@ -91,8 +81,3 @@ def failures(outcomes: Iterable[Outcome]) -> list[str]:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         lines.append(f"- {driver}, {status}{': ' + reason if reason else ''}: {'; '.join(names[:3])}{more}")
     return lines
-
-
-def markdown(table: Table) -> list[str]:
-    head, *rows = table
-    return [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(f"| {' | '.join(row)} |" for row in rows)]

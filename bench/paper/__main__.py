@@ -119,10 +119,7 @@ def main() -> None:
             sizes = replace(sizes, **{name: tuple(map(int, given.split(",")))})
     if options.rounds:
         sizes = replace(sizes, rounds=options.rounds)
-    print(
-        "A quick run takes some minutes." if options.quick else "A full run takes two to three hours.",
-        flush=True,
-    )
+    print(f"Estimated: {'some minutes' if options.quick else 'two to three hours'}.", flush=True)
     command = " ".join(["python -m bench.paper", *map(shlex.quote, sys.argv[1:])])
     print(f"Written: {write(command, run(names, sizes, methods), sizes, options.output)}")
 

@@ -99,7 +99,6 @@ class Section:
     table: list[list[str]]
     remarks: list[str] = field(default_factory=list)
     x_label: str = ""
-    logarithmic_x: bool = True
     series: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """For the plot: seconds of each method by x."""
     bars: dict[str, list[tuple[str, float]]] = field(default_factory=dict)

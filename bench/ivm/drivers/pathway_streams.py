@@ -111,8 +111,11 @@ class Pathway:
             def run(self) -> None:
                 while True:
                     for (subject, predicate, object_, number), added in batches.get():
-                        change = self.next if added else self.delete
-                        change(s=subject, p=predicate, o=object_, n=number)
+                        row = {"s": subject, "p": predicate, "o": object_, "n": number}
+                        if added:
+                            self.next(**row)
+                        else:
+                            self.delete(**row)  # written out: pathway looks for this call in the source
                     self.commit()
 
         triples = pw.io.python.read(Feed(), schema=schema, autocommit_duration_ms=None)
