@@ -81,7 +81,9 @@ def _frame(epochs: Epochs, table: pa.Table, ordered: bool) -> Any:
         raise Unsupported("The view has no columns: it cannot be a DataFrame.")
     if table.num_rows <= _FEW_ROWS:
         return spark.createDataFrame(table)
-    if not str(spark.conf.get("spark.master", "local")).startswith("local"):
+    from sparqlive.bulk.backends.spark.start import master_of
+
+    if not master_of(spark).startswith("local"):
         raise Unsupported(
             f"The workers cannot read {table.num_rows:,} rows of a session in memory. Open a store with "
             f"sparqlive.open(path, runs=…), where they reach its files."

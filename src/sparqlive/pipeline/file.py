@@ -27,10 +27,11 @@ from sparqlive.errors import Error
 from sparqlive.numbers import seconds, short_repr
 from sparqlive.pipeline.sinks import KINDS as SINKS
 from sparqlive.rdf.changes import ENDINGS, is_changes_name
+from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.sources.watcher import KINDS, watcher
 from sparqlive.sparql.syntax import parse_query
 
-SOURCE_KINDS = tuple(sorted(["changes", *KINDS]))
+SOURCE_KINDS = tuple(sorted(["changes", "spark", *KINDS]))
 _PATTERN = "*{" + ",".join(f"{ending}{zipped}" for ending in ENDINGS for zipped in ("", ".gz", ".bz2")) + "}"
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 Checked = TypeVar("Checked")
@@ -59,6 +60,28 @@ class ChangesSource:
     def graph(self) -> NamedNode:
         """The graph of the source's triples; quads that name a graph keep it."""
         return NamedNode(f"source:{self.name}")
+
+
+@dataclass(frozen=True)
+class SparkSource:
+    """A stream of Spark whose rows are changes."""
+
+    name: str
+    format: str
+    options: Mapping[str, str]
+    schema: str | None
+    """The columns that the format reads, as DDL, where it does not know them."""
+    select: tuple[str, ...]
+    """SQL expressions that make changes of the rows; all columns if there is none."""
+    op: str | None
+    order: str | None
+    mapping: TableMapping | None
+    interval_seconds: float | None
+
+    @property
+    def graph(self) -> str:
+        """The graph of the source's triples; quads that name a graph keep it."""
+        return f"source:{self.name}"
 
 
 @dataclass(frozen=True)
@@ -103,6 +126,7 @@ class Pipeline:
     loads: tuple[Load, ...]
     sources: tuple[ChangesSource, ...]
     """Followed by Spark."""
+    streams: tuple[SparkSource, ...]
     watched: tuple[WatchedSource, ...]
     views: tuple[ViewEntry, ...]
     sinks: tuple[SinkEntry, ...]
@@ -141,6 +165,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         reader.checked("", memory_limit, top["memory"]) if "memory" in top else None,
         tuple(reader.load(*entry) for entry in top.get("load", {}).items()),
         tuple(source for source in sources if isinstance(source, ChangesSource)),
+        tuple(source for source in sources if isinstance(source, SparkSource)),
         tuple(source for source in sources if isinstance(source, WatchedSource)),
         views,
         reader.sinks(top.get("sinks", {}), {view.name: view.form for view in views}),
@@ -213,12 +238,45 @@ class _Reader:
         except ValueError as error:
             raise self.error(where, f"graph must be an IRI, not {graph!r}: {error}.") from error
 
-    def source(self, name: str, value: Any) -> ChangesSource | WatchedSource:
+    def source(self, name: str, value: Any) -> ChangesSource | SparkSource | WatchedSource:
         where = f"[sources.{name}]"
         self._check_name(where, name)
         kind = value.get("kind", "changes") if isinstance(value, dict) else "changes"
         self._check_kind(where, kind, SOURCE_KINDS)
+        if kind == "spark":
+            return self._spark(name, where, value)
         return self._changes(name, where, value) if kind == "changes" else self._watched(name, where, value)
+
+    def _spark(self, name: str, where: str, value: Any) -> SparkSource:
+        known = {
+            "kind": str, "format": str, "options": dict, "schema": str, "select": list, "op": str,
+            "order": str, "mapping": dict, "poll_interval_seconds": (int, float),
+        }  # fmt: skip
+        entry = self.table(where, value, known, required=("kind", "format"))
+        options = {key: self._option(where, key, given) for key, given in entry.get("options", {}).items()}
+        if not all(isinstance(expression, str) for expression in entry.get("select", [])):
+            raise self.error(where, "select must be a list of SQL expressions.")
+        mapping = None
+        if "mapping" in entry:
+            try:
+                mapping = self.checked(f"{where} mapping", lambda: TableMapping(**entry["mapping"]))
+            except TypeError as error:
+                raise self.error(f"{where} mapping", f"{error}.") from error
+        interval = entry.get("poll_interval_seconds")
+        if interval is not None:
+            interval = self.checked(where, seconds, "poll_interval_seconds", interval, 0.001, 86_400)
+        return SparkSource(
+            name, entry["format"], options, entry.get("schema"), tuple(entry.get("select", ())),
+            entry.get("op"), entry.get("order"), mapping, interval,
+        )  # fmt: skip
+
+    def _option(self, where: str, key: str, given: Any) -> str:
+        """An option as Spark reads it; a relative `path` is in the folder of the file."""
+        if isinstance(given, bool):
+            return str(given).lower()
+        if not isinstance(given, str | int | float):
+            raise self.error(where, f"the option {key} must be a string, a number or true or false.")
+        return self.path(given) if key == "path" and isinstance(given, str) else str(given)
 
     def _watched(self, name: str, where: str, value: Mapping[str, Any]) -> WatchedSource:
         options = {key: entry for key, entry in value.items() if key not in ("kind", "path", "address")}

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sparqlive.engine.view import Epoch, View
 from sparqlive.errors import Error, ViewExists
 from sparqlive.opening import writing
-from sparqlive.pipeline.file import ChangesSource, Pipeline
+from sparqlive.pipeline.file import ChangesSource, Pipeline, SparkSource
 from sparqlive.pipeline.progress import Progress, changed_views
 from sparqlive.pipeline.sinks import KINDS, Sink, catch_up
 from sparqlive.rdf.change_columns import EncodedBatch, parse_batches
@@ -61,7 +61,7 @@ class Job:
         self._exit = ExitStack()
 
     def __enter__(self) -> Job:
-        if self.pipeline.sources:
+        if self.pipeline.sources or self.pipeline.streams:
             self._spark = start_spark(self.pipeline.master or "local[*]", self._progress)
         open_store = partial(
             open_session,
@@ -143,6 +143,7 @@ class Job:
                         poll_interval_seconds=source.poll_interval_seconds,
                     )
                 )
+            running += [self._stream(source, once) for source in self.pipeline.streams]
             with _interrupts_set(self._stopping):
                 self._wait_for(running, watching=not once)
         finally:
@@ -155,6 +156,31 @@ class Job:
             raise self._failure
         if interrupted:
             self._progress.line(f"stopped at epoch {self.session.epoch}; the next run continues from there")
+
+    def _stream(self, source: SparkSource, once: bool) -> RunningStream:
+        """Follows a stream of Spark."""
+        reader = self._spark.readStream.format(source.format).options(**source.options)
+        try:
+            frame = (reader.schema(source.schema) if source.schema else reader).load()
+            frame = frame.selectExpr(*source.select) if source.select else frame
+            return self.session.follow(
+                frame,
+                name=source.name,
+                once=once,
+                interval_seconds=source.interval_seconds,
+                op=source.op,
+                order=source.order,
+                mapping=source.mapping,
+                graph=source.graph,
+                on_epoch=partial(self._streamed, source.name),
+            )
+        except Exception as error:
+            first = str(error).strip().partition("\n")[0]
+            raise Error(f"{self.pipeline.file}: [sources.{source.name}]: {first}") from error
+
+    def _streamed(self, source: str, epoch: Epoch) -> None:
+        with self._lock:
+            self._hand_on(epoch, source, epoch.seconds)
 
     def _add_sources(self) -> None:
         """Adds the sources of the file to those of the store."""
@@ -226,7 +252,7 @@ class Job:
         catches up with all that it misses.
         """
         changed = changed_views(epoch)
-        several = bool(self.session.sources)
+        several = bool(self.session.sources) or bool(self.pipeline.streams)
         for sink, view, name in self._sinks:
             if view.name in changed and not several:
                 sink.write(epoch.number, epoch.deltas[view.name].weights(), reset=False)
@@ -259,7 +285,7 @@ def run_pipeline(
     """Runs a pipeline until it is interrupted; with `once`, until the available changes have been applied."""
     with Job(pipeline, progress, observer) as job:
         job.prepare()
-        if pipeline.sources or pipeline.watched or job.session.sources:
+        if pipeline.sources or pipeline.streams or pipeline.watched or job.session.sources:
             job.follow(once)
 
 
@@ -267,7 +293,8 @@ def start_spark(master: str, progress: Progress) -> Any:
     """Returns the process's Spark session, started if necessary; an Error says what is missing."""
     if find_spec("pyspark") is None:
         raise Error(
-            "Sources of kind 'changes' need Spark, which is not installed: pip install 'sparqlive[spark]'."
+            "Sources of kind 'changes' and 'spark' need Spark, which is not installed: "
+            "pip install 'sparqlive[spark]'."
         )
     from sparqlive.bulk.backends.spark.start import is_running, start_session
 

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from itertools import count
 from operator import itemgetter
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
 from sparqlive.bulk.backend import Function, Later
+from sparqlive.bulk.backends.spark.start import is_connect
 from sparqlive.bulk.dialect import Dialect, SparkSql
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT
 from sparqlive.sparql.columns import TERM_SCHEMA
 from sparqlive.store.saving import FEW_ROWS, Saved, Saving, Target, combined
 
+_VIEW = re.compile(r"\bsparqlive_view_[0-9]+\b")
+_LASTING: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+"""The functions that sessions of Spark Connect know."""
 _ARROW_FUNCTION: Any = arrow_udf  # its stub leaves out the form with only a return type
+_pickled: Any = cloudpickle.dumps
 _NUMBERS = count()
 _LONGEST = 4000
 """Characters of a frame that is repeated as it is: about as long to analyse once more as to run it."""
@@ -52,12 +60,19 @@ class SparkBackend:
         self._longest = longest
         self._views: list[str] = []
         self._functions: list[str] = []
+        # Spark Connect resolves names when rows are read, which may be after this backend has ended: tables
+        # are part of the query there, and functions stay.
+        self._is_connect = is_connect(session)
+        self._tables: dict[str, DataFrame] = {}
 
     def frame(self, data: DataFrame | Later, columns: Sequence[str]) -> Frame:
         data = data.make() if isinstance(data, Later) else data
         name = f"sparqlive_view_{next(_NUMBERS)}"
-        data.createOrReplaceTempView(name)
-        self._views.append(name)
+        if self._is_connect:
+            self._tables[name] = data
+        else:
+            data.createOrReplaceTempView(name)
+            self._views.append(name)
         return Frame.table(name, columns)
 
     def columns(self, data: DataFrame | Later) -> Sequence[str]:
@@ -93,9 +108,21 @@ class SparkBackend:
         return frame
 
     def function(self, function: Function, kind: pa.DataType) -> str:
+        if self._is_connect:
+            return self._lasting_function(function, kind)
         name = f"sparqlive_function_{next(_NUMBERS)}"
         self._session.udf.register(name, _ARROW_FUNCTION(function, returnType=from_arrow_type(kind)))
         self._functions.append(name)
+        return name
+
+    def _lasting_function(self, function: Function, kind: pa.DataType) -> str:
+        """A function under a name that says what it does, so that the same one is registered once."""
+        digest = blake2b(_pickled((function, str(kind))), digest_size=16).hexdigest()
+        name = f"sparqlive_function_{digest}"
+        known = _LASTING.setdefault(self._session, set())
+        if name not in known:
+            self._session.udf.register(name, _ARROW_FUNCTION(function, returnType=from_arrow_type(kind)))
+            known.add(name)
         return name
 
     def files(self, paths: Sequence[str], columns: Sequence[str]) -> Frame:
@@ -127,10 +154,20 @@ class SparkBackend:
         return combined(parts, len(columns), target, relation)
 
     def query(self, frame: Frame) -> DataFrame:
-        return self._session.sql(frame.sql(self.dialect))
+        text = frame.sql(self.dialect)
+        if not self._is_connect:
+            return self._session.sql(text)
+        used: dict[str, Any] = {name: self._tables[name] for name in set(_VIEW.findall(text))}
+        escaped = text.replace("{", "{{").replace("}", "}}")
+        return self._session.sql(_VIEW.sub(r"{\g<0>}", escaped), **used)
 
     def is_broadcast(self, data: DataFrame) -> bool:
-        """Whether Spark expects so few bytes that it broadcasts them where they are joined."""
+        """Whether Spark expects so few bytes that it broadcasts them where they are joined.
+
+        Spark Connect does not tell.
+        """
+        if self._is_connect:
+            return False
         expected: Any = data._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
         return int(expected) < _BROADCAST_BYTES
 

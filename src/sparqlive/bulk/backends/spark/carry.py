@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparqlive.bulk.backend import Later
 from sparqlive.bulk.backends.spark.backend import SparkBackend, read_files
+from sparqlive.bulk.backends.spark.start import master_of
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.plan import operators as op
@@ -67,7 +68,7 @@ class Carrier:
 
     def _frame(self, rows: npt.NDArray[np.int64], columns: Sequence[str]) -> DataFrame:
         table = pa.table({name: pa.array(rows[:, i], pa.int64()) for i, name in enumerate(columns)})
-        if len(rows) <= _MANY or not str(self._spark.sparkContext.master).startswith("local"):
+        if len(rows) <= _MANY or not master_of(self._spark).startswith("local"):
             return self._spark.createDataFrame(table)
         # Spark reads a file much faster than it takes rows in; workers elsewhere would not find it.
         if self._directory is None:

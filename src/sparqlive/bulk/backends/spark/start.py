@@ -31,6 +31,8 @@ _SETTINGS = {
 }
 _MOST_MEMORY = 30 << 30
 """With more than about this, the JVM no longer compresses its references."""
+_REMOTE_CORES = 8
+"""So many tasks at a time are expected of a cluster that does not say its size."""
 _LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": QUIET,
@@ -69,13 +71,33 @@ def is_connect(thing: object) -> bool:
     return ".connect." in type(thing).__module__
 
 
+def cores_of(session: SparkSession) -> int:
+    """How many tasks run at the same time."""
+    if not is_connect(session):
+        return int(session.sparkContext.defaultParallelism)
+    found = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", master_of(session))
+    if found is None:
+        return int(session.conf.get("spark.default.parallelism", str(_REMOTE_CORES)) or _REMOTE_CORES)
+    return os.cpu_count() or 1 if found[1] == "*" else int(found[1] or 1)
+
+
+def master_of(session: SparkSession) -> str:
+    """The address of the session's master; of a server of Spark Connect, that of its own master."""
+    return str(session.conf.get("spark.master", "") or "")
+
+
 def is_running() -> bool:
     """Whether this process has a session already, which is then the one that `start_session` gives."""
     return SparkSession.getActiveSession() is not None
 
 
 def start_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session on the given master; `settings` win over the ones that are set here."""
+    """A session on the given master; `settings` win over the ones that are set here.
+
+    An address `sc://…` is that of a server of Spark Connect, which has settings of its own.
+    """
+    if master.startswith("sc://"):
+        return SparkSession.builder.remote(master).getOrCreate()
     if not is_running():
         use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -1,0 +1,1 @@
+"""A Spark Declarative Pipeline that reads a view of one store, and writes a graph to another."""

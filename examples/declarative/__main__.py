@@ -1,0 +1,71 @@
+"""Runs the pipeline twice, with a change of the shop in between: `python -m examples.declarative FOLDER`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import sparqlive
+from sparqlive.bulk.backends.spark.java import use_java
+
+HERE = Path(__file__).parent
+SPECIFICATION = """
+name: offers
+storage: {storage}
+libraries:
+  - glob:
+      include: {here}/transformations/**
+configuration:
+  example.shop: {folder}/shop.store
+  example.offers: {folder}/offers.store
+  spark.sql.warehouse.dir: {folder}/warehouse
+  spark.sql.shuffle.partitions: "1"
+"""
+CHEAP = "SELECT ?item ?price { ?item <http://example.org/price> ?price FILTER(?price < 10) }"
+
+
+def price(item: str, number: int) -> str:
+    return f'<http://example.org/{item}> <http://example.org/price> "{number}"^^<http://www.w3.org/2001/XMLSchema#integer> .\n'  # noqa: E501
+
+
+def run(folder: Path) -> None:
+    """Has Spark run the pipeline."""
+    specification = folder / "spark-pipeline.yml"
+    storage = (folder / "storage").as_uri()
+    specification.write_text(
+        SPECIFICATION.format(here=HERE, folder=folder, storage=storage), encoding="utf-8"
+    )
+    use_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    command = Path(sysconfig.get_path("scripts")) / "spark-pipelines"
+    subprocess.run([command, "run", "--spec", specification], cwd=folder, check=True)
+
+
+def offers(folder: Path) -> list[str]:
+    """What the pipeline wrote."""
+    with sparqlive.open(folder / "offers.store", read_only=True) as session:
+        return sorted(f"{quad.subject} {quad.object}" for quad in session.quads())
+
+
+def main(folder: Path) -> list[list[str]]:
+    folder = folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    found = []
+    for insert, delete in (
+        (price("tea", 4) + price("coffee", 12), ""),
+        (price("coffee", 7), price("tea", 4)),
+    ):
+        with sparqlive.open(folder / "shop.store") as session:
+            session.view("cheap", CHEAP)
+            session.apply(insert=insert, delete=delete)
+        run(folder)
+        found.append(offers(folder))
+        print(*found[-1], sep="\n")
+    return found
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
