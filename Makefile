@@ -28,7 +28,7 @@ help:
 	@echo "make test         formatting, lint, types, import rules and all tests; on Spark a representative part"
 	@echo "make coverage     the tests without Spark, and how much of each module they run"
 	@echo "make test-peers   install the programs that tests talk to: an MQTT broker, two browsers, a Solid server"
-	@echo "make test-spark   only the tests on Spark"
+	@echo "make test-spark   only the tests on Spark, classic and Connect"
 	@echo "make test-clients the clients that people use, against a started agent"
 	@echo "make test-connectors  S3, HDFS, Kafka and Delta Lake with Spark, against servers on this machine; in .venv-connectors,"
 	@echo "                  with jars that Maven fetches (1.5 GB)"
@@ -101,6 +101,7 @@ coverage: $(STAMP) $(PEERS)
 
 test-spark: $(JAVA)
 	$(BIN)/python -m pytest -q -m spark
+	SPARQLIVE_SPARK=connect $(BIN)/python -m pytest -q -m spark tests/spark
 
 # Connectors follow Spark's releases with a delay, so their tests have an environment with an earlier one.
 $(CONNECTORS): connectors.lock setup/connectors.py $(JAVA)
@@ -193,7 +194,7 @@ test-release: $(RELEASE)
 # Without addresses of package indexes, so that the file works on every machine.
 lock:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
-	$(COMPILE) --extra dev --extra bench --extra spark --extra agent --extra solid --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra dev --extra bench --extra connect --extra agent --extra solid --output-file requirements.lock pyproject.toml
 	$(COMPILE) --extra connectors --output-file connectors.lock pyproject.toml
 	sed -i.bak -e '/^#/d' -e '/^$$/d' requirements.lock connectors.lock && rm requirements.lock.bak connectors.lock.bak
 

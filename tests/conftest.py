@@ -119,11 +119,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One Spark session for all tests, started when the first of them asks for it."""
-    from sparqlive.bulk.backends.spark.start import start_session
-    from tests.on_spark import SETTINGS
+    """One Spark session for all tests, started when the first of them asks for it.
 
-    session = start_session("local[2]", SETTINGS)
+    A process has a classic session, or with SPARQLIVE_SPARK=connect one of Spark Connect: never both.
+    """
+    from sparqlive.bulk.backends.spark.start import start_session
+    from tests.on_spark import SETTINGS, connect_session
+
+    is_connect = os.environ.get("SPARQLIVE_SPARK") == "connect"
+    session = connect_session() if is_connect else start_session("local[2]", SETTINGS)
     yield session
     session.stop()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +28,19 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": f"{QUIET} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
+
+
+def connect_session() -> SparkSession:
+    """A session of Spark Connect, and the server that it needs, which ends with this process."""
+    from sparqlive.bulk.backends.spark.java import use_java
+
+    use_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_TESTING", "1")  # any free port, and not always the same
+    builder = SparkSession.builder.remote("local[2]")
+    for name, value in {**SETTINGS, "spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def representative(names: Sequence[str], count: int) -> set[str]:

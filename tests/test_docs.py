@@ -24,7 +24,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 def blocks() -> list[object]:
     return [
-        pytest.param(page, match[1], text[: match.start()].count("\n") + 1, id=f"{page.name}:{number}")
+        pytest.param(
+            page,
+            match[1],
+            text[: match.start()].count("\n") + 1,
+            id=f"{page.name}:{number}",
+            marks=[pytest.mark.spark] if "pyspark" in match[1] else [],
+        )
         for page in PAGES
         for text in [page.read_text(encoding="utf-8")]
         for number, match in enumerate(BLOCK.finditer(text), 1)

@@ -80,7 +80,7 @@ def test_spark_reads_the_table_of_the_sink_and_its_versions(spark: SparkSession,
 
     with sparqlive.open() as session:
         view = session.view("all", QUERY)
-        sink = DeltaLakeSink(path, view.variables)
+        sink = DeltaLakeSink(path, view.variables, weights=True)
         expected = []
         for number in range(4):
             session.apply(insert=[quad(number, 1), quad(number, 2)], delete=[quad(number - 1, 1)])
@@ -89,5 +89,5 @@ def test_spark_reads_the_table_of_the_sink_and_its_versions(spark: SparkSession,
         assert rows() == expected[-1]
         for version, wanted in enumerate(expected, start=1):  # version 0 is the empty table
             assert rows(versionAsOf=version) == wanted
-        catch_up(DeltaLakeSink(path, view.variables), view, "sink")
+        catch_up(DeltaLakeSink(path, view.variables, weights=True), view, "sink")
         assert rows() == expected[-1]

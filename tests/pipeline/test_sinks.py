@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import sparqlive
-from sparqlive.pipeline.sinks import KINDS, catch_up
+from sparqlive.pipeline.sinks import KINDS, catch_up, opened
 from sparqlive.pipeline.sinks.rdf_patch import RdfPatchSink
 from sparqlive.rdf.changes import read_changes
 
@@ -42,6 +44,33 @@ def test_a_sink_is_brought_up_to_date(kind: str, tmp_path: Path) -> None:
         view = session.view("all", query)
         with pytest.raises(sparqlive.Error, match=r"written from another store"):
             catch_up(again, view, "sink")
+
+
+@pytest.mark.parametrize("kind", ["delta-lake", "parquet"])
+def test_tables_have_types_order_and_a_row_per_solution(kind: str, tmp_path: Path) -> None:
+    """Also when the type of a column changes from one epoch to the next."""
+    deltalake = pytest.importorskip("deltalake")
+    path = tmp_path / "sink"
+
+    def rows() -> pa.Table:
+        if kind == "delta-lake":
+            return deltalake.DeltaTable(str(path)).to_pyarrow_table()
+        return pq.read_table(max((path / "snapshots").iterdir()))
+
+    with sparqlive.open() as session:
+        view = session.view("all", "SELECT ?o { ?s <a:p> ?o } ORDER BY DESC(?o)")
+        for insert in ([quad(n) for n in range(5)], [Quad(NamedNode("a:x"), NamedNode("a:p"), Literal(3))]):
+            session.apply(insert=insert)
+            sink = opened(kind, path, view.variables)
+            catch_up(sink, view, "sink")
+            sink.finish(view.epoch, view.now)
+            assert rows().schema.field("o").type == pa.int64()
+            assert rows().to_pylist() == view.to_arrow().to_pylist()
+        session.apply(insert=[Quad(NamedNode("a:x"), NamedNode("a:p"), Literal("text"))])
+        catch_up(sink, view, "sink")
+        sink.finish(view.epoch, view.now)
+        assert rows().to_pylist() == view.to_arrow().to_pylist()
+        assert sink.last_epoch() == 3
 
 
 def test_a_patch_gives_the_graph_of_its_view(tmp_path: Path) -> None:

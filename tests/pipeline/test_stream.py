@@ -52,10 +52,12 @@ path = "out/pairs.jsonl"
 view = "pairs"
 kind = "parquet"
 path = "out/pairs"
+weights = true
 [sinks.table]
 view = "pairs"
 kind = "delta-lake"
 path = "out/table"
+weights = true
 """
 
 

@@ -79,10 +79,10 @@ def _frame(epochs: Epochs, table: pa.Table, ordered: bool) -> Any:
     spark = epochs.strategies.registered_spark()
     if not table.column_names:
         raise Unsupported("The view has no columns: it cannot be a DataFrame.")
-    if table.num_rows <= _FEW_ROWS:
-        return spark.createDataFrame(table)
-    from sparqlive.bulk.backends.spark.start import master_of
+    from sparqlive.bulk.backends.spark.start import frame_of, master_of
 
+    if table.num_rows <= _FEW_ROWS:
+        return frame_of(spark, table)
     if not master_of(spark).startswith("local"):
         raise Unsupported(
             f"The workers cannot read {table.num_rows:,} rows of a session in memory. Open a store with "

@@ -26,6 +26,7 @@ from sparqlive.engine.register import check_view_name
 from sparqlive.errors import Error
 from sparqlive.numbers import seconds, short_repr
 from sparqlive.pipeline.sinks import KINDS as SINKS
+from sparqlive.pipeline.sinks import TABLES
 from sparqlive.rdf.changes import ENDINGS, is_changes_name
 from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.sources.watcher import KINDS, watcher
@@ -109,6 +110,8 @@ class SinkEntry:
     kind: str
     path: Path | str
     """Where it is written: a local path, or the address of a server."""
+    weights: bool = False
+    """Whether a table has distinct rows with weights, in place of typed solutions."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,7 @@ class _Reader:
         for key, entry in value.items():
             if key not in known:
                 raise self.error(where, f"unknown key {key!r}. Available keys: {', '.join(known)}.")
-            if isinstance(entry, bool) or not isinstance(entry, known[key]):
+            if isinstance(entry, bool) is not (known[key] is bool) or not isinstance(entry, known[key]):
                 raise self.error(where, f"{key} must be {_wording(known[key])}, not {short_repr(entry)}.")
         for key in required:
             if key not in value:
@@ -340,7 +343,7 @@ class _Reader:
 
     def _sink(self, name: str, value: Any, views: Mapping[str, str]) -> SinkEntry:
         where = f"[sinks.{name}]"
-        known = {"view": str, "kind": str, "path": str}
+        known = {"view": str, "kind": str, "path": str, "weights": bool}
         entry = self.table(where, value, known, required=("view", "kind", "path"))
         if entry["view"] not in views:
             raise self.error(where, f"there is no [views.{entry['view']}].")
@@ -358,7 +361,9 @@ class _Reader:
             expected = "a local path" if scheme is None else f"an address like {scheme}://server:port/name"
             raise self.error(where, f"path must be {expected}, not {entry['path']}.")
         place = entry["path"] if is_uri else self.place(entry["path"])
-        return SinkEntry(name, entry["view"], entry["kind"], place)
+        if "weights" in entry and entry["kind"] not in TABLES:
+            raise self.error(where, f"weights is for the kinds {' and '.join(TABLES)}.")
+        return SinkEntry(name, entry["view"], entry["kind"], place, entry.get("weights", False))
 
     def _check_kind(self, where: str, kind: str, known: Sequence[str]) -> None:
         if kind not in known:
@@ -370,7 +375,14 @@ class _Reader:
 
 
 def _wording(types: Any) -> str:
-    words = {str: "a string", dict: "a table", list: "a list", int: "a number", float: "a number"}
+    words = {
+        bool: "true or false",
+        str: "a string",
+        dict: "a table",
+        list: "a list",
+        int: "a number",
+        float: "a number",
+    }
     return " or ".join(
         dict.fromkeys(words[kind] for kind in (types if isinstance(types, tuple) else (types,)))
     )

@@ -23,7 +23,7 @@ from sparqlive.errors import Error, ViewExists
 from sparqlive.opening import writing
 from sparqlive.pipeline.file import ChangesSource, Pipeline, SparkSource
 from sparqlive.pipeline.progress import Progress, changed_views
-from sparqlive.pipeline.sinks import KINDS, Sink, catch_up
+from sparqlive.pipeline.sinks import Sink, catch_up, hand_on, opened
 from sparqlive.rdf.change_columns import EncodedBatch, parse_batches
 from sparqlive.rdf.changes import Batch
 from sparqlive.session import Session
@@ -97,9 +97,9 @@ class Job:
                 step.end_with(f"{len(kept):,} solutions")
         for sink in self.pipeline.sinks:
             kept = self.session.views[sink.view]
-            opened = KINDS[sink.kind](sink.path, kept.variables)
-            catch_up(opened, kept, sink.name)
-            self._sinks.append((opened, kept, sink.name))
+            found = opened(sink.kind, sink.path, kept.variables, sink.weights)
+            catch_up(found, kept, sink.name)
+            self._sinks.append((found, kept, sink.name))
 
     def _register(self, name: str, query: str, refresh: Any) -> View:
         try:
@@ -255,7 +255,7 @@ class Job:
         several = bool(self.session.sources) or bool(self.pipeline.streams)
         for sink, view, name in self._sinks:
             if view.name in changed and not several:
-                sink.write(epoch.number, epoch.deltas[view.name].weights(), reset=False)
+                hand_on(sink, view, epoch.deltas[view.name])
             elif several or view.refresh_setting != "immediate":
                 catch_up(sink, view, name)
         self._progress.epoch(epoch, source, seconds)
@@ -276,7 +276,7 @@ class Job:
                     if view.refresh_setting != "manual":
                         view.refresh()
                         catch_up(sink, view, name)
-                    sink.finish(view.epoch, view.weights)
+                    sink.finish(view.epoch, view.now)
 
 
 def run_pipeline(

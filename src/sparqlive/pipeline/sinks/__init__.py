@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from sparqlive.engine.view import TermRow, View
+from sparqlive.engine.view import Answer, Delta, TermRow, View
 from sparqlive.errors import Error
 from sparqlive.pipeline.sinks.delta_lake import DeltaLakeSink
 from sparqlive.pipeline.sinks.json_lines import JsonLinesSink
@@ -28,8 +28,20 @@ class Sink(Protocol):
     def write(self, epoch: int, weights: Mapping[TermRow, int], reset: bool) -> None:
         """Writes a delta; with `reset`, `weights` is the whole content and replaces everything before."""
 
-    def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
+    def finish(self, epoch: int, content: Callable[[], Answer]) -> None:
         """Called when the job ends, at an epoch."""
+
+
+@runtime_checkable
+class ContentSink(Sink, Protocol):
+    """A sink that also takes whole contents."""
+
+    @property
+    def takes_changes(self) -> bool:
+        """Whether it gets the content only in place of a reset, and changes otherwise."""
+
+    def write_content(self, content: Answer) -> None:
+        """Writes the content of an epoch, which replaces everything before."""
 
 
 class SinkKind(Protocol):
@@ -55,6 +67,15 @@ KINDS: Mapping[str, SinkKind] = {
 }
 
 
+TABLES: Mapping[str, Callable[..., Sink]] = {"delta-lake": DeltaLakeSink, "parquet": ParquetSink}
+"""The kinds that write tables, and have the option `weights`."""
+
+
+def opened(kind: str, path: str | Path, variables: Sequence[str], weights: bool = False) -> Sink:
+    """Opens a sink."""
+    return TABLES[kind](path, variables, weights) if kind in TABLES else KINDS[kind](path, variables)
+
+
 def catch_up(sink: Sink, view: View, name: str) -> None:
     """Writes the epochs of a view that the sink misses."""
     last = sink.last_epoch()
@@ -65,4 +86,18 @@ def catch_up(sink: Sink, view: View, name: str) -> None:
         )
     # Changes since epoch -1 are the whole content, as a reset at its epoch.
     for delta in view.changes(since=-1 if last is None else last):
+        hand_on(sink, view, delta)
+
+
+def hand_on(sink: Sink, view: View, delta: Delta) -> None:
+    """Writes one change of a view, or its content, which may be that of a later epoch."""
+    if not isinstance(sink, ContentSink):
         sink.write(delta.epoch, delta.weights(), delta.reset)
+        return
+    last = sink.last_epoch()
+    if last is not None and delta.epoch <= last:
+        return
+    if sink.takes_changes and not delta.reset:
+        sink.write(delta.epoch, delta.weights(), reset=False)
+    else:
+        sink.write_content(view.now())

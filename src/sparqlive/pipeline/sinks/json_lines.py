@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from sparqlive.engine.view import FORMS, TermRow
+from sparqlive.engine.view import FORMS, Answer, TermRow
 from sparqlive.errors import Error
 from sparqlive.pipeline.sinks.appending import last_end
 from sparqlive.sparql.results import json_delta
@@ -44,7 +44,7 @@ class JsonLinesSink:
             os.fsync(stream.fileno())
         self._last = epoch
 
-    def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
+    def finish(self, epoch: int, content: Callable[[], Answer]) -> None:
         """Does nothing: every line is already on disk."""
 
     def _recover(self) -> int | None:

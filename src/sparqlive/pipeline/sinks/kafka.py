@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
-from sparqlive.engine.view import FORMS, TermRow
+from sparqlive.engine.view import FORMS, Answer, TermRow
 from sparqlive.errors import Error
 from sparqlive.sparql.results import json_row
 
@@ -66,7 +66,7 @@ class KafkaSink:
             raise
         self._last = epoch
 
-    def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
+    def finish(self, epoch: int, content: Callable[[], Answer]) -> None:
         """Does nothing: every epoch is committed."""
 
     def _send(self, key: bytes, value: Mapping[str, Any], **where: int) -> None:

@@ -1,9 +1,10 @@
 """Deltas and snapshots as Parquet files, named by their epoch.
 
-`deltas/<epoch>.parquet` holds the inserted and deleted rows, `snapshots/<epoch>.parquet` the whole content;
-both have one text column per variable (N-Triples syntax, null where unbound) and `_weight`. The content is
-the newest snapshot plus the deltas with a higher number. A snapshot is written at the start, after a gap, and
-when the job ends. Invariant: files are complete: each is written under another name, synced, and then
+`deltas/<epoch>.parquet` holds the inserted and deleted rows: one text column per variable (N-Triples syntax,
+null where unbound) and `_weight`. `snapshots/<epoch>.parquet` holds the whole content: typed columns, a row
+per solution in the order of ORDER BY. With `weights`, it has the columns of the deltas, so that the newest
+snapshot plus the deltas with a higher number is the content. A snapshot is written at the start, after a gap,
+and when the job ends. Invariant: files are complete: each is written under another name, synced, and then
 renamed.
 """
 
@@ -13,18 +14,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparqlive.engine.view import FORMS, TermRow
+from sparqlive.engine.view import FORMS, Answer, TermRow
 from sparqlive.sparql.arrow import table
 from sparqlive.store.place import sync
 
 
 class ParquetSink:
     forms: ClassVar = FORMS
+    takes_changes: ClassVar = True
     scheme: ClassVar[str | None] = None
 
-    def __init__(self, path: str | Path, variables: Sequence[str]) -> None:
+    def __init__(self, path: str | Path, variables: Sequence[str], weights: bool = False) -> None:
+        self._weights = weights
         path = Path(path)
         self._variables = variables
         self._deltas, self._snapshots = path / "deltas", path / "snapshots"
@@ -35,16 +39,20 @@ class ParquetSink:
         return max((*_epochs(self._deltas), *_epochs(self._snapshots)), default=None)
 
     def write(self, epoch: int, weights: Mapping[TermRow, int], reset: bool) -> None:
-        self._write(self._snapshots if reset else self._deltas, epoch, weights)
+        self._write(self._snapshots if reset else self._deltas, epoch, table(self._variables, weights))
 
-    def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
+    def write_content(self, content: Answer) -> None:
+        found = table(self._variables, content.weights()) if self._weights else content.to_arrow()
+        self._write(self._snapshots, content.epoch, found)
+
+    def finish(self, epoch: int, content: Callable[[], Answer]) -> None:
         if epoch not in _epochs(self._snapshots):
-            self._write(self._snapshots, epoch, content())
+            self.write_content(content())
 
-    def _write(self, folder: Path, epoch: int, weights: Mapping[TermRow, int]) -> None:
+    def _write(self, folder: Path, epoch: int, rows: pa.Table) -> None:
         path = folder / f"{epoch:012d}.parquet"
         beside = path.with_suffix(".tmp")
-        pq.write_table(table(self._variables, weights), beside, compression="zstd")
+        pq.write_table(rows, beside, compression="zstd")
         sync(beside)
         beside.rename(path)
         sync(path)

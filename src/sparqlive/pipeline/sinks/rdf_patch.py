@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from pyoxigraph import Quad
 
-from sparqlive.engine.view import GRAPH_FORMS, TermRow
+from sparqlive.engine.view import GRAPH_FORMS, Answer, TermRow
 from sparqlive.errors import Error
 from sparqlive.pipeline.sinks.appending import last_end
 from sparqlive.rdf.changes import Batch, write_patch
@@ -51,7 +51,7 @@ class RdfPatchSink:
             sync(self._path)
         self._last = epoch
 
-    def finish(self, epoch: int, content: Callable[[], Mapping[TermRow, int]]) -> None:
+    def finish(self, epoch: int, content: Callable[[], Answer]) -> None:
         """Does nothing: every transaction is already on disk."""
 
     def _recover(self) -> int | None:

@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
 from sparqlive.bulk.backend import Function, Later
-from sparqlive.bulk.backends.spark.start import is_connect
+from sparqlive.bulk.backends.spark.start import frame_of, is_connect
 from sparqlive.bulk.dialect import Dialect, SparkSql
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT
@@ -130,7 +130,7 @@ class SparkBackend:
 
     def local(self, table: pa.Table) -> Frame:
         if table.num_rows <= FEW_ROWS or self._scratch is None:
-            return self.frame(self._session.createDataFrame(table), table.column_names)
+            return self.frame(frame_of(self._session, table), table.column_names)
         place, name = self._scratch.place, f"{self._scratch.folder}/{uuid4()}.parquet"
         pq.write_table(table, place.path(name), filesystem=place.files)
         return self.files([place.uri(name)], table.column_names)

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparqlive.bulk.backend import Later
 from sparqlive.bulk.backends.spark.backend import SparkBackend, read_files
-from sparqlive.bulk.backends.spark.start import master_of
+from sparqlive.bulk.backends.spark.start import frame_of, master_of
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.plan import operators as op
@@ -69,7 +69,7 @@ class Carrier:
     def _frame(self, rows: npt.NDArray[np.int64], columns: Sequence[str]) -> DataFrame:
         table = pa.table({name: pa.array(rows[:, i], pa.int64()) for i, name in enumerate(columns)})
         if len(rows) <= _MANY or not master_of(self._spark).startswith("local"):
-            return self._spark.createDataFrame(table)
+            return frame_of(self._spark, table)
         # Spark reads a file much faster than it takes rows in; workers elsewhere would not find it.
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="sparqlive-"))
@@ -84,7 +84,7 @@ class Carrier:
             return files
         table = entry_table(sources.terms).select(columns)
         table = table.set_column(1, "term", table.column("term").cast(pa.string()))
-        later = self._spark.createDataFrame(table)
+        later = frame_of(self._spark, table)
         return later if files is None else files.union(later)
 
     def _with_changes(self, quads: DataFrame, log: npt.NDArray[np.int64]) -> DataFrame:

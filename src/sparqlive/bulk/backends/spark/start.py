@@ -12,7 +12,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from sparqlive.bulk.backends.spark.java import use_java
 from sparqlive.sparql.memory import machine_memory
@@ -69,6 +71,13 @@ def _is_configured(name: str) -> bool:
 def is_connect(thing: object) -> bool:
     """Whether a session or DataFrame is one of Spark Connect."""
     return ".connect." in type(thing).__module__
+
+
+def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
+    """A DataFrame of a few rows. Spark Connect does not take an empty table's own types."""
+    if not table.num_rows:
+        return session.createDataFrame([], from_arrow_schema(table.schema))
+    return session.createDataFrame(table)
 
 
 def cores_of(session: SparkSession) -> int:
