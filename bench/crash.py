@@ -224,15 +224,15 @@ def epoch_of(path: Path) -> int:
 # Faults: killed before the n-th step, for every n
 
 
-class _Steps:
+class Steps:
     """Counts whatever a commit does to the disk, and kills the process before one of them."""
 
     def __init__(self, fatal: int) -> None:
-        self._left = fatal
+        self.left = fatal
 
     def step(self) -> None:
-        self._left -= 1
-        if self._left == 0:
+        self.left -= 1
+        if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def install(self) -> None:
@@ -271,7 +271,7 @@ class _Steps:
 
 def scenario(path: Path, seed: int, fatal: int, say: Callable[[int], None]) -> None:
     """Every kind of commit once: epochs, views, a refresh, a compaction, a drop."""
-    _Steps(fatal).install()
+    Steps(fatal).install()
     with opened(path) as session:
         data = set(session.quads())
 

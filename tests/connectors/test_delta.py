@@ -91,3 +91,17 @@ def test_spark_reads_the_table_of_the_sink_and_its_versions(spark: SparkSession,
             assert rows(versionAsOf=version) == wanted
         catch_up(DeltaLakeSink(path, view.variables, weights=True), view, "sink")
         assert rows() == expected[-1]
+
+
+def test_spark_writes_a_view_as_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    with sparqlive.open(tmp_path / "store", spark=spark) as session:
+        view = session.view("all", QUERY)
+        contents = []
+        for number in range(3):
+            session.apply(insert=[quad(number, number)], delete=[quad(number - 2, number - 2)])
+            view.to_spark().write.format("delta").mode("overwrite").save(path)
+            contents.append(sorted((s.value, int(o.value)) for s, o in view.weights()))
+    for version, wanted in enumerate(contents):
+        frame = spark.read.format("delta").option("versionAsOf", version).load(path)
+        assert sorted((row.s, int(row.o)) for row in frame.collect()) == wanted

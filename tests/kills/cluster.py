@@ -105,8 +105,11 @@ class Driver:
 
     def wait_until(self, happens: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + LIFE_SECONDS
-        while not happens():
-            assert not self._ended.is_set(), f"the driver ended before {what}:\n{self.log_end()}"
+        while True:
+            has_ended = self._ended.is_set()
+            if happens():
+                return
+            assert not has_ended, f"the driver ended before {what}:\n{self.log_end()}"
             assert time.monotonic() < deadline, f"no {what}, but {self.lines[-3:]}:\n{self.log_end()}"
             time.sleep(0.02)
 
@@ -127,16 +130,19 @@ class Driver:
     def has_ended(self) -> bool:
         return self._ended.is_set()
 
+    def wait_for_end(self) -> None:
+        assert self._ended.wait(LIFE_SECONDS), f"the driver does not end: {self.lines[-3:]}"
+
     def finish(self) -> None:
         """Waits for its end, which must be a good one."""
-        assert self._ended.wait(LIFE_SECONDS), f"the driver does not end: {self.lines[-3:]}"
+        self.wait_for_end()
         assert self.lines[-1] == "end", f"the driver failed:\n{self.log_end()}"
 
     def kill(self) -> None:
         """The driver and its JVM, which is in its group."""
         if not self._ended.is_set():
             os.killpg(self._process.pid, signal.SIGKILL)
-        assert self._ended.wait(LIFE_SECONDS)
+        self.wait_for_end()
 
     def log_end(self) -> str:
         return self._log.read_text(errors="replace")[-4000:]

@@ -52,11 +52,12 @@ def test_a_worker_dies_during_an_epoch(two_workers: Cluster, store: Path) -> Non
 
 
 def test_the_driver_dies_during_a_commit(two_workers: Cluster, store: Path) -> None:
-    """Just after it began, in the middle, and when the files of the workers are written."""
-    acknowledged = 1
-    for number, seconds in enumerate((0.1, 1.0, 2.5)):
-        driver = two_workers.driver(store, "-", two_workers.master, SEED, acknowledged + 5)
-        driver.wait_for("begin")
-        time.sleep(seconds)
-        driver.kill()
-        acknowledged = inspect(store, SEED, max(driver.epoch(), acknowledged if number else 0))
+    """Before a step of its commits: the first, one in the middle, one of a later commit."""
+    acknowledged = 0
+    for step in (1, 7, 40):
+        driver = two_workers.driver(store, "-", two_workers.master, SEED, acknowledged + 20, step)
+        driver.wait_for_end()
+        assert driver.lines[-1].startswith("begin"), "it was killed in an epoch"
+        acknowledged = inspect(store, SEED, max(acknowledged, driver.epoch()))
+    two_workers.driver(store, "-", two_workers.master, SEED, acknowledged + 1).finish()
+    assert inspect(store, SEED, acknowledged + 1) == acknowledged + 1

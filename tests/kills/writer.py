@@ -1,7 +1,9 @@
 """A driver that tests kill: loads a file, registers views, applies batches, says which epochs are committed.
 
 What it does is decided by a seed, so that `inspect` knows from the number of an epoch what must be in the
-store. Run as `python -m tests.kills.writer STORE RUNS MASTER SEED LAST`; RUNS may be `-`: in the store.
+store. Run as `python -m tests.kills.writer STORE RUNS MASTER SEED LAST [STEP]`; RUNS may be `-`: in the
+store. With STEP, it kills itself before that step of its commits: a file that is written or synced, or a
+statement of the catalog.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pathlib import Path
 import pyoxigraph as ox
 
 import sparqlive
+from bench.crash import Steps
 from tests.oracle import Oracle
 
 EX = "http://example.org/"
@@ -68,7 +71,9 @@ def model(seed: int, epoch: int) -> Model:
     return data
 
 
-def write(store: str, runs: str | None, master: str, seed: int, last: int) -> None:
+def write(store: str, runs: str | None, master: str, seed: int, last: int, fatal: int | None) -> None:
+    steps = Steps(sys.maxsize)
+    steps.install()
     with sparqlive.open(store, runs=runs, spark=master) as session:
         say("open")
         if session.epoch == 0:
@@ -82,6 +87,7 @@ def write(store: str, runs: str | None, master: str, seed: int, last: int) -> No
             attempt(session.view, name, text_of(name), strategy="spark")
         say("views")
         data = set(session.quads())
+        steps.left = fatal or steps.left
         while session.epoch < last:
             number = session.epoch + 1
             come, gone = batch(seed, number, data)
@@ -129,5 +135,7 @@ def inspect(store: Path, seed: int, acknowledged: int) -> int:
 
 
 if __name__ == "__main__":
-    _, store, runs, master, seed, last = sys.argv
-    write(store, None if runs == "-" else runs, master, int(seed), int(last))
+    _, store, runs, master, seed, last, *fatal = sys.argv
+    write(
+        store, None if runs == "-" else runs, master, int(seed), int(last), int(fatal[0]) if fatal else None
+    )

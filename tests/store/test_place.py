@@ -183,3 +183,23 @@ def test_a_pipeline_says_where_the_runs_are(tmp_path: Path) -> None:
         job.prepare()
         job.session.compact()
     assert list((tmp_path / "far").rglob("quads*.parquet"))
+
+
+def test_views_in_the_store_are_carried_by_duckdb_where_runs_are_elsewhere(tmp_path: Path) -> None:
+    """On a file system that is not this machine's: one of pyarrow's, in memory."""
+    rng = random.Random(9)
+    data = {quad(rng) for _ in range(40)}
+    with sparqlive.open(tmp_path / "store", runs="mock://server/runs", memory=0) as session:
+        session.load(data)
+        session.compact()  # into files
+        for name in QUERIES:
+            session.view(name, query(name))
+        for strategy in ("duckdb", "rebuild"):
+            come = {quad(rng) for _ in range(6)} - data
+            gone = set(rng.sample(sorted(data, key=str), 3))
+            session.apply(insert=come, delete=gone, strategy=strategy)  # type: ignore[arg-type]
+            data = (data - gone) | come
+        for name, view in session.views.items():
+            assert view.weights() == Oracle(data).weights(query(name), view.variables)
+        session.check()
+    place._connected.cache_clear()
