@@ -104,14 +104,14 @@ test-spark: $(JAVA)
 	SPARQLIVE_SPARK=connect $(BIN)/python -m pytest -q -m spark tests/spark
 
 # Connectors follow Spark's releases with a delay, so their tests have an environment with an earlier one.
-$(CONNECTORS): connectors.lock setup/connectors.py $(JAVA)
+$(CONNECTORS): connectors.lock $(JAVA)
 	@test -x .venv-connectors/bin/python || $(PYTHON) -m venv .venv-connectors
 	.venv-connectors/bin/python -m pip install --quiet --disable-pip-version-check -r connectors.lock
 	.venv-connectors/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@.venv-connectors/bin/python setup/connectors.py
 	@touch $@
 
 test-connectors: $(CONNECTORS)
+	@.venv-connectors/bin/python setup/connectors.py
 	.venv-connectors/bin/python -m pytest -q -p no:cacheprovider --timeout 1800 tests/connectors
 
 test-kills: $(JAVA)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sparqlive.bulk.backends.spark.java import use_java
 from tests.cluster import JAVA_OPTIONS, daemon, free_port
 from tests.conftest import ROOT
 from tests.waiting import wait_until
@@ -36,7 +37,17 @@ def jars(name: str) -> list[Path]:
 
 def java(name: str, main: str, *given: str) -> str:
     """A command that runs a class of the jars under a name, with little memory."""
-    return " ".join(["exec java -Xmx512m", JAVA_OPTIONS, "-cp", f"'{JARS / name}/*'", main, *given])
+    use_java()
+    return " ".join(
+        [
+            f"exec '{os.environ['JAVA_HOME']}/bin/java' -Xmx512m",
+            JAVA_OPTIONS,
+            "-cp",
+            f"'{JARS / name}/*'",
+            main,
+            *given,
+        ]
+    )
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def test_the_driver_dies_during_a_commit(two_workers: Cluster, store: Path) -> N
     for step in (1, 7, 40):
         driver = two_workers.driver(store, "-", two_workers.master, SEED, acknowledged + 20, step)
         driver.wait_for_end()
-        assert driver.lines[-1].startswith("begin"), "it was killed in an epoch"
+        assert driver.lines[-1] != "end", "it was killed"
         acknowledged = inspect(store, SEED, max(acknowledged, driver.epoch()))
     two_workers.driver(store, "-", two_workers.master, SEED, acknowledged + 1).finish()
     assert inspect(store, SEED, acknowledged + 1) == acknowledged + 1
