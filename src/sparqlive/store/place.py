@@ -64,7 +64,7 @@ def _hdfs(server: str) -> fs.FileSystem:
         except OSError as error:
             raise Error(
                 f"hdfs://{server} needs a client of HDFS: pip install 'sparqlive[hdfs]'. (Or set HADOOP_HOME "
-                f"and CLASSPATH for pyarrow, which could not use libhdfs: {error}.)"
+                f"and CLASSPATH for pyarrow, which could not use libhdfs: {str(error).splitlines()[0]}.)"
             ) from error
 
     class Hdfs(package.HdfsFileSystem):  # type: ignore[misc]
