@@ -203,3 +203,13 @@ def test_views_in_the_store_are_carried_by_duckdb_where_runs_are_elsewhere(tmp_p
             assert view.weights() == Oracle(data).weights(query(name), view.variables)
         session.check()
     place._connected.cache_clear()
+
+
+def test_a_place_that_cannot_be_reached_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(self: object) -> list[str]:
+        raise OSError("connection refused")
+
+    monkeypatch.setattr(place.RemotePlace, "folders", unreachable)
+    with pytest.raises(sparqlive.StoreFailed, match=r"at mock://server/runs/.* cannot be listed: connection"):
+        sparqlive.open(tmp_path / "store", runs="mock://server/runs")
+    place._connected.cache_clear()

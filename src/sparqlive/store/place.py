@@ -12,10 +12,11 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
+from io import IOBase
 from pathlib import Path
 from typing import Any, Protocol, cast
 from urllib.parse import unquote, urlsplit
@@ -78,7 +79,29 @@ def _hdfs(server: str) -> fs.FileSystem:
             return [_with_time(info) for info in found] if detail else found
 
     parts = urlsplit(f"hdfs://{server}")
-    return fs.PyFileSystem(fs.FSSpecHandler(Hdfs(parts.hostname, parts.port)))
+    client = Hdfs(parts.hostname, parts.port)
+    client.client = _Reporting(client.client)
+    return fs.PyFileSystem(fs.FSSpecHandler(client))
+
+
+class _Reporting:
+    """Calls the client of HDFS and its files: their failures are RuntimeErrors, and become OSErrors here."""
+
+    def __init__(self, reported: Any) -> None:
+        self._reported = reported
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._reported, name)
+        return partial(self._call, found) if callable(found) else found
+
+    def _call(self, action: Callable[..., Any], *given: Any, **options: Any) -> Any:
+        try:
+            result = action(*given, **options)
+            if isinstance(result, IOBase):
+                return _Reporting(result)
+            return list(result) if isinstance(result, Iterator) else result
+        except RuntimeError as error:
+            raise OSError(str(error)) from error
 
 
 def _with_time(info: dict[str, Any]) -> dict[str, Any]:

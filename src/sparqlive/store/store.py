@@ -146,7 +146,14 @@ class Store:
     def _own_folders(self) -> list[str]:
         """The folders of this store's attempts, by name; a renamed copy is not one of them."""
         own = re.compile(rf"{self._mark}-[0-9a-f]+-[0-9]+-[0-9]+")
-        return [folder for folder in self.place.folders() if own.fullmatch(folder.rpartition("/")[2])]
+        try:
+            found = self.place.folders()
+        except OSError as error:
+            where = self.place.text(self.place.folder)
+            raise StoreFailed(
+                f"The runs of the store {self.directory} at {where} cannot be listed: {error}."
+            ) from error
+        return [folder for folder in found if own.fullmatch(folder.rpartition("/")[2])]
 
     def close(self) -> None:
         if self._lease is not None and not self.catalog.is_forked:
