@@ -34,6 +34,21 @@ class Shop:
             happens = self.chance.choice((self._comes, self._goes, self._price, self._feature, self._text))
             yield from happens()
 
+    def price_list(self) -> Iterator[str]:
+        """A large batch: the first number of half of the products changes."""
+        for number in range(0, self.products, 2):
+            yield from self._set(number, "productPropertyNumeric1", integer(self.chance.randint(1, 2000)))
+
+    def new_feature(self) -> Iterator[str]:
+        """A large batch: three of five products get one more feature."""
+        for number in range(self.products):
+            if number % 5 < 3 and (lines := self._lines(number)):
+                feature = thing(f"ProductFeature{self.chance.randrange(TYPES * FEATURES_A_TYPE)}")
+                line = statement(f"Product{number}", "productFeature", feature)
+                if line not in lines:
+                    lines.append(line)
+                    yield f"+ {line}"
+
     def _lines(self, number: int) -> list[str]:
         return self.touched.setdefault(number, product(number, self.products, self.seed))
 
@@ -57,15 +72,16 @@ class Shop:
 
     def _price(self) -> Iterator[str]:
         value = integer(self.chance.randint(1, 2000))
-        yield from self._set(f"productPropertyNumeric{self.chance.choice((1, 2, 3))}", value)
+        name = f"productPropertyNumeric{self.chance.choice((1, 2, 3))}"
+        yield from self._set(self._some(), name, value)
 
     def _text(self) -> Iterator[str]:
         """An optional text is set or removed."""
         text = words(self.chance, 5) if self.chance.random() < 0.5 else None
-        yield from self._set(f"productPropertyTextual{self.chance.choice((4, 5))}", text)
+        yield from self._set(self._some(), f"productPropertyTextual{self.chance.choice((4, 5))}", text)
 
-    def _set(self, name: str, value: str | None) -> Iterator[str]:
-        number = self._some()
+    def _set(self, number: int, name: str, value: str | None) -> Iterator[str]:
+        """A product gets a value in place of the present one, or none."""
         lines = self._lines(number)
         if not lines:
             return
@@ -93,19 +109,23 @@ class Shop:
             yield f"+ {line}"
 
 
-def write_stream(folder: Path, products: int, files: int, batches: int, seed: int = 1) -> int:
-    """Writes `folder`/*.changes with `batches` batches each; returns the number of changes."""
+def write_stream(folder: Path, products: int, batches: int, seed: int = 1) -> int:
+    """Writes `folder`/*.changes; returns the number of changes.
+
+    Files with `batches` small batches each alternate with files of one large batch.
+    """
     shop = Shop(products, seed)
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
-    for number in range(files):
+    small = [shop.batch] * batches
+    for number, made in enumerate((small, [shop.price_list], small, [shop.new_feature], small)):
         lines: list[str] = []
-        for place in range(batches):
+        for place, batch in enumerate(made):
             moment = _START + timedelta(minutes=number * batches + place)
-            lines += [f"@ {moment:%Y-%m-%dT%H:%M:%SZ}", *shop.batch()]
+            lines += [f"@ {moment:%Y-%m-%dT%H:%M:%SZ}", *batch()]
         path = folder / f"{number:05d}.changes"
         beside = path.with_suffix(".tmp")  # a file of a stream appears whole
         beside.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         beside.rename(path)
-        count += len(lines) - batches
+        count += len(lines) - len(made)
     return count

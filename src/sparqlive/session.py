@@ -708,18 +708,20 @@ class Session:
 
         return within(timeout_seconds, explained, "Planning the query")
 
-    def check(self) -> None:
+    def check(self) -> dict[str, tuple[str, ...]]:
         """Recomputes every view from scratch, with independent code, and compares.
 
         Up to 100,000 quads, the evaluator that defines the algebra recomputes; above that, a backend that did
         not carry the view. Raises CheckFailed with the view and the rows that differ. With a store, all
         files, terms and history are verified first; StoreFailed names what is damaged.
+
+        Returns what recomputed each view: `reference`, `live`, `duckdb` or `spark`.
         """
         with self.reading():
             self.ensure_open()
             if self._epochs.persistence is not None:
                 self._epochs.persistence.verify()
-            check(self._epochs, self.default_graph == "union")
+            return check(self._epochs, self.default_graph == "union")
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
         """Calls an observer with each committed epoch, and with each deferred refresh of a view.

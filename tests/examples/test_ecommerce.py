@@ -17,14 +17,20 @@ pytestmark = pytest.mark.spark
 
 
 def test_the_example_runs_and_can_go_on(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = ["--products", "60", "--files", "2", "--batches", "6", "--directory", str(tmp_path)]
+    monkeypatch.setattr("sparqlive.engine.carry.ALWAYS_LIVE", 10)
+    monkeypatch.setattr("sparqlive.engine.carry.BULK_ROWS", 30)
+    options = ["--products", "60", "--batches", "2", "--directory", str(tmp_path)]
     for goes_on in (False, True):
         assert main([*options, "--master", "local[2]"]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert lines[-1] == "check: 5 views equal their recomputation"
-        assert any(line.startswith("epoch ") for line in lines) is not goes_on
+        out = capsys.readouterr().out
+        assert "recomputing every view: 5 views equal their recomputation by reference" in out
+        assert "sparqlive serve --store" in out
+        epochs = [line for line in out.splitlines() if line.startswith("epoch ")]
+        assert bool(epochs) is not goes_on
+        assert all(line.endswith(")") for line in epochs), "each line has its reason"
+        assert any("spark does the bulk work here" in line for line in epochs) is not goes_on
 
 
 def test_a_view_that_differs_fails_the_example(
@@ -34,17 +40,17 @@ def test_a_view_that_differs_fails_the_example(
         raise sparqlive.CheckFailed("View 'hop' differs from its recomputation in 1 rows: …")
 
     monkeypatch.setattr(sparqlive.Session, "check", check)
-    options = ["--products", "20", "--files", "1", "--batches", "1", "--directory", str(tmp_path)]
+    options = ["--products", "20", "--batches", "1", "--directory", str(tmp_path)]
     assert main([*options, "--master", "local[2]"]) == 1
-    assert capsys.readouterr().out.splitlines()[-1].startswith("check: View 'hop' differs")
+    assert "View 'hop' differs" in capsys.readouterr().err
 
 
 def test_every_change_of_the_stream_changes_something(tmp_path: Path) -> None:
     products, shop = 30, Shop(30, 7)
     there = {line for number in range(products) for line in product(number, products, 7)}
     file = tmp_path / "some.changes"
-    for _ in range(60):
-        lines = list(shop.batch())
+    for batch in [shop.batch] * 40 + [shop.price_list, shop.new_feature] + [shop.batch] * 10:
+        lines = list(batch())
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         for line in lines:
             assert (line[2:] in there) is (line[0] == "-"), line

@@ -58,6 +58,8 @@ STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 # A batch of at most this many changed quads is carried live without estimates: it takes milliseconds.
 ALWAYS_LIVE = 256
+BULK_ROWS = 20_000
+"""A change of this many rows of a plan is bulk work, which Spark does in a session with bulk="spark"."""
 SPARK_WORK = 2_000_000
 """For contents that stay in the store, Spark, where the session has one, does work on more rows than this."""
 _LEAST_FILE_MEMORY = 256 << 20
@@ -153,7 +155,8 @@ class Strategies:
         self._data = data
         self._spark = spark
         self._is_registered = False
-        self._bulk = bulk
+        self.bulk = bulk
+        """Which backends may do bulk work; with "spark", it does all of it."""
         self.carriers: dict[str, Callable[[Sequence[Change]], Carrier]] = {}
         """The bulk backends in use: each creates its carrier, from changes to undo first."""
         if bulk != "spark":
@@ -169,9 +172,9 @@ class Strategies:
         if name in self.carriers:
             return
         title = BULK[name].title
-        if self._bulk not in ("auto", name):
+        if self.bulk not in ("auto", name):
             raise Unsupported(
-                f"{title} is not used by this session, which was opened with bulk={self._bulk!r}."
+                f"{title} is not used by this session, which was opened with bulk={self.bulk!r}."
             )
         raise Unsupported(f"{title} is not installed. Run: pip install 'sparqlive[{name}]'")
 
@@ -279,8 +282,8 @@ class Strategies:
     def _file_backend(self, requested: Strategy, quads: int, changes: int | None) -> tuple[str, str]:
         if requested in ("duckdb", "spark"):
             return requested, f"{requested} was requested, and the view is not held in memory."
-        if self._bulk != "auto":
-            return self._bulk, f"the view is not held in memory, and the session uses {self._bulk}."
+        if self.bulk != "auto":
+            return self.bulk, f"the view is not held in memory, and the session uses {self.bulk}."
         work = quads if changes is None else changes * QUADS_PER_CHANGE
         if self.has_spark_setting and work > SPARK_WORK:
             return "spark", f"the view is not held in memory, and the work is large ({work:,} rows)."
@@ -353,9 +356,16 @@ class Strategies:
         costs = {way: seconds_of(way, sizes, rows) for way in ways_of(self.carriers)}
         cheapest = self._cheapest(maintained.key, costs)
         estimates = {way.strategy: seconds for way, seconds in cheapest.items()}
-        strategy = min(estimates, key=estimates.__getitem__) if batch.requested == "auto" else batch.requested
+        reason = ""
+        if batch.requested != "auto":
+            strategy: str = batch.requested
+        elif self.bulk == "spark" and rows >= BULK_ROWS and "spark" in self.carriers:
+            strategy = "spark"
+            reason = f"spark does the bulk work here, and {rows:,} changed rows are bulk work."
+        else:
+            strategy = min(estimates, key=estimates.__getitem__)
         way = next(way for way in cheapest if way.strategy == strategy)
-        reason = _reason(strategy, batch.requested, estimates, rows)
+        reason = reason or _reason(strategy, batch.requested, estimates, rows)
         is_measured = way.backend is None or way.backend in self._started
         start = time.perf_counter()
         try:

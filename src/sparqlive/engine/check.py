@@ -41,15 +41,16 @@ _EVALUATORS: Mapping[str | None, tuple[str, ...]] = {
 """What recomputes a content, by what last computed or carried it."""
 
 
-def check(epochs: Epochs, union: bool) -> None:
+def check(epochs: Epochs, union: bool) -> dict[str, tuple[str, ...]]:
     """Recomputes views and compares them; raises CheckFailed with the view and the rows that differ.
 
-    `union`: whether a query's default graph is the union of all graphs. Called under the lock.
+    Returns what recomputed each view. `union`: whether a query's default graph is the union of all graphs.
+    Called under the lock.
     """
     if epochs.quads.size > REFERENCE_QUADS:
-        _check_by_backends(epochs)
-    else:
-        _check_by_reference(epochs, union)
+        return _check_by_backends(epochs)
+    _check_by_reference(epochs, union)
+    return {name: ("reference",) for name, view in epochs.views.items() if view.failure is None}
 
 
 # By the reference evaluator
@@ -85,20 +86,24 @@ def _quads_of(view: View, quads: Quads) -> Iterator[tuple[int, int, int, int]]:
 # By another backend
 
 
-def _check_by_backends(epochs: Epochs) -> None:
+def _check_by_backends(epochs: Epochs) -> dict[str, tuple[str, ...]]:
     epochs.quads.check_size()
-    for view in epochs.views.values():
+    used: dict[str, set[str]] = {}
+    for name, view in epochs.views.items():
         if view.failure is None:
+            by = used.setdefault(name, set())
             with _as_of(view, epochs.quads):
                 for content in view.content.stored_parts():
                     if not content.is_held:
-                        _check_unheld(view, content, epochs)
+                        by.add(_check_unheld(view, content, epochs))
                         continue
                     assert content.maintained is not None
                     for evaluator in _EVALUATORS[content.maintained.evaluator]:
                         _check_content(view, content, epochs, evaluator)
+                        by.add(evaluator)
             if isinstance(view.plan, Listing):
                 _compare_order(view, _in_order(view))
+    return {name: tuple(sorted(by)) for name, by in used.items()}
 
 
 @contextmanager
@@ -138,13 +143,16 @@ def _check_content(view: View, content: PlanContent, epochs: Epochs, evaluator: 
         )
 
 
-def _check_unheld(view: View, content: PlanContent, epochs: Epochs) -> None:
-    """Compares in the store: a backend recomputes the content, and joins it with the stored rows."""
+def _check_unheld(view: View, content: PlanContent, epochs: Epochs) -> str:
+    """Compares in the store: a backend recomputes the content, and joins it with the stored rows.
+
+    Returns the backend's name.
+    """
     assert epochs.views.unheld is not None
     way = epochs.strategies.file_backend("auto", epochs.quads.size)
     with epochs.views.unheld.differing(content, way) as (count, missing):
         if not count:
-            return
+            return way.name
         shown = {tuple(map(view.dictionary.term, row)): weight for row, weight in missing.items()}
     examples = "; ".join(
         f"({', '.join('UNDEF' if term is None else str(term) for term in row)}) occurs {abs(weight)} times "

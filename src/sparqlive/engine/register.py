@@ -431,8 +431,10 @@ class Registration:
     def _backend(self, strategy: Strategy) -> str | None:
         """The backend that computes a new view, or None for this process."""
         strategies = self._epochs.strategies
-        large = self._epochs.quads.size > SPARK_QUADS and strategies.is_started("spark")
-        if strategy == "spark" or (strategy == "auto" and large):
+        size = self._epochs.quads.size
+        large = size > SPARK_QUADS and strategies.is_started("spark")
+        for_spark = size > BULK_QUADS and strategies.bulk == "spark" and "spark" in strategies.carriers
+        if strategy == "spark" or (strategy == "auto" and (large or for_spark)):
             strategies.ensure_available("spark")
             return "spark"
         return None

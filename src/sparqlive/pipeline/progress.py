@@ -92,11 +92,13 @@ class Progress:
         self.line(f"{title}: {step.result}, {duration(time.perf_counter() - start)}")
 
     def epoch(self, epoch: Epoch, source: str, seconds: float) -> None:
-        """Prints an epoch: its changes, the rows changed per view, the strategy and the time."""
-        changed, lasted = rows_changed(epoch), duration(seconds)
+        """Prints an epoch: its changes, the rows changed per view, the strategy, the time, and the reason."""
+        changed, lasted, why = rows_changed(epoch), duration(seconds), reason(epoch)
         if not self.is_terminal:
             counts = f"+{epoch.inserted:,} −{epoch.deleted:,}"
-            self.line(f"epoch {epoch.number}  {source}  {counts}  {changed}  {epoch.strategy}  {lasted}")
+            self.line(
+                f"epoch {epoch.number}  {source}  {counts}  {changed}  {epoch.strategy}  {lasted}  {why}"
+            )
             return
         line = Text.assemble(
             (f"epoch {epoch.number:<5} ", "bold"),
@@ -104,7 +106,8 @@ class Progress:
             (f"{f'+{epoch.inserted:,}':>7} ", "green" if epoch.inserted else "dim"),
             (f"{f'−{epoch.deleted:,}':>7}  ", "red" if epoch.deleted else "dim"),
             (f"{epoch.strategy:<7} {lasted:>9}  ", "dim"),
-            changed,
+            f"{changed}  ",
+            (why, "dim"),
         )
         self._console.print(line, soft_wrap=True)
 
@@ -112,6 +115,17 @@ class Progress:
 def changed_views(epoch: Epoch) -> list[str]:
     """The names of the views that an epoch changed."""
     return list(epoch.deltas.changed())
+
+
+def reason(epoch: Epoch) -> str:
+    """Why the epoch was carried the way it was: for each strategy, its views and the reason of the first."""
+    chosen: dict[str, list[str]] = {}
+    for name, choice in epoch.choices.items():
+        chosen.setdefault(choice.strategy, []).append(name)
+    if not chosen:
+        return "(small batch)"
+    reasons = [f"{', '.join(names)}: {epoch.choices[names[0]].reason}" for names in chosen.values()]
+    return f"({' '.join(reasons)})"
 
 
 def rows_changed(epoch: Epoch) -> str:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sparqlive.bulk.backends.spark.java import use_java
+from sparqlive.bulk.backends.spark.noise import quiet_java
 from sparqlive.sparql.memory import machine_memory
 
 QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
@@ -118,4 +119,7 @@ def start_session(master: str = "local[*]", settings: Mapping[str, str] | None =
     builder = SparkSession.builder.master(master).appName("sparqlive")
     for name, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    if is_running() or cores is None:
+        return builder.getOrCreate()
+    with quiet_java():
+        return builder.getOrCreate()
