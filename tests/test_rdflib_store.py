@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rdflib import BNode, Dataset, Graph, Literal, URIRef
+from rdflib import BNode, Dataset, Graph, Literal, URIRef, Variable
 from rdflib.compare import isomorphic
 from rdflib.namespace import FOAF, RDF
 
@@ -61,6 +61,18 @@ def test_every_pattern_finds_what_rdflib_finds(graph: Graph) -> None:
                 assert set(graph.triples(pattern)) == set(other.triples(pattern))
 
 
+def test_relative_iris_come_back_as_they_were(graph: Graph) -> None:
+    odd = [URIRef("michel"), URIRef("a b?c=d#e%20f"), URIRef("")]
+    triples = {(one, URIRef("likes"), other) for one in odd for other in (*odd, Literal(1))}
+    for triple in triples:
+        graph.add(triple)
+    assert set(graph) == triples
+    assert set(graph.triples((odd[1], None, Literal(1)))) == {(odd[1], URIRef("likes"), Literal(1))}
+    assert {row.s for row in graph.query("SELECT ?s { ?s ?p 1 }")} == set(odd)
+    graph.remove((None, None, odd[0]))
+    assert len(graph) == 9
+
+
 def test_graphs_of_a_dataset_are_apart() -> None:
     dataset = Dataset(store=SparqliveStore())
     first, second = dataset.graph(URIRef(EX + "first")), dataset.graph(URIRef(EX + "second"))
@@ -96,9 +108,13 @@ def test_a_directory(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_stored_is_refused(graph: Graph) -> None:
-    with pytest.raises(sparqlive.InvalidChange, match="IRIs must be absolute"):
-        graph.add((URIRef("relative"), RDF.type, FOAF.Person))
+    with pytest.raises(sparqlive.InvalidChange, match="cannot be stored"):
+        graph.add((Variable("x"), RDF.type, FOAF.Person))
     assert len(graph) == 0
+    other = Graph()
+    other.add((URIRef("relative"), RDF.type, FOAF.Person))
+    with sparqlive.open() as session, pytest.raises(sparqlive.Error):
+        session.load(other)
 
 
 def test_results_as_rdflib() -> None:

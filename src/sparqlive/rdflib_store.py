@@ -3,12 +3,14 @@
 `graph.store.session` is the session; its default graph is the union of all graphs. `graph.open(path)` uses a
 store directory, without it everything is in memory. Each `add` and `remove` is an epoch, and so is each
 `addN`. The first graph without a name of its own, and the default graph of a Dataset, are the unnamed graph.
-Refuses formulas and relative IRIs. Invariant: what rdflib reads belongs to the last epoch.
+Relative IRIs, which rdflib allows, are absolute ones in the session (`urn:rdflib:relative:…`). Refuses
+formulas. Invariant: what rdflib reads belongs to the last epoch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
@@ -25,6 +27,7 @@ from sparqlive.sparql.algebra import Dataset
 
 _GraphName = NamedNode | BlankNode | DefaultGraph
 _UNION = "__UNION__"
+_stored = partial(from_rdflib, keep_relative=True)
 
 
 class SparqliveStore(Store):
@@ -73,7 +76,7 @@ class SparqliveStore(Store):
         self.session.apply(insert=[self._quad(*quad) for quad in quads])
 
     def _quad(self, subject: Any, predicate: Any, object_: Any, context: Any) -> Quad:
-        terms = (from_rdflib(subject), from_rdflib(predicate), from_rdflib(object_))
+        terms = (_stored(subject), _stored(predicate), _stored(object_))
         return Quad(*terms, self._name(context))  # type: ignore[arg-type]
 
     def remove(self, triple: Any, context: Any = None) -> None:
@@ -95,7 +98,7 @@ class SparqliveStore(Store):
 
     def _matching(self, pattern: Any, context: Any) -> Iterator[Quad]:
         """The quads that match a pattern in one graph, or in all graphs."""
-        subject, predicate, object_ = (None if term is None else from_rdflib(term) for term in pattern)
+        subject, predicate, object_ = (None if term is None else _stored(term) for term in pattern)
         name = None if context is None else self._name(context)
         return self.session.quads(name, subject=subject, predicate=predicate, object=object_)
 
@@ -130,7 +133,7 @@ class SparqliveStore(Store):
                 self._unnamed = identifier
             if identifier == self._unnamed:
                 return DefaultGraph()
-        name = from_rdflib(identifier)
+        name = _stored(identifier)
         assert isinstance(name, NamedNode | BlankNode)
         return name
 

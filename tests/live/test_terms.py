@@ -9,7 +9,7 @@ from pyoxigraph import Literal, NamedNode
 
 from sparqlive.live.terms import Terms
 from sparqlive.rdf.dictionary import UNDEF, Dictionary
-from sparqlive.sparql.algebra import Call, Var
+from sparqlive.sparql.algebra import Call, Constant, Var
 from sparqlive.sparql.expressions import compile_condition
 from sparqlive.sparql.functions.logic import RELATIONS
 from sparqlive.sparql.ordering import order_bytes
@@ -54,6 +54,19 @@ def test_pairs_of_terms(name: str, variables: tuple[Var, Var]) -> None:
     for _ in range(2):  # the second time, all values are cached
         for (one, first), (other, second) in product(ids.items(), repeat=2):
             assert holds(one, other) == expected((first, second)), (first, name, second)
+
+
+@pytest.mark.parametrize("name", [*RELATIONS, "SAMETERM"])
+@pytest.mark.parametrize("constant", [Literal(1), Literal(-1), Literal(10**20), Literal(1.0), Literal("1")])
+def test_a_term_and_a_constant(name: str, constant: Literal) -> None:
+    terms = Terms(Dictionary())
+    ids = {terms.dictionary.id_of(term): value_of(term) for term in TERMS} | {UNDEF: None}
+    for arguments in ((A, Constant(constant)), (Constant(constant), A)):
+        expression = Call(name, arguments)
+        expected = compile_condition(expression, (A,))
+        holds = terms.condition(expression, (A,), expected)
+        for one, value in ids.items():
+            assert holds(one) == expected((value,)), (value, name, constant)
 
 
 def test_the_order_of_natural_numbers_is_that_of_all_numbers() -> None:

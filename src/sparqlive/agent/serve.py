@@ -34,6 +34,7 @@ from sparqlive.errors import Closed, Error
 from sparqlive.numbers import MOST_PORT, whole
 from sparqlive.session import Session
 from sparqlive.sparql.deadline import watchdog
+from sparqlive.sparql.syntax import parse_query
 
 _log = logging.getLogger("sparqlive.agent")
 
@@ -172,7 +173,10 @@ class Door:
     async def open(self) -> None:
         """Opens the store, accepts requests until `close` is called, and closes the store."""
         try:
-            session = await asyncio.to_thread(self._open_store, self._opening)
+            session, _ = await asyncio.gather(
+                asyncio.to_thread(self._open_store, self._opening),
+                asyncio.to_thread(parse_query, "ASK {}"),  # builds the parser, so that no client waits for it
+            )
         except Error as error:
             self.failure = error
             return

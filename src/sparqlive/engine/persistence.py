@@ -349,14 +349,10 @@ class Persistence:
 
     def _take_lease(self) -> Lease | None:
         """A lease that nobody uses any more, or a new one: writing a file takes longer than most queries."""
-        epoch = self.store.quads_epoch()
+        with suppress(IndexError):
+            return self._idle_leases.pop()
         with suppress(OSError):
-            try:
-                lease = self._idle_leases.pop()
-            except IndexError:
-                return Lease(self.store.directory, epoch)
-            lease.move(epoch)
-            return lease
+            return Lease(self.store.directory, self.store.quads_epoch())
         return None
 
     def _release_leases(self, but: int = 0) -> None:
@@ -377,6 +373,7 @@ class Persistence:
 
     def advance(self) -> int:
         """Moves to the store's last epoch; returns its number."""
+        self._moves += 1
         self._release_leases()
         return self._data.advance()
 

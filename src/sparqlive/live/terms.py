@@ -130,7 +130,9 @@ class Terms:
                 if isinstance(expression, Call) and expression.name in _KINDS:
                     return self._of_kind(_KINDS[expression.name], expression, holds)
                 needle = needle_of(expression, variable)
-                return (lambda a: holds((value(a),))) if needle is None else self._searching(needle, holds)
+                if needle is not None:
+                    return self._searching(needle, holds)
+                return self._with_number(expression, variable, lambda a: holds((value(a),)))
             case [_, _]:
                 return self._comparison(expression, variables, lambda a, b: holds((value(a), value(b))))
         return lambda *ids: holds([value(number) for number in ids])
@@ -165,6 +167,28 @@ class Terms:
         """A test of one variable that parses no value whose text cannot pass it."""
         text, value, may_be_in = self.dictionary.text, self.value, needle.may_be_in
         return lambda a: a != UNDEF and may_be_in(text(a)) and holds((value(a),))
+
+    def _with_number(
+        self, expression: Expression, variable: Var, general: Callable[[int], bool]
+    ) -> Callable[[int], bool]:
+        """A comparison of one variable with an integer, which parses no value of a natural number."""
+        match expression:
+            case Call(name, (Var() as tested, Constant(term))) if name in RELATIONS:
+                relation = RELATIONS[name]
+            case Call(name, (Constant(term), Var() as tested)) if name in RELATIONS:
+                relation = RELATIONS[MIRRORED[name]]
+            case _:
+                return general
+        constant, text = value_of(term), self.dictionary.text
+        if tested != variable or constant.kind is not INTEGER:
+            return general
+        number: int = constant.value
+
+        def compare(a: int) -> bool:
+            digits = None if a == UNDEF else _natural(text(a))
+            return general(a) if digits is None else relation(int(digits), number)
+
+        return compare
 
     def _comparison(
         self, expression: Expression, variables: Sequence[Var], general: Callable[[int, int], bool]

@@ -1,6 +1,7 @@
 """Translates terms and results between rdflib and pyoxigraph. Needs rdflib.
 
-Rejects what no graph here can hold: relative IRIs, formulas, variables. A plain literal and one with the
+Rejects what no graph here can hold: formulas, variables, and relative IRIs unless they are to be kept under
+an absolute one. A plain literal and one with the
 datatype xsd:string are the same term, and language tags are lower case, as RDF 1.1 says.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, unquote
 
 import rdflib
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad
@@ -17,12 +19,19 @@ from sparqlive.errors import InvalidChange
 from sparqlive.rdf.dictionary import Term
 
 _STRING = NamedNode("http://www.w3.org/2001/XMLSchema#string")
+_RELATIVE = "urn:rdflib:relative:"
+"""Under which a relative IRI, or one with characters that IRIs do not have, is kept."""
 
 
-def from_rdflib(term: Any) -> Term:
+def from_rdflib(term: Any, keep_relative: bool = False) -> Term:
     try:
         if isinstance(term, rdflib.URIRef):
-            return NamedNode(str(term))
+            try:
+                return NamedNode(str(term))
+            except ValueError:
+                if not keep_relative:
+                    raise
+                return NamedNode(_RELATIVE + quote(str(term), safe=""))
         if isinstance(term, rdflib.BNode):
             return BlankNode(str(term))
         if isinstance(term, rdflib.Literal):
@@ -36,7 +45,8 @@ def from_rdflib(term: Any) -> Term:
 
 def to_rdflib(term: Term) -> rdflib.URIRef | rdflib.BNode | rdflib.Literal:
     if isinstance(term, NamedNode):
-        return rdflib.URIRef(term.value)
+        kept = term.value.removeprefix(_RELATIVE)
+        return rdflib.URIRef(kept if kept is term.value else unquote(kept))
     if isinstance(term, BlankNode):
         return rdflib.BNode(term.value)
     if term.language is not None:
