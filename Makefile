@@ -112,10 +112,10 @@ $(CONNECTORS): connectors.lock $(JAVA)
 
 test-connectors: $(CONNECTORS)
 	@.venv-connectors/bin/python setup/connectors.py
-	.venv-connectors/bin/python -m pytest -q -p no:cacheprovider --timeout 1800 tests/connectors
+	.venv-connectors/bin/python -m pytest -q -p no:cacheprovider --timeout 7200 tests/connectors
 
 test-kills: $(JAVA)
-	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout 1800 tests/kills
+	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout 7200 tests/kills
 	$(BIN)/python -m tests.kills --kills 30
 
 # Installs Comunica, YASGUI and sparqlx, which nothing else needs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
@@ -22,7 +23,7 @@ spark.executor.memory         512m
 spark.executor.cores          1
 spark.sql.shuffle.partitions  2
 """
-LIFE_SECONDS = 570.0
+LIFE_SECONDS = 1500.0
 """After this a driver that says nothing new is taken for dead."""
 
 
@@ -94,6 +95,7 @@ class Driver:
         self.lines: list[str] = []
         self._ended = threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
+        atexit.register(self.kill)  # if its test fails before it does so
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
