@@ -100,7 +100,7 @@ coverage: $(STAMP) $(PEERS)
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 --dist loadgroup -m "not spark" --cov=sparqlive --cov-report=term
 
 test-spark: $(JAVA)
-	$(BIN)/python -m pytest -q -m spark
+	SPARQLIVE_SPARK=classic $(BIN)/python -m pytest -q -m spark
 	SPARQLIVE_SPARK=connect $(BIN)/python -m pytest -q -m spark tests/spark
 
 # Connectors follow Spark's releases with a delay, so their tests have an environment with an earlier one.
@@ -117,6 +117,7 @@ test-connectors: $(CONNECTORS)
 test-kills: $(JAVA)
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout 7200 tests/kills
 	$(BIN)/python -m tests.kills --kills 30
+	$(BIN)/python -m tests.kills.stream --batches 200 --kills 20
 
 # Installs Comunica, YASGUI and sparqlx, which nothing else needs.
 test-clients: $(STAMP) $(PEERS)

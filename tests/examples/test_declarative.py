@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif("SPARQLIVE_SPARK" not in os.environ, reason="two starts of Spark: `make test-spark`"),
+]
 
 
 def test_a_view_is_a_table_that_feeds_a_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ REPRESENTATIVE = (
 
 
 @pytest.mark.skipif(ON_CONNECT, reason="these tests run on Spark Connect already")
+@pytest.mark.skipif("SPARQLIVE_SPARK" not in os.environ, reason="another start of Spark: `make test-spark`")
 def test_a_part_passes_on_connect() -> None:
     pytest.importorskip("grpc")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *REPRESENTATIVE]
