@@ -20,7 +20,7 @@ from bench.ivm import report
 from bench.ivm.__main__ import DRIVERS, run_drivers
 from bench.ivm.cells import Cell, Outcome, cells, expected_results
 from bench.ivm.mixes import EPOCHS, TRAIN_MIXES
-from bench.provenance import provenance
+from bench.provenance import command_of, provenance
 from bench.text import markdown_table
 
 ROOT = Path(__file__).parents[1]
@@ -147,7 +147,7 @@ def main() -> None:
         lines, engines, found = measured(drivers, title, wanted, size, epochs, options.timeout)
         sections += lines
         outcomes += found
-    command = " ".join(["python -m bench.peers", *map(shlex.quote, sys.argv[1:])])
+    command = command_of("python -m bench.peers", sys.argv[1:])
     text = page(command, engines, absent, sections, report.failures(outcomes))
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(text, encoding="utf-8")

@@ -7,13 +7,23 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
+
+
+def command_of(program: str, arguments: Sequence[str]) -> str:
+    """The command as it was typed, without the place of its output."""
+    kept = list(arguments)
+    if "--output" in kept:
+        at = kept.index("--output")
+        del kept[at : at + 2]
+    return shlex.join([*program.split(), *kept])
 
 
 def provenance(command: str, packages: Iterable[str] = (), others: Iterable[str] = ()) -> list[str]:

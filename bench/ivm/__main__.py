@@ -30,7 +30,7 @@ from bench.ivm.cells import (
 from bench.ivm.data import graph
 from bench.ivm.driver import Driver, DriverError
 from bench.ivm.mixes import EPOCHS, MIXES
-from bench.provenance import provenance
+from bench.provenance import command_of, provenance
 from bench.text import markdown_table
 
 _PYTHON = shlex.quote(sys.executable)
@@ -105,8 +105,15 @@ def run_drivers(
     """
     drivers = {name: Driver(command, _ROOT, timeout) for name, command in commands.items()}
     outcomes: list[Outcome] = []
+    broken: list[Outcome] = []
+    engines: list[str] = []
     try:
-        engines = [f"{name}: {driver.ask(op='hello')['engine']}" for name, driver in drivers.items()]
+        for name, driver in list(drivers.items()):
+            try:
+                engines.append(f"{name}: {driver.hello()}")
+            except DriverError as error:
+                broken += [Outcome(name, cell, "failed", f"does not start: {error}") for cell in wanted]
+                del drivers[name]
         start, shown = time.perf_counter(), 0.0
         for number, cell in enumerate(wanted):
             for name, driver in drivers.items():
@@ -120,12 +127,10 @@ def run_drivers(
                     file=sys.stderr,
                     flush=True,
                 )
-    except DriverError as error:
-        raise SystemExit(f"A driver does not start: {error}") from None
     finally:
         for driver in drivers.values():
             driver.close()
-    return outcomes, engines
+    return [*outcomes, *broken], engines
 
 
 def page(command: str, outcomes: Sequence[Outcome], engines: Sequence[str], triples: int) -> str:
@@ -159,7 +164,7 @@ def measure(options: argparse.Namespace) -> None:
     outcomes, engines = run_drivers(
         commands, chosen(options), options.triples, min(options.epochs, EPOCHS), options.timeout, expected
     )
-    command = " ".join(["python -m bench.ivm", *map(shlex.quote, sys.argv[1:])])
+    command = command_of("python -m bench.ivm", sys.argv[1:])
     text = page(command, outcomes, engines, options.triples)
     print(text)
     if options.output is not None:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+_START_SECONDS = 300.0
+
 
 class DriverError(Exception):
     """A driver failed, or took too long; its process has ended."""
@@ -27,6 +29,14 @@ class Driver:
         self._command, self._folder, self._timeout = command, folder, timeout
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str | None] = queue.Queue()
+
+    def hello(self) -> str:
+        """The engine's name. It may take its time to start."""
+        timeout, self._timeout = self._timeout, max(self._timeout, _START_SECONDS)
+        try:
+            return str(self.ask(op="hello")["engine"])
+        finally:
+            self._timeout = timeout
 
     def ask(self, **request: Any) -> dict[str, Any]:
         process = self._running()

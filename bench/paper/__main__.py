@@ -7,7 +7,6 @@ on dense paths and for BSBM with 15,000 products. `--quick` takes some minutes.
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from bench.measure import duration, markdown_table
 from bench.paper.compare import METHODS
 from bench.paper.experiments import EXPERIMENTS, FULL, QUICK, Section, Sizes
-from bench.provenance import provenance
+from bench.provenance import command_of, provenance
 
 OUTPUT = Path(__file__).parents[1] / "results" / "paper"
 _PACKAGES = ("sparqlive", "duckdb", "pyoxigraph", "pyspark", "matplotlib")
@@ -120,7 +119,7 @@ def main() -> None:
     if options.rounds:
         sizes = replace(sizes, rounds=options.rounds)
     print(f"Estimated: {'some minutes' if options.quick else 'two to three hours'}.", flush=True)
-    command = " ".join(["python -m bench.paper", *map(shlex.quote, sys.argv[1:])])
+    command = command_of("python -m bench.paper", sys.argv[1:])
     print(f"Written: {write(command, run(names, sizes, methods), sizes, options.output)}")
 
 

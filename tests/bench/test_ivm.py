@@ -68,14 +68,23 @@ def test_checksum(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]], 
 
 @pytest.mark.slow
 def test_drivers_get_the_published_results() -> None:
-    names = ("ours", "pyoxigraph", "rdflib", "duckdb")
-    commands = {name: DRIVERS[name] for name in names}
-    outcomes, engines = run_drivers(commands, SOME, TRIPLES, 2, 600, expected_results(TRIPLES))
-    assert [(o.driver, o.cell.name, o.note) for o in outcomes if o.status != "right"] == []
-    assert all(len(o.seconds) == 2 for o in outcomes)
-    assert len(engines) == len(names)
-    text = page("make test", outcomes, engines, TRIPLES)
-    assert "| duckdb | 5 | 0 | 0 | 0 |" in text
+    """And a driver that does not start, and an engine that is not there, are told."""
+    drivers, absent = peers.commands(["full-hash"])
+    some = {name: drivers[name] for name in ("ours", "pyoxigraph", "rdflib", "duckdb")}
+    wanted = [*SOME, Cell("stars", "avg", "single")]
+    lines, engines, outcomes = peers.measured({**some, "none": "false"}, "Operators", wanted, TRIPLES, 2, 600)
+    told = failures(outcomes)
+    assert told[0] == "- duckdb, refused: there is no SQL for this query: stars/avg/single"
+    assert told[1].startswith("- none, failed: does not start: the driver ended")
+    assert len(told) == 2
+    assert len(engines) == 4
+    right = [o for o in outcomes if o.status == "right"]
+    assert len(right) == 4 * len(wanted) - 1
+    assert all(len(o.seconds) == 2 for o in right)
+    assert "| ours | 6 | 0 | 0 | 0 |" in page("make test", outcomes, engines, TRIPLES)
+    text = peers.page("make test", engines, absent, lines, told)
+    for name in ("incremunica", "incremunica, full-hash", "pathway", "fuseki", "rdf4j"):
+        assert (name in drivers) != (f"- {name} is not installed" in text)
 
 
 @pytest.mark.slow
@@ -86,15 +95,3 @@ def test_a_wrong_result_is_told() -> None:
     assert outcomes[0].status == "wrong"
     assert outcomes[0].note.startswith("after 1 batches")
     assert outcomes[0].middle is None
-
-
-@pytest.mark.slow
-def test_the_comparison_with_peers_says_what_is_missing() -> None:
-    drivers, absent = peers.commands(["full-hash"])
-    some = {name: drivers[name] for name in ("ours", "duckdb")}
-    cell = Cell("stars", "avg", "single")
-    lines, engines, outcomes = peers.measured(some, "Operators", [cell], TRIPLES, 1, 600)
-    text = peers.page("make test", engines, absent, lines, failures(outcomes))
-    assert "- duckdb, refused: there is no SQL for this query: stars/avg/single" in text
-    for name in ("incremunica", "incremunica, full-hash", "pathway", "fuseki", "rdf4j"):
-        assert (name in drivers) != (f"- {name} is not installed" in text)

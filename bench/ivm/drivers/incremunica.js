@@ -14,7 +14,7 @@ const { createRequire } = require('node:module');
 const options = Object.fromEntries(
   process.argv.slice(2).flatMap((word, at, all) => (word.startsWith('--') ? [[word.slice(2), all[at + 1]]] : [])),
 );
-const home = path.resolve(options.home ?? process.env.SPARQLIVE_INCREMUNICA ?? '.peers');
+const home = path.resolve(options.home ?? process.env.SPARQLIVE_INCREMUNICA ?? '.bench-peers/incremunica');
 const engineFolder = [
   path.join(home, 'engines', 'query-sparql-incremental'), // built from its repository
   path.join(home, 'node_modules', '@incremunica', 'query-sparql-incremental'), // installed from npm
@@ -84,7 +84,7 @@ function configured(join) {
 }
 
 const engine = options.join
-  ? new QueryEngineFactory().create({ configPath: configured(options.join), mainModulePath: home })
+  ? new QueryEngineFactory().create({ configPath: configured(options.join) })
   : Promise.resolve(new QueryEngine());
 
 function text(term) {

@@ -3,8 +3,9 @@
 Run with an interpreter that has pathway. Queries without such a form are refused. pathway runs one dataflow
 per process, so every `start` has a process of its own.
 
-pathway does not say that a change had no effect on a result. A batch is timed until the last change of the
-result, and taken for processed when its time has ended and 50 ms have passed without another change.
+A batch is one logical time. It is timed until this time has ended for the result, as its subscriber is told.
+Subscribers are not told of times without a change: if the input's time has ended, and the result's has not
+within two seconds, the batch had no effect on the result, and is timed until the input's end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bench.ivm.cells import HERE
@@ -25,7 +27,8 @@ from bench.ivm.drivers.serving import QueryRefusedError, Rows, serve
 _LINE = re.compile(r"(\S+) <([^>]*)> (.*) \.\s*", re.DOTALL)
 _NUMBER = re.compile(r'"(-?\d+)"\^\^<[^>]*integer>')
 _INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
-_QUIET_SECONDS = 0.05
+_LONGEST_SECONDS = 600
+_NO_EFFECT_SECONDS = 2
 Change = tuple[str, str, str, int]
 
 
@@ -89,8 +92,9 @@ class Pathway:
         self.name = f"pathway {pw.__version__}"
         self._batches: queue.Queue[list[tuple[Change, bool]]] = queue.Queue()
         self._rows: dict[Any, list[str | None]] = {}
-        self._ended = threading.Event()
-        self._last = 0.0
+        self._news = threading.Condition()
+        self._ended = {"triples": 0, "result": 0}
+        """The last logical time that has ended, of the input and of the result."""
 
     def start(self, file: str, query: str) -> None:
         names = {
@@ -119,8 +123,8 @@ class Pathway:
                     self.commit()
 
         triples = pw.io.python.read(Feed(), schema=schema, autocommit_duration_ms=None)
-        pw.io.subscribe(flow(triples), on_change=self._change)
-        pw.io.subscribe(triples, on_change=lambda **_: None, on_time_end=lambda _: self._ended.set())
+        pw.io.subscribe(flow(triples), on_change=self._change, on_time_end=partial(self._end, "result"))
+        pw.io.subscribe(triples, on_change=lambda **_: None, on_time_end=partial(self._end, "triples"))
         run = threading.Thread(
             target=pw.run, kwargs={"monitoring_level": pw.MonitoringLevel.NONE}, daemon=True
         )
@@ -135,7 +139,11 @@ class Pathway:
             ]
         elif self._rows.get(key) is not None:
             del self._rows[key]
-        self._last = _now()
+
+    def _end(self, table: str, logical_time: int) -> None:
+        with self._news:
+            self._ended[table] = logical_time
+            self._news.notify()
 
     def parsed(self, lines: list[str]) -> list[Change]:
         changes = []
@@ -149,21 +157,20 @@ class Pathway:
         return changes
 
     def apply(self, delete: list[Change], insert: list[Change]) -> float:
-        begun = self._last = _now()
-        self._ended.clear()
+        before, begun = self._ended["triples"], time.perf_counter()
         self._batches.put([*((change, False) for change in delete), *((change, True) for change in insert)])
-        if not self._ended.wait(600):
-            raise TimeoutError("pathway did not process a batch in ten minutes")
-        while _now() - self._last < _QUIET_SECONDS:
-            time.sleep(_QUIET_SECONDS / 5)
-        return self._last - begun
+        with self._news:
+            if not self._news.wait_for(lambda: self._ended["triples"] > before, _LONGEST_SECONDS):
+                raise TimeoutError(f"pathway did not process a batch in {_LONGEST_SECONDS} s")
+            read = time.perf_counter()
+            if self._news.wait_for(
+                lambda: self._ended["result"] >= self._ended["triples"], _NO_EFFECT_SECONDS
+            ):
+                return time.perf_counter() - begun
+            return read - begun
 
     def rows(self) -> Rows:
         return list(self._rows.values())
-
-
-def _now() -> float:
-    return time.perf_counter()
 
 
 def relay() -> None:
