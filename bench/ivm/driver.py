@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import shlex
+import signal
 import subprocess
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +70,8 @@ class Driver:
     def close(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with the servers that it started
             process.wait()
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
@@ -83,6 +87,7 @@ class Driver:
                 cwd=self._folder,
                 text=True,
                 encoding="utf-8",
+                start_new_session=True,
             )
             threading.Thread(target=_read, args=(self._process, self._answers), daemon=True).start()
         return self._process
