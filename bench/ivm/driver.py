@@ -74,8 +74,9 @@ class Driver:
                 os.killpg(process.pid, signal.SIGKILL)  # with the servers that it started
             process.wait()
             for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    stream.close()
+                with suppress(OSError):  # what was not sent is lost
+                    if stream is not None:
+                        stream.close()
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None:
