@@ -28,7 +28,9 @@ from typing import Any
 import pyoxigraph as ox
 
 import sparqlive
-from sparqlive.store import catalog, compaction, compactor, runs
+from sparqlive.bulk.ingest.lines import TextPiece
+from sparqlive.bulk.ingest.workers import Here
+from sparqlive.store import catalog, compaction, compactor, ranges, runs
 
 EX = "http://example.org/"
 VIEWS = {
@@ -69,10 +71,25 @@ def model(seed: int, epoch: int) -> Model:
 
 
 def opened(path: Path) -> sparqlive.Session:
-    """Small bounds, so that a short run writes many files and compacts often."""
+    """Small bounds, so that a short run writes many files and compacts often, every other store by ranges."""
     compactor.DUE_ROWS = 60
     compaction.SMALL = 5
-    return sparqlive.open(path)
+    compaction.LARGE = 20 if path.name[-1] in "13579" else 10**9
+    ranges.ROWS_A_TASK = 8
+    session = sparqlive.open(path)
+    session._epochs.strategies.workers = lambda: (Here(), "live")  # type: ignore[method-assign]
+    return session
+
+
+def applied(session: sparqlive.Session, come: Model, gone: Model, by_workers: bool) -> int:
+    """Commits a batch, which workers may read; its epoch."""
+    if not by_workers:
+        return session.apply(insert=come, delete=gone).number
+    texts = [("".join(f"{quad} .\n" for quad in quads), weight) for quads, weight in ((gone, -1), (come, 1))]
+    pieces = [TextPiece(text.encode(), weight) for text, weight in texts if text]
+    epoch = session._epochs.apply_lines(pieces, None, "auto", None, count_each=False)
+    assert epoch is not None
+    return epoch.number
 
 
 # The writer
@@ -89,7 +106,7 @@ def write(path: Path, seed: int, last: int, say: Callable[[int], None]) -> None:
         data = set(session.quads())
         while session.epoch < last:
             come, gone = batch(seed, session.epoch + 1, data)
-            say(session.apply(insert=come, delete=gone).number)
+            say(applied(session, come, gone, by_workers=rng.random() < 0.3))
             data = (data - gone) | come
             choice = rng.randrange(12)
             if choice == 0:
@@ -275,24 +292,24 @@ def scenario(path: Path, seed: int, fatal: int, say: Callable[[int], None]) -> N
     with opened(path) as session:
         data = set(session.quads())
 
-        def apply() -> None:
+        def apply(by_workers: bool = False) -> None:
             nonlocal data
             come, gone = batch(seed, session.epoch + 1, data)
-            say(session.apply(insert=come, delete=gone).number)
+            say(applied(session, come, gone, by_workers))
             data = (data - gone) | come
 
         for name in ("optional", "distinct", "later"):
             session.view(
                 name, f"PREFIX : <{EX}> {VIEWS[name]}", refresh="manual" if name == "later" else "immediate"
             )
-        for _ in range(3):
-            apply()
+        for by_workers in (False, True, False):
+            apply(by_workers)
         session.compact()
         session.views["later"].refresh()
         apply()
         session.view("distinct", f"PREFIX : <{EX}> {VIEWS['group']}", replace=True)
         session.drop("distinct")
-        apply()
+        apply(by_workers=True)
         session.compact()
         apply()
 

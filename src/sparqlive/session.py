@@ -41,7 +41,7 @@ from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, short_repr, whole
 from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
-from sparqlive.rdf.change_columns import EncodedBatch
+from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
 from sparqlive.rdf.changes import Batch
 from sparqlive.rdf.columns import COLUMN_BYTES, encoded_text
 from sparqlive.rdf.compare import matched
@@ -72,6 +72,8 @@ Changes = str | Iterable[Any]
 DefaultGraphs = Literal["strict", "union"]
 # Files of at least this size are loaded by several processes, or by Spark.
 INGEST_BYTES = 20_000_000
+# In a session with Spark, its workers read batches of at least this size.
+SPARK_BATCH_BYTES = 2_000_000
 # How long deltas are kept by default.
 HISTORY_EPOCHS = 10_000
 HISTORY_SECONDS = 7 * 86_400.0
@@ -239,8 +241,8 @@ class Session:
         """Adds a file, several files, a glob, quads or a data frame, as one epoch.
 
         Triples, and quads of the unnamed graph, go into `graph` if it is set. Large files are read by
-        columns. Into an empty store they are loaded on all cores, or on Spark if the session has one; there,
-        `on_error="skip"` skips malformed lines and writes them to a file. `batch` as in `apply`.
+        columns. Into a store without sources they are loaded on all cores, or on Spark if the session has
+        one; there, `on_error="skip"` skips malformed lines and writes them to a file. `batch` as in `apply`.
 
         A data frame of Spark, Arrow, pandas or Polars has the columns s, p, o and, optionally, g, with terms
         in N-Triples syntax; or any columns and a `mapping`. Spark's workers read and check its rows.
@@ -256,12 +258,14 @@ class Session:
             raise Error("mapping is for data frames; files and quads have terms already.")
         paths = paths_of(source)
         with self._epochs.lock:  # no source may write into the empty store before the files are loaded
-            if paths and self._ingests(paths, on_error):
+            by_workers = bool(paths) and self._reads_on_workers(size_of(paths), on_error)
+            if by_workers and self._is_blank():
                 return self._epochs.ingest(paths, None if name is None else name.value, on_error, batch)
+        if by_workers:
+            value = None if name is None else name.value
+            return self._epochs.load_on_workers(paths, value, on_error, batch)
         if on_error != "fail":
-            raise Unsupported(
-                'on_error="skip" works only for files loaded into a store without quads and views.'
-            )
+            raise Unsupported('on_error="skip" works only for files loaded into a store that has no sources.')
         with collector_paused():
             if batch is not None and self._epochs.knows(batch):
                 return self._epochs.unchanged()
@@ -276,14 +280,16 @@ class Session:
         self._epochs.settle()
         return epoch
 
-    def _ingests(self, paths: Sequence[str], on_error: str) -> bool:
-        """Whether other processes, which take a second to start, write the files directly as runs."""
+    def _reads_on_workers(self, size: int, on_error: str = "fail") -> bool:
+        """Whether other processes, which take a second to start, read so many bytes."""
         epochs = self._epochs
-        if epochs.persistence is None:
+        if epochs.persistence is None or not (self._is_blank() or epochs.can_apply_parts):
             return False
-        if epochs.views.readers or not epochs.quads.is_blank():
-            return False
-        return on_error == "skip" or epochs.strategies.has_spark_setting or size_of(paths) > INGEST_BYTES
+        return on_error == "skip" or epochs.strategies.has_spark_setting or size > INGEST_BYTES
+
+    def _is_blank(self) -> bool:
+        """Whether files can become the runs of the store as they are."""
+        return not self._epochs.views.readers and self._epochs.quads.is_blank()
 
     def apply(
         self,
@@ -324,6 +330,9 @@ class Session:
         if isinstance(insert, str) or isinstance(delete, str):
             texts = [text for text in (delete, insert) if isinstance(text, str)]
             if len(texts) == 2 - (not delete) - (not insert) and sum(map(len, texts)) > COLUMN_BYTES:
+                epoch = self._apply_texts(str(delete or ""), str(insert or ""), strategy, batch)
+                if epoch is not None:
+                    return epoch
                 exceptions = self._epochs.terms.dictionary.exceptions
                 deletes, inserts = encoded_text(delete, exceptions), encoded_text(insert, exceptions)
                 return self._epochs.apply_encoded(deletes, inserts, strategy, batch)
@@ -425,9 +434,29 @@ class Session:
             raise Error(f"A stream named {name!r} is followed already. Stop it, or pass another name.")
         return folder
 
+    def _apply_texts(
+        self, delete: str, insert: str, strategy: Strategy, batch: tuple[str, int] | None
+    ) -> Epoch | None:
+        """Has workers read large N-Quads texts; None if this process has to."""
+        least = self.text_bytes
+        if least is None or len(delete) + len(insert) <= least:
+            return None
+        from sparqlive.bulk.ingest.lines import pieces_of
+
+        pieces = chain(pieces_of(delete, -1), pieces_of(insert, 1))
+        return self._epochs.apply_lines(pieces, None, strategy, batch, count_each=False)
+
+    @property
+    def text_bytes(self) -> int | None:
+        """Batches of more bytes are read by workers, who are given their text; None: this process reads."""
+        epochs = self._epochs
+        if not epochs.can_apply_parts or epochs.reads_changes:
+            return None
+        return SPARK_BATCH_BYTES if epochs.strategies.has_spark_setting else INGEST_BYTES
+
     def apply_batch(
         self,
-        changes: Batch | EncodedBatch,
+        changes: Batch | EncodedBatch | TextBatch,
         *,
         strategy: Strategy = "auto",
         batch: tuple[str, int] | None = None,
@@ -437,7 +466,18 @@ class Session:
             return self.apply(changes.insert, changes.delete, strategy=strategy, batch=batch)
         self._check_strategy(strategy)
         _check_batch(batch)
-        return self._epochs.apply_changes(changes.parts, strategy, batch)
+        if isinstance(changes, EncodedBatch):
+            return self._epochs.apply_changes(changes.parts, strategy, batch)
+        if self.text_bytes is not None:
+            from sparqlive.bulk.ingest.lines import TextPiece
+
+            pieces = (TextPiece(text, None, is_marked) for text, is_marked in changes.pieces)
+            graph = None if changes.graph is None else str(changes.graph)
+            epoch = self._epochs.apply_lines(pieces, graph, strategy, batch, count_each=True)
+            if epoch is not None:
+                return epoch
+        read = changes.read(self._epochs.terms.dictionary.exceptions)
+        return self.apply_batch(read or Batch((), ()), strategy=strategy, batch=batch)
 
     @within_reach()
     def update(
@@ -598,6 +638,11 @@ class Session:
     @limits.setter
     def limits(self, limits: Limits) -> None:
         self._epochs.limit(limits)
+
+    def memory(self) -> tuple[int, int]:
+        """The bytes that quads and held views use, about, and how many they may use."""
+        with self.reading():
+            return self._epochs.used_bytes(), self._epochs.budget.limit
 
     @within_reach()
     def view(

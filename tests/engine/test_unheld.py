@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import sparqlive
 from sparqlive.engine import check
 from sparqlive.engine.budget import memory_limit
 from sparqlive.store import compaction, saving
+from tests.conftest import examples
 
 QUERY = "SELECT ?x ?y { ?x <urn:p> ?z . ?z <urn:q> ?y }"
 TOTALS = "SELECT ?y (COUNT(*) AS ?n) { ?x <urn:p> ?z . ?z <urn:q> ?y } GROUP BY ?y"
@@ -168,3 +173,74 @@ def test_when_a_forced_spark_fails_nothing_changes(
     assert len(view) == 50
     assert "other" not in session.views
     session.check()
+
+
+GROWING = {
+    "join": QUERY,
+    "totals": TOTALS,
+    "distinct": "SELECT DISTINCT ?y { ?x <urn:p> ?z . ?z <urn:q> ?y }",
+    "product": "SELECT ?x ?y { ?x <urn:p> <urn:z1> . ?y <urn:q> <urn:y1> }",
+    "part": "SELECT ?x { ?x <urn:p> <urn:z1> }",
+    "ordered": "SELECT ?x { ?x <urn:p> ?z } ORDER BY ?x LIMIT 3",
+}
+
+
+@examples(6)
+@given(st.data())
+def test_views_that_outgrow_memory_move(data: st.DataObject) -> None:
+    """In any order of epochs, strategies and reads, with a limit that some epoch exceeds."""
+    with TemporaryDirectory() as folder:
+        limit = data.draw(st.sampled_from([150_000, 310_000, 330_000, 360_000]))
+        session = sparqlive.open(Path(folder) / "store", memory=limit)
+        session.apply(insert=VALUES)
+        for name, query in GROWING.items():
+            session.view(name, query)
+        added = 0
+        for _ in range(data.draw(st.integers(3, 6))):
+            kind = data.draw(st.sampled_from(["insert", "insert", "delete", "read", "reopen", "compact"]))
+            strategy = data.draw(st.sampled_from(["auto", "live", "duckdb", "rebuild"]))
+            before = {name: dict(view.weights()) for name, view in session.views.items()}
+            solutions, epoch = session.views["join"].solutions(), session.epoch
+            if kind == "insert":
+                session.apply(insert=edges(added, added + 300), strategy=strategy)
+                added += 300
+            elif kind == "delete":
+                session.apply(delete=edges(max(0, added - 350), added - 100), strategy=strategy)
+            elif kind == "compact":
+                session.compact()
+            elif kind == "reopen":
+                solutions = iter(list(solutions))
+                session.close()
+                session = sparqlive.open(Path(folder) / "store", memory=limit)
+            assert sum(1 for _ in solutions) == sum(before["join"].values())
+            for name, view in session.views.items():
+                total: Counter[object] = Counter(before[name])
+                for delta in view.changes(epoch):
+                    assert not delta.reset or name == "distinct"
+                    total = Counter() if delta.reset else total
+                    for row, weight in delta.weights().items():
+                        total[row] += weight
+                assert {row: weight for row, weight in total.items() if weight} == view.weights()
+            session.check()
+        used, most = session.memory()
+        assert used <= most or not any(view.content.is_held for view in session.views.values())
+        session.close()
+
+
+def test_a_view_that_outgrows_memory_says_why(tmp_path: Path) -> None:
+    with sparqlive.open(tmp_path, memory="400kB") as session:
+        session.apply(insert=VALUES)
+        view, small = session.view("view", QUERY), session.view("small", "SELECT ?y { ?x <urn:q> ?y }")
+        assert view.content.is_held
+        session.apply(insert=edges(0, 3000))
+        assert not view.content.is_held
+        assert "not held in memory: quads and views used" in view.explain()
+        epoch = session.apply(insert=edges(3000, 3001))
+        reason = epoch.choices["view"].reason
+        assert "quads and views used" in reason
+        assert "KiB" in reason
+        assert reason in view.explain()
+        assert view.stats()["held"] is False
+        assert len(view) == 3001
+        assert len(small) == 7
+        session.check()

@@ -11,7 +11,7 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction, compactor, runs
+from sparqlive.store import compaction, compactor, ranges, runs
 from tests.oracle import Oracle
 from tests.store.test_store import EX, QUERIES, quad, query
 
@@ -33,9 +33,14 @@ def many(rng: random.Random) -> ox.Quad:
 
 
 @pytest.mark.usefixtures("small_files")
-@pytest.mark.parametrize("seed", range(4))
-def test_any_sequence_of_changes_and_compactions(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "by_ranges"), [(0, False), (1, False), (2, True), (3, True)])
+def test_any_sequence_of_changes_and_compactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, by_ranges: bool
+) -> None:
     rng = random.Random(seed)
+    if by_ranges:
+        monkeypatch.setattr(compaction, "LARGE", 0)
+        monkeypatch.setattr(ranges, "ROWS_A_TASK", 10)
     data: set[ox.Quad] = set()
     session = sparqlive.open(tmp_path / "store")
     for name in ("optional", "distinct", "product"):

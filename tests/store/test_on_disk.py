@@ -65,7 +65,7 @@ def test_a_batch_reads_no_part_of_a_file_twice(
     session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = next(iter(session._epochs.quads._pairs.cold.values())).disk
-    segments = sum(len(found) for found in disk._segments.values())
+    segments = sum(len(layers.base) for layers in disk._layers.values())
     given = random.Random(1).sample(ALL, len(ALL))
     with reads(monkeypatch) as read:
         assert session.apply(insert=given).ignored == len(ALL)

@@ -91,6 +91,9 @@ class _Present(Collector):
             "Terms whose hash collides with another term; many of them indicate an attack.",
             len(self._session.dictionary.exceptions),
         )
+        used, limit = self._session.memory()
+        yield GaugeMetricFamily("sparqlive_memory_used_bytes", "Memory of quads and held views.", used)
+        yield GaugeMetricFamily("sparqlive_memory_limit_bytes", "What quads and views may use.", limit)
         yield from self._views()
         yield from self._sources(list(self._session.sources.values()))
 
@@ -99,6 +102,9 @@ class _Present(Collector):
         state = GaugeMetricFamily("sparqlive_view_state_bytes", "Bytes stored for a view.", labels=["view"])
         lag = GaugeMetricFamily("sparqlive_view_lag_epochs", "Epochs that a view is behind.", labels=["view"])
         failed = GaugeMetricFamily("sparqlive_view_failed", "1 if the view has failed.", labels=["view"])
+        held = GaugeMetricFamily(
+            "sparqlive_view_held", "1 if the view is in memory, 0 if it stays in the store.", labels=["view"]
+        )
         with self._session.reading():
             names = list(self._session.views)
         for name in names:
@@ -110,7 +116,8 @@ class _Present(Collector):
             state.add_metric([name], stats["state_bytes"])
             lag.add_metric([name], max(0, self._session.epoch - stats["epoch"]))
             failed.add_metric([name], stats["failure"] is not None)
-        yield from (rows, state, lag, failed)
+            held.add_metric([name], stats["held"])
+        yield from (rows, state, lag, failed, held)
 
     def _sources(self, sources: list[Source]) -> Iterator[Metric]:
         quads = GaugeMetricFamily("sparqlive_source_quads", "Quads of a source.", labels=["source"])

@@ -43,8 +43,29 @@ class StoredRelation:
     """One row after the other, each with its weight."""
 
 
+@dataclass(frozen=True)
+class Changes:
+    """What really changes in an epoch: rows of s, p, o, g, w, in this process or in files."""
+
+    relation: StoredRelation
+    count: int
+    deletes: int
+    predicates: frozenset[int]
+
+    @classmethod
+    def of(cls, columns: Sequence[Column]) -> Changes:
+        """The changes that this process has as columns."""
+        rows, weights = np.column_stack(columns), columns[4]
+        predicates = frozenset(np.unique(columns[1]).tolist())
+        return cls(StoredRelation((), rows), len(rows), int((weights < 0).sum()), predicates)
+
+
+_CHANGE = (*scan.QUAD, WEIGHT)
+NO_CHANGES = Changes(StoredRelation((), np.empty((0, 5), dtype=np.int64)), 0, 0, frozenset())
+
+
 class InStore:
-    """Evaluates plans of one epoch. `changes`: s, p, o, g, w, only what really changes."""
+    """Evaluates plans of one epoch."""
 
     def __init__(
         self,
@@ -54,7 +75,7 @@ class InStore:
         id_of: Callable[[Term], int],
         exceptions: Mapping[str, int],
         enter: Callable[[str], int],
-        changes: Sequence[Column] = (),
+        changes: Changes = NO_CHANGES,
     ) -> None:
         self._make_backend = backend
         self._sources = sources
@@ -63,14 +84,13 @@ class InStore:
         self._exceptions = exceptions
         self._enter = enter
         self._changes = changes
-        self._net: dict[bool, Run] = {}
-        self._changed_predicates = frozenset(np.unique(changes[1]).tolist() if len(changes) else ())
+        self._net: dict[int, Column] = {}
 
     def is_concerned(self, plan: op.Operator) -> bool:
         leaves = (operator for operator in operators_of(plan) if not operator.children)
         return any(
             isinstance(leaf, op.Scan | op.Names | op.Nodes)
-            and scan.may_match(leaf, self._changed_predicates, self._id_of)
+            and scan.may_match(leaf, self._changes.predicates, self._id_of)
             for leaf in leaves
         )
 
@@ -141,40 +161,42 @@ class InStore:
 
     def _quads(self, backend: Backend, sources: Sources, before_changes: bool) -> scan.TableOfQuads:
         base = _table_of_files(backend, sources.quad_files, scan.QUAD)
-        changes = None
-        if len(self._changes):
-            changes = backend.local(pa.table(dict(zip((*scan.QUAD, WEIGHT), self._changes, strict=True))))
-        net = self._net_changes(sources, before_changes or changes is None)
-        if net.length:
-            assert net.weights is not None
-            columns = dict(zip((*scan.QUAD, WEIGHT), (*net.columns, net.weights), strict=True))
-            base = backend.view(
-                scan.with_changes(base, backend.local(pa.table(columns)), net.length <= FEW_CHANGES)
-            )
+        own = self._changes if self._changes.count and not before_changes else NO_CHANGES
+        if len(sources.log) or sources.log_files or own.count:
+            deletes = sources.logged_deletes + own.deletes
+            late = self._log(backend, sources, own, grouped=deletes > 0)
+            base = backend.view(scan.with_changes(base, late, deletes <= FEW_CHANGES, deletes > 0))
         if not before_changes:
             return scan.TableOfQuads(base, None, self._id_of)
-        few = len(self._changes[0]) <= FEW_CHANGES
-        return scan.TableOfQuads(
-            base, changes, self._id_of, few_changes=few, changed_predicates=self._changed_predicates
-        )
+        changes = _table(backend, _CHANGE, self._changes.relation) if self._changes.count else None
+        few = self._changes.count <= FEW_CHANGES
+        predicates = self._changes.predicates
+        return scan.TableOfQuads(base, changes, self._id_of, few_changes=few, changed_predicates=predicates)
 
-    def _net_changes(self, sources: Sources, before_changes: bool) -> Run:
-        """The net change since the files of quads, sorted once; with the changes of this epoch or before."""
-        if before_changes not in self._net:
-            log = sources.log if before_changes else _with(sources.log, self._changes)
-            columns = [np.ascontiguousarray(log[:, number]) for number in range(4)]
-            self._net[before_changes] = Run.sort(columns, log[:, 4].copy())
-        return self._net[before_changes]
+    def _log(self, backend: Backend, sources: Sources, own: Changes, *, grouped: bool) -> Frame:
+        """The change since the files of quads, as s, p, o, g, w; grouped: each quad once."""
+        rows = np.concatenate([sources.log, own.relation.rows])
+        files = [*sources.log_files, *own.relation.files]
+        if grouped and not files:
+            rows = self._net_rows(rows)
+        late = _table(backend, _CHANGE, StoredRelation(files, rows))
+        if grouped and files:
+            late = backend.view(late.grouped(scan.QUAD, total(WEIGHT)).where(f"{WEIGHT} <> 0"))
+        return late
+
+    def _net_rows(self, rows: Column) -> Column:
+        """The sum of changes that this process has, computed once per number of them."""
+        if len(rows) not in self._net:
+            run = Run.sort([np.ascontiguousarray(rows[:, number]) for number in range(4)], rows[:, 4].copy())
+            assert run.weights is not None
+            self._net[len(rows)] = np.column_stack([*run.columns, run.weights])
+        return self._net[len(rows)]
 
     def _solutions(
         self, backend: Backend, plan: op.Operator, stored: StoredRelation, count: int | None = None
     ) -> Solutions:
         solutions = rows_of_table(plan, _table(backend, table_columns(plan), stored))
         return replace(solutions, small=count is not None and count <= FEW_CHANGES)
-
-
-def _with(log: Column, changes: Sequence[Column]) -> Column:
-    return np.concatenate([log, np.column_stack(changes)])
 
 
 def _relation_of(target: Target, saved: Saved) -> StoredRelation:

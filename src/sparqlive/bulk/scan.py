@@ -193,8 +193,10 @@ def _joined(parts: Sequence[Column]) -> Column:
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
-def with_changes(old: Frame, changes: Frame, few: bool) -> Frame:
-    """The quads after changes that are effective."""
+def with_changes(old: Frame, changes: Frame, few: bool, deletes: bool = True) -> Frame:
+    """The quads after changes that are effective; few: those that delete, if there are any."""
+    if not deletes:
+        return old.union(changes.select(*QUAD))
     deleted = changes.where(f"{WEIGHT} < 0").select(*QUAD).broadcast(few)
     inserted = changes.where(f"{WEIGHT} > 0").select(*QUAD)
     return old.join(deleted, QUAD, "ANTI").union(inserted)

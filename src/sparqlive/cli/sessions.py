@@ -17,7 +17,7 @@ import sparqlive
 from sparqlive.cli.arguments import DefaultGraph, Strategy, Syntax
 from sparqlive.engine.view import Epoch
 from sparqlive.opening import reading, writing
-from sparqlive.rdf.change_columns import EncodedBatch, read_batches
+from sparqlive.rdf.change_columns import EncodedBatch, TextBatch, read_batches
 from sparqlive.rdf.changes import Batch, is_changes_name, parse_changes
 
 
@@ -51,10 +51,10 @@ def apply_files(
                 yield file, epoch, time.perf_counter() - start
 
 
-def _batches(session: sparqlive.Session, file: str) -> Iterator[Batch | EncodedBatch]:
+def _batches(session: sparqlive.Session, file: str) -> Iterator[Batch | EncodedBatch | TextBatch]:
     if file == "-":
         return parse_changes(sys.stdin.buffer, "standard-input.changes")
-    return read_batches(file, session.dictionary.exceptions)
+    return read_batches(file, session.dictionary.exceptions, text_bytes=session.text_bytes)
 
 
 def change_files(names: Iterable[str]) -> Iterator[str]:

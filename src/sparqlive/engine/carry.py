@@ -50,6 +50,7 @@ class FileBackend:
     create: Callable[[Target], Backend]
 
 
+NOT_HELD = "the view is not held in memory"
 Strategy = Literal["auto", "live", "duckdb", "spark", "rebuild"]
 BulkChoice = Literal["auto", "duckdb", "spark"]
 """Which bulk backends a session uses."""
@@ -83,7 +84,7 @@ class CarryResult:
     Only plans with several possible strategies have a choice.
     """
 
-    __slots__ = ("choices", "deltas", "failed")
+    __slots__ = ("choices", "deltas", "failed", "otherwise")
 
     def __init__(
         self,
@@ -94,11 +95,13 @@ class CarryResult:
         self.deltas = deltas
         self.failed = failed
         self.choices = choices
+        self.otherwise = "live"
+        """The strategy if no plan has a choice."""
 
     def summary(self) -> str:
         """The strategies in one word, such as `live+spark`."""
         if not self.choices:
-            return "live"
+            return self.otherwise
         return "+".join(sorted({choice.strategy for choice in self.choices.values()}))
 
 
@@ -276,18 +279,18 @@ class Strategies:
                 raise failure from error
             self._started.add("duckdb")
             strategy = "rebuild" if way.strategy == "rebuild" else "duckdb"
-            reason = f"the view is not held in memory, and {failure}"
+            reason = f"{NOT_HELD}, and {failure}"
             return work(FileBackend("duckdb", strategy, reason, self._duckdb_on_files))
 
     def _file_backend(self, requested: Strategy, quads: int, changes: int | None) -> tuple[str, str]:
         if requested in ("duckdb", "spark"):
-            return requested, f"{requested} was requested, and the view is not held in memory."
+            return requested, f"{requested} was requested, and {NOT_HELD}."
         if self.bulk != "auto":
-            return self.bulk, f"the view is not held in memory, and the session uses {self.bulk}."
+            return self.bulk, f"{NOT_HELD}, and the session uses {self.bulk}."
         work = quads if changes is None else changes * QUADS_PER_CHANGE
         if self.has_spark_setting and work > SPARK_WORK:
-            return "spark", f"the view is not held in memory, and the work is large ({work:,} rows)."
-        return "duckdb", "the view is not held in memory, and DuckDB is the cheapest for work of this size."
+            return "spark", f"{NOT_HELD}, and the work is large ({work:,} rows)."
+        return "duckdb", f"{NOT_HELD}, and DuckDB is the cheapest for work of this size."
 
     def _duckdb_on_files(self, target: Target) -> Backend:
         from sparqlive.bulk.backends.duckdb import DuckDb
@@ -415,11 +418,13 @@ class Strategies:
 
 def failure_of(name: str, error: Exception) -> BulkFailed:
     """The failure of a backend in one sentence."""
-    lines = str(error).strip().split("\n")
-    causes = [line.strip() for line in lines if line.startswith("Caused by: ")]
-    reason = causes[-1].removeprefix("Caused by: ") if causes else lines[0]
-    kind = SparkFailed if name == "spark" else BulkFailed
-    return kind(f"{BULK[name].title} failed: {type(error).__name__}: {reason}")
+    if name == "spark":
+        from sparqlive.bulk.backends.spark.failure import root_cause
+
+        return SparkFailed(f"Spark failed: {type(error).__name__}: {root_cause(str(error))}")
+    return BulkFailed(
+        f"{BULK[name].title} failed: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    )
 
 
 def _in_process(quads: Quads | LentQuads, dictionary: Dictionary, terms: Callable[[], pa.Table]) -> Carrier:

@@ -149,11 +149,14 @@ def _check_unheld(view: View, content: PlanContent, epochs: Epochs) -> str:
     Returns the backend's name.
     """
     assert epochs.views.unheld is not None
-    way = epochs.strategies.file_backend("auto", epochs.quads.size)
-    with epochs.views.unheld.differing(content, way) as (count, missing):
-        if not count:
-            return way.name
-        shown = {tuple(map(view.dictionary.term, row)): weight for row, weight in missing.items()}
+    unheld, strategies = epochs.views.unheld, epochs.strategies
+    way = strategies.file_backend("auto", epochs.quads.size)
+    name, count, missing = strategies.by_files(
+        way, "auto", lambda way: (way.name, *unheld.differing(content, way))
+    )
+    if not count:
+        return name
+    shown = {tuple(map(view.dictionary.term, row)): weight for row, weight in missing.items()}
     examples = "; ".join(
         f"({', '.join('UNDEF' if term is None else str(term) for term in row)}) occurs {abs(weight)} times "
         f"{'too rarely' if weight > 0 else 'too often'}"

@@ -1,4 +1,4 @@
-"""Loads files directly into the runs of a store without quads, by local processes or by Spark.
+"""Loads files by local processes or by Spark: into a store without quads, directly as its runs.
 
 Ensures that the result fits the session: no id stands for two terms, and no quad uses a reserved name.
 Invariant: nothing is in the store before its runs are committed.
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sparqlive.errors import InvalidChange
+from sparqlive.rdf.columns import Encoder
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
 from sparqlive.store.quad_runs import segments_of
@@ -20,6 +21,7 @@ from sparqlive.store.term_runs import TermRuns
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.documents import Document
     from sparqlive.bulk.ingest.job import IngestResult, OnError
+    from sparqlive.bulk.ingest.parts import Part
     from sparqlive.bulk.ingest.workers import Workers
 
 
@@ -75,3 +77,24 @@ def _check_names(store: Store, runs: Iterable[RunFile]) -> None:
             refused = refusal(texts[number][1:-1]) if number in texts else None
             if refused is not None:
                 raise InvalidChange(refused)
+
+
+class Documents:
+    """Has workers read documents into parts (`Parse`). `rejected`: how much was left out."""
+
+    def __init__(self, workers: Workers, paths: Sequence[str], on_error: OnError) -> None:
+        from sparqlive.bulk.ingest.documents import find_documents
+
+        self._workers = workers
+        self._documents = find_documents(paths)
+        self._on_error = on_error
+        self.rejected = 0
+
+    def __call__(self, folder: str, encoder: Encoder) -> Sequence[Part]:
+        from sparqlive.bulk.ingest.job import parse_documents
+
+        rejects = f"{folder.rsplit('/', 2)[0]}/rejects.jsonl"  # in the folder of the attempt
+        parts, self.rejected = parse_documents(
+            self._workers, self._documents, folder, encoder, self._on_error, rejects
+        )
+        return parts

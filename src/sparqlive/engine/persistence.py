@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +24,11 @@ from sparqlive.live.content import PlanContent, Product
 from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.store import quad_runs
 from sparqlive.store.catalog import Durability
 from sparqlive.store.commits import Commit
+from sparqlive.store.compaction import Each
 from sparqlive.store.compactor import Compactor
 from sparqlive.store.connections import Poller
 from sparqlive.store.locks import Lease
@@ -34,12 +36,13 @@ from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.saving import Saved
 from sparqlive.store.store import Sources, Store
 from sparqlive.store.streaming import StoredParts, parts_of
-from sparqlive.store.term_runs import MOST_BYTES, TermRuns
+from sparqlive.store.term_runs import MOST_BYTES, TermRuns, write_term_run
 from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.documents import Document
+    from sparqlive.bulk.ingest.effective import ChangeFiles, Known, Parse, Reading
     from sparqlive.bulk.ingest.job import IngestResult, OnError
     from sparqlive.bulk.ingest.workers import Workers
 
@@ -200,34 +203,39 @@ class Persistence:
         notes: Mapping[str, str],
         failed: Iterable[PlanContent] = (),
         saved: Mapping[str, Saved] = _NOTHING_SAVED,
+        files: ChangeFiles | None = None,
     ) -> None:
         """Makes an epoch durable: its changes, new terms, the deltas of all stored relations, and its notes.
 
         Relations of failed contents are deleted; they are recomputed when the store is next opened. `saved`
-        are deltas that a backend computed for contents that are not held.
+        are deltas that a backend computed for contents that are not held; `files` has the changes if workers
+        wrote them.
         """
         inserted = inserts_of(changes)
+        counts = (inserted, len(changes) - inserted) if files is None else (files.inserted, files.deleted)
+        in_files = () if files is None else (*files.runs, *files.terms)
         forgotten = names_of_failed(failed)
         kept = {name: delta for name, delta in deltas.items() if name not in forgotten}
         kept |= {name: (d.width, d.few()) for name, d in saved.items() if d.count and not d.files}
         written = self.store.commit(
             Commit(
                 epoch,
-                (inserted, len(changes) - inserted),
+                counts,
                 strategy,
                 note,
-                changes,
+                changes if files is None else None,
                 kept,
                 *self._dictionary.journal(),
-                runs=[run for delta in saved.values() for run in delta.files],
+                runs=[*in_files, *(run for delta in saved.values() for run in delta.files)],
                 forgotten=forgotten,
                 batch=batch,
                 notes=notes,
             )
         )
+        self.store.stage_terms(())
         self._data.committed(written)
-        in_files = sum(delta.count for delta in saved.values() if delta.files)
-        self._compactor.count_epoch(len(changes) + in_files + sum(len(rows) for _, rows in kept.values()))
+        rows = sum(counts) + sum(delta.count for delta in saved.values() if delta.files)
+        self._compactor.count_epoch(rows + sum(len(rows) for _, rows in kept.values()))
 
     def keep(
         self,
@@ -395,6 +403,10 @@ class Persistence:
 
     # Compaction
 
+    def compact_by(self, each: Each) -> None:
+        """Has the tasks of a compaction of large relations run elsewhere, from now on."""
+        self._compactor.each = each
+
     def compact(self) -> None:
         """Folds log and deltas into new runs, and deletes the history beyond the retention."""
         self._compactor.run(everything=True)
@@ -441,6 +453,55 @@ class Persistence:
         self._data.replaced_terms()
         return ingested
 
+    @contextmanager
+    def reading(self, workers: Workers, parse: Parse, graph: str | None) -> Iterator[Incoming]:
+        """Context for an epoch that workers read; see `bulk/ingest/effective.py`. It needs no lock."""
+        from sparqlive.bulk.ingest.effective import SCRATCH, Reading
+
+        place = self.store.place
+        with self.store.attempt() as folder:
+            incoming = Incoming(self, Reading(workers, parse, graph, place, folder), f"{folder}/{SCRATCH}")
+            try:
+                yield incoming
+            finally:
+                if not incoming.is_closed:  # otherwise a commit may have named the files
+                    with suppress(OSError):
+                        place.remove_folder(folder)
+
+    def known(self, folder: str) -> Known:
+        """What the store has, for workers to read; writes a file into a folder. Called under the lock."""
+        from sparqlive.bulk.ingest.effective import Known
+
+        return Known(
+            self._data.known_quads(),
+            self._files_of_terms(folder),
+            dict(self._dictionary.exceptions),
+            self._dictionary.text_of,
+        )
+
+    def state(self) -> tuple[Any, ...]:
+        """Differs if quads, terms or their files may have changed. Called under the lock."""
+        catalog, (entries, columns, _) = self.store.catalog, self._dictionary.journal()
+        files = {run.path for relation in (QUADS, TERMS) for run in catalog.runs(relation)}
+        return self.epoch, files, catalog.last_term(), len(entries), sum(map(len, columns))
+
+    def staged(self, files: ChangeFiles) -> AbstractContextManager[None]:
+        """Context in which the terms of an epoch that workers read are known, and which may commit them."""
+        return self._data.staged_terms(files.terms, files.exceptions)
+
+    def _files_of_terms(self, folder: str) -> list[RunFile]:
+        """Files with all terms; those that are in none yet are written to a folder."""
+        pairs, columns, _ = self._dictionary.journal()
+        terms = TermColumns.together([TermColumns.of([*self.store.catalog.terms(), *pairs]), *columns])
+        files = self.store.catalog.runs(TERMS)
+        self.store.place.make(folder)
+        ending = f"-{uuid4().hex}"
+        return [*files, write_term_run(self.store.place, folder, terms, ending)] if len(terms) else files
+
+    def leave_in_files(self, files: ChangeFiles) -> None:
+        """Leaves the quads of a committed epoch, whose changes workers wrote, in their files."""
+        self._data.committed_files(files.segments)
+
     def batch_epoch(self, batch: tuple[str, int]) -> int | None:
         return self.store.catalog.batch_epoch(*batch)
 
@@ -463,6 +524,39 @@ class Persistence:
         self._compactor.wait()
         self._release_leases()
         self.store.close()
+
+
+class Incoming:
+    """Changes that workers read, on their way into a store.
+
+    They are found without the lock, as of a state of the store; they can be committed if it is still that.
+    """
+
+    def __init__(self, store: Persistence, reading: Reading, scratch: str) -> None:
+        self._store = store
+        self._reading = reading
+        self._scratch = scratch
+        self._state: tuple[Any, ...] | None = None
+        self.is_closed = False
+
+    def find(self, lock: AbstractContextManager[Any]) -> ChangeFiles:
+        """Has workers find the changes as of now; the lock is not held meanwhile."""
+        with ExitStack() as pinned:
+            with lock:
+                self._state = self._store.state()
+                known, epoch = self._store.known(f"{self._scratch}/known"), self._store.epoch + 1
+                pinned.enter_context(self._store.pinned())
+            return self._reading.changes(epoch, known)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what was found can be committed. Called under the lock."""
+        return self._state == self._store.state()
+
+    def close(self) -> None:
+        """Removes what was only read, before the commit."""
+        self._reading.close()
+        self.is_closed = True
 
 
 def _whole(rows: Any) -> dict[Row, int] | Run:

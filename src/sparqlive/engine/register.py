@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from sparqlive.engine.carry import FileBackend, Strategy
 from sparqlive.engine.deferred import Deferred, Refresh, check_refresh, stored_refresh
 from sparqlive.engine.limits import QUERY_CHARACTERS
+from sparqlive.engine.outgrown import Outgrown
 from sparqlive.engine.services import Services
 from sparqlive.engine.view import View
 from sparqlive.engine.views import readable
@@ -36,6 +37,7 @@ from sparqlive.plan.checks import check_functions
 from sparqlive.plan.explain import Explained, explain_plan
 from sparqlive.plan.once import fixed
 from sparqlive.plan.operators import GraphChoice, Operator, kept_of
+from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.services import services_in, with_unknown_tables
@@ -132,6 +134,8 @@ class Registration:
         self._union = union
         self._planned: dict[tuple[str, str | None, Dataset | None], PlannedQuery] = {}
         self._guard = Lock()
+        if not epochs.read_only:
+            epochs.observe(Outgrown(epochs, self._move_to_store))
 
     # Plans
 
@@ -347,7 +351,7 @@ class Registration:
                 keeper.release(content)
                 raise
             return
-        with unheld.computed(planned.kept, self._by_files(strategy)) as content:
+        with unheld.computed(planned.kept, self._by_files(strategy), planned.unheld) as content:
             yield content
 
     def _by_files(self, strategy: Strategy) -> Callable[[Callable[[FileBackend], None]], None]:
@@ -361,9 +365,10 @@ class Registration:
     ) -> tuple[int, str | None]:
         """The memory that a content needs, and why it stays in the store; None if it is held in memory."""
         unheld, budget = self._views.unheld, self._epochs.budget
-        if unheld is None or self._views.keeper.is_known(kept):
+        parts = {kept, *independent_parts(kept)}  # a relation has one writer
+        if unheld is None or any(self._views.keeper.is_known(part) for part in parts):
             return 0, None
-        if unheld.known(kept):
+        if any(unheld.known(part) for part in parts):
             return 0, "its content is not held in memory already"
         if strategy == "spark":
             return 0, "spark was requested"
@@ -516,9 +521,9 @@ class Registration:
         if deferred is not None and read_only:
             keep = deferred.keeper.keep
         kept = rewrite(kept_of(plan))
-        needed, stays = self._stays_in_store(kept) if deferred is None else (0, False)
-        if stays:
-            content, since = self._unheld_content(store, name, kept, since)
+        needed, why = self._stays_in_store(kept) if deferred is None else (0, None)
+        if why is not None:
+            content, since = self._unheld_content(store, name, kept, since, why)
         else:
             content = keep(kept, store.saved)
             content.reserve(needed)
@@ -531,19 +536,18 @@ class Registration:
             else:
                 view.begin_history(store.save(name, content, view.epoch))
 
-    def _stays_in_store(self, kept: Operator) -> tuple[int, bool]:
-        """The memory that a stored view needs, and whether it is not held.
+    def _stays_in_store(self, kept: Operator) -> tuple[int, str | None]:
+        """The memory that a stored view needs, and why it is not held; None if it is.
 
         A reader computes nothing that the store lacks.
         """
         unheld = self._views.unheld
         if unheld is None or (self._epochs.read_only and not unheld.is_stored(kept)):
-            return 0, False
-        needed, why = self._why_unheld(kept, "auto", unheld.stored_rows(kept))
-        return needed, why is not None
+            return 0, None
+        return self._why_unheld(kept, "auto", unheld.stored_rows(kept))
 
     def _unheld_content(
-        self, store: Persistence, name: str, kept: Operator, since: int
+        self, store: Persistence, name: str, kept: Operator, since: int, why: str
     ) -> tuple[PlanContent, int]:
         """The content of a stored view that is not held, and the epoch at which its history starts.
 
@@ -552,9 +556,28 @@ class Registration:
         unheld = self._views.unheld
         assert unheld is not None
         if unheld.is_stored(kept):
-            return unheld.keep(kept), since
-        with unheld.computed(kept, self._by_files("auto")) as content:
+            return unheld.keep(kept, why), since
+        with unheld.computed(kept, self._by_files("auto"), why) as content:
             return content, store.save(name, content, self._epochs.epoch)
+
+    def _move_to_store(self, views: Sequence[View], why: str) -> None:
+        """Gives held views contents that are not, all or none, between epochs. Called under the lock."""
+        store, unheld = self._epochs.persistence, self._views.unheld
+        assert store is not None and unheld is not None
+        moved: list[tuple[View, PlanContent, int]] = []
+        try:
+            for view in views:
+                kept = rewrite(kept_of(view.plan))
+                moved.append((view, *self._unheld_content(store, view.name, kept, view.since, why)))
+        except BaseException:
+            for _, content, _ in moved:
+                unheld.release(content)
+            raise
+        for view, content, since in moved:
+            self._views.release_content(view)
+            self._views.give(view, content)
+            view.moved()
+            view.begin_history(since)
 
     def follow(self, store: Persistence) -> None:
         """Brings a reader to the store's last epoch, after the writer has committed."""
@@ -574,9 +597,9 @@ class Registration:
             for view in stale:
                 keeper = views.keeper if view.deferred is None else view.deferred.keeper
                 kept = rewrite(kept_of(view.plan))
-                needed, stays = self._stays_in_store(kept) if view.deferred is None else (0, False)
-                if stays and views.unheld is not None:
-                    content = views.unheld.keep(kept)
+                needed, why = self._stays_in_store(kept) if view.deferred is None else (0, None)
+                if why is not None and views.unheld is not None:
+                    content = views.unheld.keep(kept, why)
                 else:
                     content = keeper.keep(kept, store.saved)
                     content.reserve(needed)

@@ -6,15 +6,16 @@ dictionary belong to the epoch that was last written or read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
 from sparqlive.live.quads import Change, Quads
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.store.commits import TermRun
-from sparqlive.store.quad_runs import QuadRuns
-from sparqlive.store.runs import QUADS
+from sparqlive.store.quad_runs import QuadRuns, Segment
+from sparqlive.store.runs import QUADS, RunFile
 from sparqlive.store.store import Sources, Store
 from sparqlive.store.term_runs import TermRuns
 from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
@@ -42,7 +43,7 @@ class StoredData:
 
     def load_quads(self) -> tuple[QuadRuns, TermRuns]:
         """Attaches the runs, which stay on disk until they are read, and loads the changes after them."""
-        runs, log = self._store.quads()
+        runs, log = self._store.quads(self._runs)
         self._runs = runs
         self._quads.attach(runs)
         for rows in log:
@@ -62,9 +63,9 @@ class StoredData:
             self._dictionary.move_journal()
 
     def moved(self, runs: QuadRuns, terms: TermRuns) -> None:
-        """Switches to the files that a compaction wrote."""
+        """Switches to the files that a compaction wrote; `runs` has read the new files of quads."""
         self._terms = terms
-        self._quads.move(runs, self._logged())
+        self._move_quads(runs)
         self._dictionary.move(terms, self._store.catalog.terms())
 
     def replaced_terms(self) -> None:
@@ -72,30 +73,56 @@ class StoredData:
         self._terms = self._store.terms(self._terms)
         self._dictionary.load(self._terms, (), ())
 
+    @contextmanager
+    def staged_terms(self, runs: Sequence[RunFile], exceptions: Mapping[str, int]) -> Iterator[None]:
+        """Context in which terms in new files are known; they stay if the block commits the files."""
+        before = self._terms
+        self._store.stage_terms(runs)
+        self._terms = self._store.terms(before)
+        self._dictionary.load(self._terms, (), ())
+        self._dictionary.load_exceptions(exceptions)
+        try:
+            yield
+        finally:
+            if self._store.staged_terms:  # not committed
+                self._store.stage_terms(())
+                self._terms = before
+                self._dictionary.unload(before, exceptions)
+
+    def known_quads(self) -> QuadRuns:
+        """The quads of the last epoch, for other processes to read."""
+        return self._store.all_quads(self._runs)
+
+    def committed_files(self, segments: Iterable[Segment]) -> None:
+        """Leaves the changes of a committed epoch in their files, whose segments are given."""
+        assert self._runs is not None
+        self._runs.learn(segments)
+        self._move_quads(self._runs)
+
+    def _move_quads(self, known: QuadRuns | None) -> None:
+        self._runs, log = self._store.quads(known)
+        self._quads.move(self._runs, [change for rows in log for change in _changes(rows)])
+
     def advance(self) -> int:
         """Moves to the store's last epoch; returns its number."""
         catalog = self._store.catalog
         catalog.renew()
-        runs = catalog.runs(QUADS)
-        if catalog.history_start() > self._at:  # the changes since are no longer kept
+        changes = [stored for _, stored in catalog.changes(self._at)]
+        are_few = all(isinstance(stored, np.ndarray) for stored in changes)
+        if catalog.history_start() > self._at or not are_few:  # not kept any more, or better left in files
             self._quads.clear()
             self.load_quads()
         else:
-            for _, rows in self._store.changes(self._at):
+            for rows in changes:
+                assert isinstance(rows, np.ndarray)
                 self._quads.add(_changes(rows))
-            if self._runs is None or self._runs.paths() != {run.path for run in runs}:
-                self._runs = QuadRuns(self._store.place, runs, self._runs)
-                self._quads.move(self._runs, self._logged())
+            if self._runs is None or not self._runs.paths() >= {run.path for run in catalog.runs(QUADS)}:
+                self._move_quads(self._runs)
         self._terms = self._store.terms(self._terms)
         self._dictionary.load(self._terms, catalog.terms(), catalog.exceptions())
         self._at = catalog.epoch()
         self._store.read_until(self._at)
         return self._at
-
-    def _logged(self) -> list[Change]:
-        """The changes that are not in runs yet."""
-        log = self._store.changes(self._store.quads_epoch())
-        return [change for _, rows in log for change in _changes(rows)]
 
 
 def _changes(rows: Column) -> Sequence[Change]:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparqlive.bulk.in_store import InStore, StoredRelation
-from sparqlive.engine.carry import Choice, FileBackend, Outcome
+from sparqlive.bulk.in_store import NO_CHANGES, Changes, InStore, StoredRelation
+from sparqlive.engine.carry import NOT_HELD, Choice, FileBackend, Outcome
 from sparqlive.live.compiler import Compiler
 from sparqlive.live.content import PlanContent, Product
 from sparqlive.live.keeper import EXPANDED_ROWS
@@ -33,9 +33,9 @@ from sparqlive.store.streaming import StoredParts, rows_of_saved
 from sparqlive.zset.blocks import Blocks, cut
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import Row
-from sparqlive.zset.run import Column
 
 if TYPE_CHECKING:
+    from sparqlive.bulk.ingest.effective import ChangeFiles
     from sparqlive.engine.persistence import Persistence
 
 
@@ -44,13 +44,14 @@ class UnheldContent(PlanContent):
 
     is_held = False
 
-    def __init__(self, plan: op.Operator, terms: Terms, store: Persistence) -> None:
+    def __init__(self, plan: op.Operator, terms: Terms, store: Persistence, why: str) -> None:
         stored_plan = store_unreachable(plan)
         key = key_of(stored_plan)
         super().__init__(plan, None, key=key)
         self.stored_plan = stored_plan
         self.carried = ""
         """How it was last computed or carried."""
+        self.why = why
         self.first: dict[str, Saved] = {}
         self._store = store
         self._counted: tuple[Any, int] | None = None
@@ -129,15 +130,18 @@ class Unheld:
     def known(self, plan: op.Operator) -> bool:
         return plan in self._contents
 
-    def keep(self, plan: op.Operator) -> PlanContent:
-        """Returns the content of a plan; `release` gives it back. A new one is computed by `compute`."""
+    def keep(self, plan: op.Operator, why: str = "") -> PlanContent:
+        """Returns the content of a plan; `release` gives it back. A new one is computed by `compute`.
+
+        `why` says why it is not held.
+        """
         content = self._contents.get(plan)
         if content is None:
             parts = independent_parts(plan)
             if len(parts) > 1:
-                content = Product(plan, [self.keep(part) for part in parts])
+                content = Product(plan, [self.keep(part, why) for part in parts])
             else:
-                content = UnheldContent(plan, self._terms, self._store)
+                content = UnheldContent(plan, self._terms, self._store, why)
             self._contents[plan] = content
         content.take()
         return content
@@ -158,7 +162,7 @@ class Unheld:
     # Computing
 
     def _in_store(
-        self, way: FileBackend, folder: str, epoch: int | None = None, changes: Sequence[Column] = ()
+        self, way: FileBackend, folder: str, epoch: int | None = None, changes: Changes = NO_CHANGES
     ) -> InStore:
         """For the deltas of an epoch, or for first contents."""
         dictionary = self._terms.dictionary
@@ -197,14 +201,14 @@ class Unheld:
 
     @contextmanager
     def computed(
-        self, plan: op.Operator, by_files: Callable[[Callable[[FileBackend], None]], None]
+        self, plan: op.Operator, by_files: Callable[[Callable[[FileBackend], None]], None], why: str = ""
     ) -> Iterator[PlanContent]:
         """The content of a plan, computed if it is new; released if the block, which stores it, fails.
 
         `by_files` has a backend do the work.
         """
         with self.attempt() as folder:
-            content = self.keep(plan)
+            content = self.keep(plan, why)
             try:
                 by_files(lambda way: self._compute(content, way, self._folder(folder, way)))
                 yield content
@@ -232,12 +236,9 @@ class Unheld:
         """A folder whose files are there until the block ends, or are named by then."""
         return self._store.store.attempt()
 
-    def carry(self, epoch: int, changes: Sequence[Change], way: FileBackend, folder: str) -> Outcome:
+    def carry(self, epoch: int, changes: Changes, way: FileBackend, folder: str) -> Outcome:
         """Computes what an epoch brings, as files in a folder of an attempt."""
-        in_store, outcome = (
-            self._in_store(way, self._folder(folder, way), epoch, _columns(changes)),
-            Outcome(),
-        )
+        in_store, outcome = self._in_store(way, self._folder(folder, way), epoch, changes), Outcome()
         for content in self._singles():
             if in_store.is_concerned(content.stored_plan):
                 begun = time.perf_counter()
@@ -247,7 +248,10 @@ class Unheld:
                     self._store.store.place, outcome.relations[content.name]
                 )
                 seconds = time.perf_counter() - begun
-                outcome.choices[content] = Choice(way.strategy, {}, seconds, way.reason)
+                reason = (
+                    way.reason.replace(NOT_HELD, f"{NOT_HELD} ({content.why})") if content.why else way.reason
+                )
+                outcome.choices[content] = Choice(way.strategy, {}, seconds, reason)
                 content.carried = way.strategy
         self._expand(outcome)
         return outcome
@@ -281,8 +285,7 @@ class Unheld:
         wanted.append((content.stored_plan, content.name))
         return {name: in_store.difference(plan, name, self._stored(name)) for plan, name in wanted}
 
-    @contextmanager
-    def differing(self, content: PlanContent, way: FileBackend) -> Iterator[tuple[int, Mapping[Row, int]]]:
+    def differing(self, content: PlanContent, way: FileBackend) -> tuple[int, Mapping[Row, int]]:
         """What is missing in a content (and, with negative weights, too much) by its recomputation.
 
         How many rows, and the first of them.
@@ -292,14 +295,18 @@ class Unheld:
             in_store = self._in_store(way, folder)
             saved = in_store.difference(content.stored_plan, content.name, self._stored(content.name))
             place = self._store.store.place
-            yield saved.count, dict(islice(rows_of_saved(place, saved).items(), 5))
+            return saved.count, dict(islice(rows_of_saved(place, saved).items(), 5))
 
     def _stored(self, name: str) -> StoredRelation:
         parts = self._store.parts(name)
         return StoredRelation(parts.addresses, parts.rows)
 
 
-def _columns(changes: Sequence[Change]) -> Sequence[Column]:
+def changes_of(changes: Sequence[Change], files: ChangeFiles | None) -> Changes:
+    """The changes of an epoch, which are in files if workers wrote them."""
+    if files is not None:
+        stored = StoredRelation([files.place.uri(run.path) for run in files.runs], NO_CHANGES.relation.rows)
+        return Changes(stored, len(files), files.deleted, files.predicates)
     if type(changes) is ColumnRows:
-        return changes.columns
-    return list(np.array(changes, dtype=np.int64).reshape(-1, 5).T)
+        return Changes.of(changes.columns)
+    return Changes.of(list(np.array(changes, dtype=np.int64).reshape(-1, 5).T))

@@ -443,12 +443,15 @@ class View(Readable):
             return [Cost(at, to, spent.times, spent.rows, spent.seconds) for at, to, spent in costs]
 
     def _choice_lines(self) -> list[str]:
-        """The last epoch with a choice of strategies: how it was carried, and why."""
+        """Why the view is not held, and the last epoch with a choice: how it was carried, and why."""
+        held = [f"not held in memory: {self.content.why}"] if self.content.why else []
         if self.choice is None:
-            return ["none yet: every epoch was small and was carried live"]
+            small = "every epoch was small and was carried live"
+            return [*held, f"none yet: {small if self.content.is_held else 'no epoch has changed it'}"]
         epoch, choice = self.choice
         estimates = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in choice.estimates.items())
         return [
+            *held,
             f"epoch {epoch}: {choice.strategy}, in {choice.seconds:.3g} s",
             f"estimates: {estimates}",
             choice.reason,
@@ -461,6 +464,7 @@ class View(Readable):
             return {
                 "rows": self.content.row_count(),
                 "state_bytes": self.content.nbytes,
+                "held": self.content.is_held,
                 "epoch": self.epoch,
                 "refresh": self.refresh_setting,
                 "unseen_changes": 0 if self.deferred is None else len(self.deferred.gathered),
@@ -498,8 +502,12 @@ class View(Readable):
         self.follow = links
 
     def moved(self) -> None:
-        """Notes that a reader's session has moved on: the deltas are in the store."""
+        """Notes that the deltas up to now are read from the store: the session is a reader's, or the view's
+        content has moved there.
+        """
         self._retained_from = self.epoch
+        self._history.clear()
+        self._history_rows = 0
 
     def no_change(self, epoch: int) -> Delta:
         return Delta(epoch, {}, self._decode)

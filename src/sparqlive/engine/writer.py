@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ from sparqlive.engine.limits import Limits
 from sparqlive.engine.results import Delta
 from sparqlive.engine.view import Deltas, Epoch, View
 from sparqlive.engine.views import Views
-from sparqlive.errors import Closed, Timeout
+from sparqlive.errors import Closed, Error, Timeout
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.lent import LentQuads
@@ -55,12 +55,17 @@ from sparqlive.zset.zset import add_into
 
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.documents import Document
+    from sparqlive.bulk.ingest.effective import ChangeFiles, Parse
     from sparqlive.bulk.ingest.job import OnError
-    from sparqlive.engine.persistence import Persistence
+    from sparqlive.bulk.ingest.lines import TextPiece
+    from sparqlive.engine.persistence import Incoming, Persistence
 
 Batch = tuple[str, int]
 """A batch of a stream: its source and number."""
 _NO_NOTES: Mapping[str, str] = {}
+_TRIES = 3
+"""So often changes are found beside other epochs; then the other epochs wait."""
+_NO_CHANGES = ColumnRows([np.empty(0, dtype=np.int64)] * 5)
 _NOT_CARRIED = CarryResult({}, {}, {})
 """An epoch of a session without views."""
 
@@ -101,6 +106,10 @@ class Epochs:
         """Writes epochs into a store from now on."""
         self.persistence = persistence
         self._bulk_data.attach(persistence.sources, persistence.store.term_files)
+        if self.strategies.has_spark_setting and not self.read_only:
+            persistence.compact_by(
+                lambda tasks, work, what: self.strategies.workers()[0].each(tasks, work, what)
+            )
 
     def keep_in_store(self, persistence: Persistence) -> None:
         """Allows contents that stay in a store, from now on."""
@@ -111,6 +120,19 @@ class Epochs:
     def held_bytes(self) -> int:
         """The memory that held contents, with the quads that they read, were estimated to need."""
         return sum(content.reserved_bytes for content in self.views.readers)
+
+    def used_bytes(self) -> int:
+        """The memory of held contents, and of the quads that they read."""
+        if not self.reads_changes:
+            return 0
+        return self.quads.nbytes + sum(content.held_bytes() for content in self.views.readers)
+
+    def release_quads(self) -> None:
+        """Leaves all quads on disk, if no plan reads them any more. Called under the lock, between epochs."""
+        is_used = self._keeper.is_used or self._temporary.is_used or self.views.later
+        if self.persistence is not None and not is_used and self.quads.is_read:
+            self.quads.clear()
+            self.persistence.load_quads()
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
         """Calls an observer, under the lock, with each epoch and each refresh of a deferred view."""
@@ -282,22 +304,29 @@ class Epochs:
         strategy: Strategy,
         batch: Batch | None,
         notes: Mapping[str, str],
+        files: ChangeFiles | None = None,
     ) -> Epoch:
+        """Carries an epoch to all contents, and commits it.
+
+        `files`: its changes, if workers wrote them; `changes` are then those that this process needs.
+        """
         number, readers = self.epoch + 1, self.views.readers
-        if not readers:
+        if not readers and files is None:
             self._save(number, changes, batch, notes, _NOT_CARRIED, NO_OUTCOME)
             self.quads.add(changes)
             return self._advance(number, changes, ignored, {}, _NOT_CARRIED)
         self.quads.stage(changes)
-        with ExitStack() as files:
+        with ExitStack() as attempt:
             try:
                 carried = self.strategies.carry(self._keeper, changes, strategy)
-                unheld = files.enter_context(self._carry_unheld(changes, strategy, carried))
+                if files is not None and self.strategies.has_spark_setting:
+                    carried.otherwise = "spark"
+                unheld = attempt.enter_context(self._carry_unheld(changes, strategy, carried, files))
                 results, failed = {**carried.deltas, **unheld.deltas}, carried.failed
                 if self._temporary.is_used:
                     temporary = self._carry_temporary(changes)
                     results, failed = {**results, **temporary.deltas}, {**failed, **temporary.failed}
-                self._save(number, changes, batch, notes, carried, unheld)
+                self._save(number, changes, batch, notes, carried, unheld, files)
             except BaseException:
                 self._keeper.rollback()
                 self._temporary.rollback()
@@ -314,23 +343,39 @@ class Epochs:
         if self._temporary.is_used:
             self._temporary.commit()
         self.quads.commit()
+        if files is not None:
+            self._leave_in_files(files, changes)
         if failed:
             self._mark_failed(failed, number)
-        return self._advance(number, changes, ignored, changed, carried)
+        return self._advance(number, changes, ignored, changed, carried, files)
+
+    def _leave_in_files(self, files: ChangeFiles, staged: Sequence[Change]) -> None:
+        """Leaves quads of an epoch that no plan reads in the files that workers wrote."""
+        assert self.persistence is not None
+        if not staged:
+            self.quads.count(files.inserted, files.deleted)
+        self.persistence.leave_in_files(files)
+        self._gathering.clear()
 
     @contextmanager
     def _carry_unheld(
-        self, changes: Sequence[Change], strategy: Strategy, carried: CarryResult
+        self,
+        changes: Sequence[Change],
+        strategy: Strategy,
+        carried: CarryResult,
+        files: ChangeFiles | None = None,
     ) -> Iterator[Outcome]:
         """Carries an epoch to the contents that stay in the store; their files are there during the block."""
         if not self.views.unheld:
             yield NO_OUTCOME
             return
-        unheld, number = self.views.unheld, self.epoch + 1
-        way = self.strategies.file_backend(strategy, self.quads.size, len(changes))
+        from sparqlive.engine.unheld import changes_of
+
+        unheld, number, given = self.views.unheld, self.epoch + 1, changes_of(changes, files)
+        way = self.strategies.file_backend(strategy, self.quads.size, given.count)
         with unheld.attempt() as folder:
             outcome = self.strategies.by_files(
-                way, strategy, lambda way: unheld.carry(number, changes, way, folder)
+                way, strategy, lambda way: unheld.carry(number, given, way, folder)
             )
             carried.choices.update(outcome.choices)
             yield outcome
@@ -376,6 +421,7 @@ class Epochs:
         notes: Mapping[str, str],
         carried: CarryResult,
         unheld: Outcome,
+        files: ChangeFiles | None = None,
     ) -> None:
         """Makes the current epoch durable before it becomes visible."""
         if self.persistence is not None:
@@ -387,7 +433,7 @@ class Epochs:
             deltas.update(self.assertions.staged())
             strategy, failed = carried.summary(), carried.failed
             self.persistence.commit(
-                number, changes, deltas, strategy, note, batch, notes, failed, unheld.relations
+                number, changes, deltas, strategy, note, batch, notes, failed, unheld.relations, files
             )
         elif batch is not None:
             self._batches.add(batch)
@@ -399,6 +445,7 @@ class Epochs:
         ignored: int,
         changed: Mapping[str, Delta],
         carried: CarryResult,
+        files: ChangeFiles | None = None,
     ) -> Epoch:
         """Moves the session to the new epoch, and notifies the observers."""
         self.moved_to(number)
@@ -409,13 +456,13 @@ class Epochs:
             self.start_clock(view)
         for gathered in self._gathering:
             add_into(gathered, {(s, p, o, g): weight for s, p, o, g, weight in changes})
-        inserted = inserts_of(changes)
+        inserted, count = inserts_of(changes), len(changes)
+        if files is not None:
+            inserted, count = files.inserted, len(files)
         deltas = Deltas(number, changed, self.views)
         strategy, choices = carried.summary(), self._note_choices(number, carried)
         seconds = time.perf_counter() - self._begun
-        epoch = Epoch(
-            number, inserted, len(changes) - inserted, ignored, deltas, strategy, choices, seconds=seconds
-        )
+        epoch = Epoch(number, inserted, count - inserted, ignored, deltas, strategy, choices, seconds=seconds)
         self._notify(epoch)
         return epoch
 
@@ -455,6 +502,110 @@ class Epochs:
             epoch = Epoch(number, read.quads, 0, 0, deltas, strategy, rejected=read.rejected, seconds=seconds)
             self._notify(epoch)
             return epoch
+
+    def apply_parts(
+        self,
+        parse: Parse,
+        graph: str | None = None,
+        strategy: Strategy = "auto",
+        batch: Batch | None = None,
+        *,
+        count_each: bool = False,
+    ) -> Epoch:
+        """Commits what workers read as an epoch, into a store with or without quads and views.
+
+        `parse` has workers put down parts (see `bulk/ingest/effective.py`): quads to insert, or changes with
+        weights, of which the last one of a quad counts. `graph` is the canonical text of a graph for quads of
+        the unnamed graph. `count_each`: `ignored` counts each quad once. Only in a store, and not while other
+        sources assert quads.
+        """
+        begun = time.perf_counter()
+        with self.lock:
+            self.ensure_open()
+            assert self.persistence is not None
+            self._ensure_no_sources()
+            if batch is not None and self.knows(batch):
+                return self.unchanged()
+            workers, _ = self.strategies.workers()
+        with self.persistence.reading(workers, parse, graph) as incoming:
+            for _ in range(_TRIES):
+                files = incoming.find(self.lock)
+                with self.lock, collector_paused():
+                    if incoming.is_current:
+                        return self._commit_files(incoming, files, strategy, batch, count_each, begun)
+            with self.lock, collector_paused():
+                files = incoming.find(self.lock)
+                return self._commit_files(incoming, files, strategy, batch, count_each, begun)
+
+    def _commit_files(
+        self,
+        incoming: Incoming,
+        files: ChangeFiles,
+        strategy: Strategy,
+        batch: Batch | None,
+        count_each: bool,
+        begun: float,
+    ) -> Epoch:
+        """Commits changes that workers wrote. Called under the lock."""
+        self.ensure_open()
+        assert self.persistence is not None
+        if batch is not None and self.knows(batch):
+            return self.unchanged()
+        self._ensure_no_sources()
+        self._begun = begun
+        ignored = (files.distinct if count_each else files.given) - len(files)
+        if not len(files):
+            self.record(batch, _NO_NOTES)
+            return self.unchanged(ignored)
+        incoming.close()
+        changes = files.rows() if self.reads_changes else _NO_CHANGES
+        with self.persistence.staged(files):
+            return self._carry(changes, ignored, strategy, batch, _NO_NOTES, files)
+
+    def _ensure_no_sources(self) -> None:
+        if not self.can_apply_parts:
+            raise Error("A source was added while workers read the batch. Load or apply it again.")
+
+    @property
+    def can_apply_parts(self) -> bool:
+        """Whether workers can carry out a batch: see `apply_parts`."""
+        is_alone = not self.assertions and not self._witnesses
+        return self.persistence is not None and not self.read_only and is_alone
+
+    @property
+    def reads_changes(self) -> bool:
+        """Whether something in this process needs the changes of every epoch."""
+        return bool(self._keeper.is_used or self._temporary.is_used or self.views.later or self.quads.is_read)
+
+    def apply_lines(
+        self,
+        pieces: Iterable[TextPiece],
+        graph: str | None,
+        strategy: Strategy,
+        batch: Batch | None,
+        count_each: bool,
+    ) -> Epoch | None:
+        """Commits changes that workers read from text; None if its lines are unusual."""
+        from sparqlive.bulk.ingest.lines import Lines, UnusualTextError
+
+        lines = Lines(self.strategies.workers()[0], pieces)
+        try:
+            return self.apply_parts(lines, graph, strategy, batch, count_each=count_each)
+        except UnusualTextError:
+            return None
+
+    def load_on_workers(
+        self, paths: Sequence[str], graph: str | None, on_error: OnError, batch: Batch | None
+    ) -> Epoch:
+        """Loads files on workers as one epoch: parsing, and what `apply_parts` does."""
+        from sparqlive.bulk.ingest.job import graph_text
+        from sparqlive.engine.ingest import Documents
+
+        if batch is not None and self.knows(batch):
+            return self.unchanged()
+        documents = Documents(self.strategies.workers()[0], paths, on_error)
+        epoch = self.apply_parts(documents, None if graph is None else graph_text(graph), batch=batch)
+        return replace(epoch, rejected=documents.rejected)
 
     def moved_to(self, epoch: int) -> None:
         """Sets the current epoch, and wakes the threads that wait for it. The caller holds the lock."""

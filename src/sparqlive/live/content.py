@@ -30,6 +30,8 @@ class PlanContent:
 
     is_held = True
     """Whether the rows are in memory."""
+    why = ""
+    """Why they are not, if that is known."""
 
     def __init__(
         self,
@@ -169,6 +171,11 @@ class PlanContent:
     def nbytes(self) -> int:
         return sum(size for _, size in self.sizes().values())
 
+    def held_bytes(self) -> int:
+        """The memory of rows and state that are held; reads nothing."""
+        state = 0 if self.maintained is None else self.maintained.state_bytes()
+        return state + (0 if self.rows is None else self.rows.nbytes)
+
     def plan_to_explain(self) -> op.Operator:
         """The plan to explain: with its stored operators, unless the plan carries a family."""
         maintained = self.maintained
@@ -190,6 +197,7 @@ class Product(PlanContent):
         super().__init__(plan, None, terms=terms, key=key)
         self.parts = parts
         self.is_held = all(part.is_held for part in parts)
+        self.why = next((part.why for part in parts if part.why), "")
         for part in parts:
             part.products.append(self)
         columns = [v for part in parts for v in part.plan.variables]
@@ -263,6 +271,9 @@ class Product(PlanContent):
 
     def add(self, delta: Mapping[Row, int]) -> None:
         """Does nothing, because the parts hold the rows."""
+
+    def held_bytes(self) -> int:
+        return sum(part.held_bytes() for part in self.parts)
 
     def row_count(self) -> int:
         count = 1

@@ -367,6 +367,10 @@ class Maintained:
         self._fetch()
         return {number: (len(state), state.nbytes) for number, state in self._compiler.states.items()}
 
+    def state_bytes(self) -> int:
+        """The memory of the operators' state, as far as it was read."""
+        return sum(state.nbytes for state in self._compiler.states.values())
+
     @property
     def sources(self) -> list[str]:
         """The generated code."""

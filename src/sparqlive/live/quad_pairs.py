@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from sparqlive.live.cold import Cold
-from sparqlive.live.scope import Change, Quad, Scope
+from sparqlive.live.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
 from sparqlive.live.turned import TurnedRuns, turned
-from sparqlive.zset.columns import ColumnRows, Mask, group_starts
+from sparqlive.zset.columns import ColumnRows, Mask, group_starts, last_rows
 from sparqlive.zset.relation import KeyedRelation, LentRelation
 from sparqlive.zset.run import Column, Run
 
@@ -236,6 +236,11 @@ class QuadPairs:
         self.reads_any_predicate = True
         self._stage_unread({entry[0] for entry in self._unread if isinstance(entry[0], KeyedRelation)})
 
+    @property
+    def is_read(self) -> bool:
+        """Whether plans read some pairs."""
+        return bool(self._read) or self.reads_any_predicate
+
     def warm_all(self) -> None:
         for key in list(self.cold):
             self._warm(key)
@@ -389,8 +394,9 @@ class QuadPairs:
         for key in left:
             self.in_memory.pop(key, None)
         for key, _ in disk.sizes():
-            if key in left:
+            if key in left or key not in self.in_memory:
                 self.cold[key] = Cold(disk, key)
+                left.add(key)
         for subject, predicate, object_, graph, weight in since:
             if (graph, predicate) in left:
                 target: Cold | KeyedRelation | None = self.cold.get((graph, predicate))
@@ -505,11 +511,7 @@ class QuadPairs:
 
 def last_changes(wanted: ColumnRows) -> ColumnRows:
     """The last change of each quad among rows s, p, o, g, weight, sorted by p, g, s, o."""
-    subjects, predicates, objects, graphs, _ = wanted.columns
-    order = np.lexsort((objects, subjects, graphs, predicates))  # stable: the last change stays last
-    ordered = wanted.take(order)
-    subjects, predicates, objects, graphs, _ = ordered.columns
-    return ordered.take(group_starts(predicates, graphs, subjects, objects)[1:] - 1)
+    return last_rows(wanted, by=(PREDICATE, GRAPH, SUBJECT, OBJECT))
 
 
 def stage_rows(relation: KeyedRelation, columns: Sequence[Column], weights: Column) -> None:

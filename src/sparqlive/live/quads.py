@@ -80,6 +80,11 @@ class Quads:
 
     # What plans read
 
+    @property
+    def is_read(self) -> bool:
+        """Whether plans have read quads, which then are in memory."""
+        return bool(self._single or self._plural or self._orders or self._pairs.is_read)
+
     def watch(self, scope: Scope) -> None:
         """Lists staged changes for this scope too, from now on."""
         if scope.kind == "merged" and scope not in self._merged:
@@ -240,6 +245,10 @@ class Quads:
     def attach(self, disk: QuadRuns) -> None:
         """Attaches the quads of a store's runs to empty quads; they stay on disk until a plan reads them."""
         self.size += self._pairs.attach(disk)
+
+    def count(self, inserted: int, deleted: int) -> None:
+        """Counts changes that are on disk; `move` follows."""
+        self.size += inserted - deleted
 
     def move(self, disk: QuadRuns, since: Sequence[Change]) -> None:
         """Switches to new runs on disk and the changes since; quads that no plan reads stay there."""

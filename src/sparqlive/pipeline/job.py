@@ -24,7 +24,7 @@ from sparqlive.opening import writing
 from sparqlive.pipeline.file import ChangesSource, Pipeline, SparkSource
 from sparqlive.pipeline.progress import Progress, changed_views
 from sparqlive.pipeline.sinks import Sink, catch_up, hand_on, opened
-from sparqlive.rdf.change_columns import EncodedBatch, parse_batches
+from sparqlive.rdf.change_columns import EncodedBatch, TextBatch, parse_batches
 from sparqlive.rdf.changes import Batch
 from sparqlive.session import Session
 from sparqlive.session import open as open_session
@@ -223,13 +223,14 @@ class Job:
         exceptions = self.session.dictionary.exceptions
         for file in files:
             with file.open() as stream:
-                batches = parse_batches(stream, file.path, exceptions, source.graph)
+                text_bytes = self.session.text_bytes
+                batches = parse_batches(stream, file.path, exceptions, source.graph, text_bytes)
                 for place, batch in enumerate(batches):
                     if self._stopping.is_set():
                         raise _Stopped
                     self._apply(source.name, _batch_id(file.name, place), batch)
 
-    def _apply(self, source: str, number: int, batch: Batch | EncodedBatch) -> None:
+    def _apply(self, source: str, number: int, batch: Batch | EncodedBatch | TextBatch) -> None:
         with self._lock:
             start = time.perf_counter()
             epoch = self.session.apply_batch(batch, batch=(source, number))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
@@ -36,6 +36,19 @@ class ProgressStep:
         self.result = result
 
 
+class _Stages(ProgressColumn):
+    """What Spark is doing, if this process has one."""
+
+    max_refresh = 1.0
+
+    def render(self, task: Task) -> Text:
+        if "pyspark" not in sys.modules:
+            return Text()
+        from sparqlive.bulk.backends.spark.stages import running_stages
+
+        return Text(running_stages(), style="dim")
+
+
 class Progress:
     """Writes to a stream, by default standard output."""
 
@@ -54,8 +67,7 @@ class Progress:
         if not self.is_terminal:
             yield
             return
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        bars = Bars(*columns, console=self._console, transient=True)
+        bars = self._bars()
         bars.add_task(title, total=None)
         timer = threading.Timer(_QUIET_SECONDS, bars.start)
         timer.start()
@@ -65,6 +77,10 @@ class Progress:
             timer.cancel()
             timer.join()
             bars.stop()
+
+    def _bars(self) -> Bars:
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), _Stages())
+        return Bars(*columns, console=self._console, transient=True)
 
     @property
     def is_terminal(self) -> bool:
@@ -83,8 +99,7 @@ class Progress:
         step = ProgressStep()
         start = time.perf_counter()
         if self.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-            with Bars(*columns, console=self._console, transient=True) as bars:
+            with self._bars() as bars:
                 bars.add_task(title, total=None)
                 yield step
         else:

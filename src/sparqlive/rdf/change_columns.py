@@ -39,36 +39,76 @@ class EncodedBatch:
     line: int = 0
 
 
+@dataclass(frozen=True)
+class TextBatch:
+    """The lines of one large batch, for other processes to read. `read` reads it here."""
+
+    name: str
+    graph: NamedNode | None
+    segment: _Segment
+    time: str | None
+    line: int
+
+    @property
+    def pieces(self) -> Iterator[tuple[bytes, bool]]:
+        """Whole lines, and whether the first of them starts the batch."""
+        is_marked = _head(self.segment).startswith("@")
+        for number, piece in enumerate(self.segment.pieces):
+            if piece:
+                yield piece, is_marked and number == 0
+
+    def read(self, exceptions: Mapping[str, int]) -> Batch | EncodedBatch | None:
+        """The changes, or None if there are none; raises where a line has a fault."""
+        encoder = Encoder(None if self.graph is None else str(self.graph), exceptions=exceptions)
+        return next(iter(_read(self.segment, encoder, self.name, self.graph)), None)
+
+
 def read_batches(
-    path: str | os.PathLike[str], exceptions: Mapping[str, int], graph: NamedNode | None = None
-) -> Iterator[Batch | EncodedBatch]:
+    path: str | os.PathLike[str],
+    exceptions: Mapping[str, int],
+    graph: NamedNode | None = None,
+    text_bytes: int | None = None,
+) -> Iterator[Batch | EncodedBatch | TextBatch]:
     """Yields the batches of a file like `read_changes`, large ones by columns.
 
-    `exceptions`: the ids of terms whose id is not their hash.
+    `exceptions`: the ids of terms whose id is not their hash. `text_bytes`: larger batches stay text.
     """
     file = Path(path)
     with opened(file) as stream:
         # The size of a pipe is 0: its batches are passed on as they arrive.
         if file.stat().st_size > COLUMN_BYTES:
-            yield from parse_batches(stream, str(file), exceptions, graph)
+            yield from parse_batches(stream, str(file), exceptions, graph, text_bytes)
         else:
             yield from parse_changes(stream, str(file), graph)
 
 
 def parse_batches(
-    stream: BinaryIO, name: str, exceptions: Mapping[str, int], graph: NamedNode | None = None
-) -> Iterator[Batch | EncodedBatch]:
-    """Yields the batches of an open file like `parse_changes`, large ones by columns."""
+    stream: BinaryIO,
+    name: str,
+    exceptions: Mapping[str, int],
+    graph: NamedNode | None = None,
+    text_bytes: int | None = None,
+) -> Iterator[Batch | EncodedBatch | TextBatch]:
+    """Yields the batches of an open file like `parse_changes`, large ones by columns or as text."""
     if not plain_name(name).endswith(".changes"):
         yield from parse_changes(stream, name, graph)
         return
     encoder = Encoder(None if graph is None else str(graph), exceptions=exceptions)
     for segment in _segments(stream):
-        encoded = _encoded(segment, encoder, name) if segment.size > COLUMN_BYTES else None
-        if encoded is not None:
-            yield encoded
+        if text_bytes is not None and segment.size > text_bytes and _is_start(segment.end, name):
+            yield TextBatch(name, graph, segment, _time(segment, name), segment.line)
         else:
-            yield from _by_rows(segment, Reader(name, graph, "changes", segment.line - 1))
+            yield from _read(segment, encoder, name, graph)
+
+
+def _read(
+    segment: _Segment, encoder: Encoder, name: str, graph: NamedNode | None
+) -> Iterator[Batch | EncodedBatch]:
+    encoded = _encoded(segment, encoder, name) if segment.size > COLUMN_BYTES else None
+    if encoded is not None:
+        yield encoded
+    else:
+        yield from _by_rows(segment, Reader(name, graph, "changes", segment.line - 1))
 
 
 # Batches as text
@@ -167,9 +207,7 @@ def _encoded(segment: _Segment, encoder: Encoder, name: str) -> EncodedBatch | N
     """The batch of a segment; None if the reader by rows has to decide what a line means."""
     if not _is_start(segment.end, name):
         return None
-    head = _stripped(segment.pieces[0].partition(b"\n")[0])
-    is_marked = head.startswith("@")
-    time = time_of(head[1:], name, segment.line) if is_marked else None
+    is_marked, time = _head(segment).startswith("@"), _time(segment, name)
     parts: list[tuple[Encoded, Ids]] = []
     first_change, line = 0, segment.line
     for number, piece in enumerate(segment.pieces):
@@ -186,6 +224,16 @@ def _encoded(segment: _Segment, encoder: Encoder, name: str) -> EncodedBatch | N
     return EncodedBatch(parts, time, segment.line if is_marked else first_change)
 
 
+def _head(segment: _Segment) -> str:
+    return _stripped(segment.pieces[0].partition(b"\n")[0])
+
+
+def _time(segment: _Segment, name: str) -> str | None:
+    """The time of a batch, from its first line."""
+    head = _head(segment)
+    return time_of(head[1:], name, segment.line) if head.startswith("@") else None
+
+
 def _is_start(line: bytes | None, name: str) -> bool:
     """Whether a line is there that can start a batch, or the file ends."""
     try:
@@ -194,6 +242,15 @@ def _is_start(line: bytes | None, name: str) -> bool:
     except (ChangesSyntaxError, UnicodeDecodeError):
         return False
     return True
+
+
+def changes_in(piece: bytes, encoder: Encoder, is_marked: bool) -> tuple[Encoded, Ids] | None:
+    """The quads of some lines of a batch with their weights; None if a line has a fault or an unusual form.
+
+    `is_marked`: the first line starts the batch.
+    """
+    found = _part(piece, encoder, is_marked)
+    return None if found is None else found[:2]
 
 
 def _part(piece: bytes, encoder: Encoder, is_marked: bool) -> tuple[Encoded, Ids, int] | None:

@@ -381,6 +381,14 @@ class Dictionary:
         self.exceptions.update(exceptions)
         self._new_exceptions += exceptions.items()
 
+    def unload(self, older: Older, exceptions: Mapping[str, int]) -> None:
+        """Takes terms back that only a former `older` found, and their exceptions."""
+        self.moves += 1
+        self._older = older
+        self.exceptions = {t: number for t, number in self.exceptions.items() if t not in exceptions}
+        self._new_exceptions = [entry for entry in self._new_exceptions if entry[0] not in exceptions]
+        self.ids, self._terms = {DefaultGraph(): DEFAULT_GRAPH}, {}
+
     def start_journal(self) -> None:
         """Starts an empty journal of new entries and exceptions."""
         self._journal, self._new_exceptions = [], []

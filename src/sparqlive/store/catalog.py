@@ -363,6 +363,10 @@ class Catalog:
         if changes is not None:
             self._sealed.add("changes", (number,), packed_changes(changes))
 
+    def deletes(self, epoch: int) -> int:
+        """The number of quads that an epoch deleted."""
+        return int(self._sealed.rows("epochs", "number = ?", (epoch,))[0][3])
+
     def epochs(self, last: int = 100) -> list[dict[str, Any]]:
         names = ("number", "time", "inserted", "deleted", "strategy", "note")
         rows = self._sealed.rows("epochs", "number > ?", (self.epoch() - last,), "ORDER BY number DESC")

@@ -1,33 +1,42 @@
 """Compaction: folds the log and the deltas into new runs.
 
 Folds one relation at a time: reads the files that contain changed rows one by one, and rewrites them; other
-files stay. It reads a snapshot of the catalog and immutable files, and so needs no lock. Invariant: it
-changes nothing in the catalog. `Store.install` does, in one transaction, and only for relations that have not
-changed since the folding started.
+files stay. A large relation is rewritten by ranges (`store/ranges.py`), perhaps elsewhere. It reads a
+snapshot of the catalog and immutable files, and so needs no lock. Invariant: it changes nothing in the
+catalog. `Store.install` does, in one transaction, and only for relations that have not changed since the
+folding started.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from sparqlive.store.catalog import Catalog
+from sparqlive.store.catalog import Base, Catalog
 from sparqlive.store.deltas import read_changes, read_deltas
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Segment, segments_of
+from sparqlive.store.ranges import RangeTask, range_tasks, rows_before, rows_in_range
 from sparqlive.store.runs import QUADS, ROWS_A_FILE, RunFile, names_of, read_columns, write_rows
 from sparqlive.zset.run import Column, Run
 
 # The catalog holds contents, deltas and lists of terms of at most this many rows; larger ones are in files.
 SMALL = 10_000
+LARGE = 2_000_000
+"""Relations with more rows than this are folded by ranges."""
 _STEM_LENGTH = 60
 
 Rows = dict[tuple[int, ...], int]
+Each = Callable[[Sequence[Any], Callable[[Any], Any], str], list[Any]]
+"""Runs a function on each of some tasks, perhaps elsewhere; the text says what they do."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +120,19 @@ def _file_order(names: Sequence[str]) -> Sequence[str]:
     return ("s", "p", "o", "g", *names[4:]) if names[0] == "p" else names
 
 
-def fold(place: Place, folder: str, catalog: Catalog, relation: str, epoch: int) -> Folded | None:
-    """Folds the changes of a relation up to an epoch into its content; None if it does not exist."""
+def fold(
+    place: Place, folder: str, catalog: Catalog, relation: str, epoch: int, each: Each | None = None
+) -> Folded | None:
+    """Folds the changes of a relation up to an epoch into its content; None if it does not exist.
+
+    `each` runs the tasks of a large relation; without it, one after the other.
+    """
     base = catalog.base(relation)
     if base is None:
         return None
     runs = catalog.runs(relation)
+    if catalog.base_rows(relation) + _waiting(catalog, relation, base.epoch) > LARGE and base.width:
+        return _fold_large(place, folder, catalog, relation, base, epoch, each)
     changes, last = _changes(place, catalog, relation, base.epoch, epoch, base.width)
     folded = Folded(relation, base.width, last, base.epoch, [run.path for run in runs])
     writer = Writer(place, folder, relation, base.width)
@@ -130,6 +146,60 @@ def fold(place: Place, folder: str, catalog: Catalog, relation: str, epoch: int)
         return replace(folded, runs=writer.runs)
     replaced = _fold_files(place, relation, base.width, runs, changes, writer)
     return replace(folded, runs=writer.runs, replaced=replaced)
+
+
+def _waiting(catalog: Catalog, relation: str, since: int) -> int:
+    return catalog.change_rows(since) if relation == QUADS else catalog.delta_rows(relation, since)
+
+
+def _fold_large(
+    place: Place,
+    folder: str,
+    catalog: Catalog,
+    relation: str,
+    base: Base,
+    epoch: int,
+    each: Each | None,
+) -> Folded:
+    """Rewrites a relation by ranges of its rows: no task reads all of it, and rows of files pass none."""
+    deltas = catalog.changes if relation == QUADS else partial(catalog.deltas, relation)
+    rows = [np.empty((0, base.width + 1), dtype=np.int64) if base.rows is None else base.rows]
+    files, last = list[RunFile](), epoch if relation == QUADS else base.epoch
+    for number, stored in deltas(base.epoch, epoch):
+        last = number if relation != QUADS else last
+        if isinstance(stored, np.ndarray):
+            rows.append(stored[:, [1, 3, 0, 2, 4]] if relation == QUADS else stored)
+        else:
+            files += stored
+    old = catalog.runs(relation)
+    tasks = range_tasks([*old, *files], summed(rows, base.width))
+    work = FoldRange(place, folder, relation, base.width)
+    found = [work(task) for task in tasks] if each is None else each(tasks, work, f"compact {relation}")
+    paths = [run.path for run in old]
+    new = [run for runs in found for run in runs]
+    return Folded(relation, base.width, last, base.epoch, paths, old, new)
+
+
+@dataclass(frozen=True)
+class FoldRange:
+    """Folds the rows of a range into new files of a relation's base."""
+
+    place: Place
+    folder: str
+    relation: str
+    width: int
+
+    def __call__(self, task: RangeTask) -> list[RunFile]:
+        columns = rows_in_range(self.place, task, self.relation, self.width)
+        run = Run.sort(columns[:-1], columns[-1])
+        assert run.weights is not None
+        assert self.relation != QUADS or (run.weights == 1).all(), "each quad is stored once"
+        # A task that is run twice writes two sets of files, of which one is listed.
+        writer = Writer(self.place, self.folder, self.relation, self.width, ending=f"-{os.urandom(6).hex()}")
+        if run.length:
+            writer.add(run.columns if self.relation == QUADS else (*run.columns, run.weights))
+            writer.flush()
+        return writer.runs
 
 
 def _changes(
@@ -226,20 +296,6 @@ def merged(relation: str, width: int, columns: list[Column], changes: Column) ->
     assert run.weights is not None
     assert relation != QUADS or (run.weights == 1).all(), "each quad is stored once"
     return run.columns if relation == QUADS else (*run.columns, run.weights)
-
-
-def rows_before(changes: Column, first: Sequence[int]) -> int:
-    """How many of the sorted changes come before a row."""
-    low, high = 0, len(changes)
-    for number, value in enumerate(first):
-        column = changes[low:high, number]
-        low, high = (
-            low + int(np.searchsorted(column, value, "left")),
-            low + int(np.searchsorted(column, value, "right")),
-        )
-        if low == high:
-            break
-    return low
 
 
 def write_sorted_quads(

@@ -16,6 +16,7 @@ from typing import Any
 
 from sparqlive.errors import StoreFailed
 from sparqlive.store.catalog import Catalog
+from sparqlive.store.compaction import Each
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.store import Store
@@ -41,6 +42,8 @@ class Compactor:
         kept_from: Callable[[], int],
     ) -> None:
         """Calls `moved` with the new files, under the lock; deletes history before `kept_from`."""
+        self.each: Each | None = None
+        """Runs the tasks of large relations elsewhere."""
         self._store = store
         self._lock = lock
         self._moved = moved
@@ -85,7 +88,7 @@ class Compactor:
             with self._store.catalog.snapshot() as snapshot:
                 relations = [name for name in snapshot.bases() if everything or _pays(snapshot, name)]
                 terms = self._store.fold_terms(snapshot, folder)
-                folded = list(self._store.fold(snapshot, folder, relations))
+                folded = list(self._store.fold(snapshot, folder, relations, self.each))
                 runs = {run.path: run for run in snapshot.runs(QUADS)}
                 term_runs = {run.path: run for run in snapshot.runs(TERMS)}
             for one in folded:
@@ -93,7 +96,7 @@ class Compactor:
                     runs = _replaced(runs, one.replaced, one.runs)
             term_runs = _replaced(term_runs, terms[1], terms[0])
             place = self._store.place
-            quads = QuadRuns(place, list(runs.values()), self._quads)
+            quads = QuadRuns(place, list(runs.values()), known=self._quads)
             known = () if self._terms is None else (self._terms,)
             dictionary = self._store.terms_of(term_runs.values(), *known)
             if any(one.is_read for one in known):

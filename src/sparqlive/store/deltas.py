@@ -12,12 +12,11 @@ import numpy as np
 
 from sparqlive.store.catalog import Catalog
 from sparqlive.store.place import Place
-from sparqlive.store.runs import RunFile, names_of, read_columns, read_groups
+from sparqlive.store.quad_runs import Stored
+from sparqlive.store.runs import names_of, read_columns, read_groups
 from sparqlive.zset.run import Column
 
 _CHANGE = ("s", "p", "o", "g", "w")
-Stored = Column | Sequence[RunFile]
-"""A delta: its rows, or the files that hold them."""
 
 
 def read_changes(

@@ -146,7 +146,7 @@ class LocalPlace:
     files: fs.FileSystem | None = None
 
     def __init__(self, root: Path, folder: str) -> None:
-        self._root = root
+        self._root = root.absolute()  # workers may run elsewhere
         self.folder = folder
 
     def path(self, name: str) -> str:

@@ -1,26 +1,30 @@
-"""The runs of quads by graph and predicate, read on demand.
+"""The quads in files by graph and predicate, read on demand.
 
 Owns the positions of each graph's and predicate's pairs in the files: a segment is a range of rows of one
-file with one predicate and one graph. Segments of one graph and predicate are sorted and do not overlap.
-Files may be interleaved: a large predicate has its own files, small predicates share files.
+file with one predicate and one graph. Segments of one graph and predicate in the base are sorted and do not
+overlap. Files may be interleaved: a large predicate has its own files, small predicates share files. The
+change log after the base is a layer per epoch, in files or as rows. Invariant: a pair is there if its weights
+in all layers, with 1 in the base, add up to 1; otherwise they add up to 0.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise, repeat
 from threading import Lock
 
 import numpy as np
 
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns
-from sparqlive.zset.columns import Mask
-from sparqlive.zset.run import Column, Run
+from sparqlive.zset.columns import Mask, group_starts
+from sparqlive.zset.run import Column, Run, RunRows
 
+Stored = Column | Sequence[RunFile]
+"""The changes of an epoch: their rows, or the files that hold them."""
 CACHED_ROWS = 2_000_000
 """The cache of segments holds at most this many rows, unless a session may use more memory."""
 _BEFORE_ALL = -(2**63)
@@ -34,6 +38,8 @@ class Segment:
     start: int
     stop: int
     first: tuple[int, int, int, int]
+    weight: int = 0
+    """Of a file of the change log: by how much it changes the number of pairs."""
 
     @property
     def path(self) -> str:
@@ -52,39 +58,127 @@ def segments_of(place: Place, runs: Iterable[RunFile]) -> list[Segment]:
 
 
 def _segments_of(place: Place, run: RunFile) -> Iterator[Segment]:
-    predicates, graphs = read_columns(place, run, ("p", "g"))
+    names = ("p", "g") if run.epoch is None else ("p", "g", "w")
+    predicates, graphs, *weights = read_columns(place, run, names)
     edges = (np.flatnonzero((predicates[1:] != predicates[:-1]) | (graphs[1:] != graphs[:-1])) + 1).tolist()
     for start, stop in zip([0, *edges], [*edges, len(predicates)], strict=True):
         # Only the first predicate and graph of a file can continue from another file.
         rest = (_BEFORE_ALL, _BEFORE_ALL) if start else (run.first[2], run.first[3])
-        yield Segment(run, start, stop, (int(predicates[start]), int(graphs[start]), *rest))
+        weight = sum(int(column[start:stop].sum()) for column in weights)
+        yield Segment(run, start, stop, (int(predicates[start]), int(graphs[start]), *rest), weight)
+
+
+def read_pairs(place: Place, segment: Segment) -> Run:
+    """The pairs of a segment, with weights if it is of the change log."""
+    names = ("s", "o") if segment.run.epoch is None else ("s", "o", "w")
+    columns = read_columns(place, segment.run, names, segment.start, segment.stop)
+    subjects, objects, *weights = map(np.ascontiguousarray, columns)
+    return Run((subjects, objects), *weights)
+
+
+def weights_of(place: Place, segments: Sequence[Segment], subjects: Column, objects: Column) -> Column:
+    """The weights that sorted pairs have in the segments of a layer; reads those that can contain them."""
+    found = np.zeros(len(subjects), dtype=np.int64)
+    starts = [_pairs_before(subjects, objects, segment.first[2:]) for segment in segments[1:]]
+    for segment, (start, stop) in zip(segments, pairwise([0, *starts, len(subjects)]), strict=True):
+        if start != stop:
+            found[start:stop] = _weights_in(
+                read_pairs(place, segment), subjects[start:stop], objects[start:stop]
+            )
+    return found
+
+
+def _weights_in(run: Run, subjects: Column, objects: Column) -> Column:
+    places, there = run.places((subjects, objects))
+    if run.weights is None:
+        return there.astype(np.int64)
+    found = np.zeros(len(subjects), dtype=np.int64)
+    found[there] = run.weights[places[there]]
+    return found
+
+
+@dataclass
+class Layers:
+    """The pairs of a graph and predicate: the segments of the base, and the changes after it by epoch."""
+
+    base: list[Segment] = field(default_factory=list)
+    late: list[list[Segment]] = field(default_factory=list)
+    rows: list[Run] = field(default_factory=list)
+
+    @property
+    def is_changed(self) -> bool:
+        return bool(self.late or self.rows)
+
+    def within(self, low: int, high: int) -> Layers:
+        """The segments that can contain subjects from `low` to `high`."""
+        late = [found for segments in self.late if (found := _within(segments, low, high))]
+        return Layers(_within(self.base, low, high), late, self.rows)
+
+    def has(self, place: Place, subjects: Column, objects: Column) -> Mask:
+        """Which of many sorted pairs are there; reads the segments that can contain them."""
+        found = np.zeros(len(subjects), dtype=np.int64)
+        for segments in (self.base, *self.late) if self.base else self.late:
+            found += weights_of(place, segments, subjects, objects)
+        for run in self.rows:
+            found += _weights_in(run, subjects, objects)
+        is_there: Mask = found > 0
+        return is_there
+
+
+def _within(segments: list[Segment], low: int, high: int) -> list[Segment]:
+    def subject(segment: Segment) -> int:
+        return segment.first[2]
+
+    first = max(0, bisect_left(segments, low, key=subject) - 1)
+    return segments[first : bisect_right(segments, high, key=subject)]
 
 
 class QuadRuns:
-    """The quads on disk as of one epoch."""
+    """The quads in files as of one epoch."""
 
     def __init__(
         self,
         place: Place,
         runs: Sequence[RunFile],
+        log: Iterable[Stored] = (),
         known: QuadRuns | None = None,
         cached_rows: int | None = None,
     ) -> None:
-        """`known` has already read the segments of some files; `cached_rows`: how many rows may be kept."""
+        """`log`: the changes of each epoch after the base. `known` has read the segments of some files.
+
+        `cached_rows`: how many rows may be kept.
+        """
         self._place = place
         self._most_rows: int = cached_rows or (CACHED_ROWS if known is None else known._most_rows)
         self._files: dict[str, list[Segment]] = {}
-        self._segments: dict[tuple[int, int], list[Segment]] = {}
-        for run in runs:
-            found = known._files.get(run.path) if known is not None else None
-            self._files[run.path] = found if found is not None else list(_segments_of(place, run))
-        everything = [segment for segments in self._files.values() for segment in segments]
-        for segment in sorted(everything, key=lambda segment: segment.first):
-            self._segments.setdefault(segment.key, []).append(segment)
+        self._layers: dict[tuple[int, int], Layers] = {}
+        for key, segments in self._by_key(runs, known).items():
+            self._layers.setdefault(key, Layers()).base = segments
+        for stored in log:
+            if isinstance(stored, np.ndarray):
+                for key, run in _runs_of(stored):
+                    self._layers.setdefault(key, Layers()).rows.append(run)
+            else:
+                for key, segments in self._by_key(stored, known).items():
+                    self._layers.setdefault(key, Layers()).late.append(segments)
         self._cached: OrderedDict[Segment | tuple[int, int], Run] = OrderedDict()
-        """Runs of segments, and those of all segments of a graph and predicate."""
+        """Runs of segments, and those of all segments of a graph and predicate in the base."""
         self._cached_rows = 0
         self._guard = Lock()
+
+    def _by_key(
+        self, runs: Iterable[RunFile], known: QuadRuns | None
+    ) -> dict[tuple[int, int], list[Segment]]:
+        """The segments of some files, in order."""
+        everything: list[Segment] = []
+        for run in runs:
+            found = known._files.get(run.path) if known is not None else None
+            self._files[run.path] = found if found is not None else list(_segments_of(self._place, run))
+            everything += self._files[run.path]
+        by_key: dict[tuple[int, int], list[Segment]] = {}
+        for segment in sorted(everything, key=lambda segment: segment.first):
+            by_key.setdefault(segment.key, []).append(segment)
+        return by_key
 
     def paths(self) -> set[str]:
         """The paths of the files."""
@@ -92,56 +186,88 @@ class QuadRuns:
 
     def sizes(self) -> Iterator[tuple[tuple[int, int], int]]:
         """Each graph and predicate, with its number of quads."""
-        for key in self._segments:
+        for key in self._layers:
             yield key, self.size(key)
 
     def size(self, key: tuple[int, int]) -> int:
-        return sum(segment.stop - segment.start for segment in self._segments[key])
+        layers = self._layers[key]
+        late = sum(segment.weight for segments in layers.late for segment in segments)
+        rows = sum(run.total() for run in layers.rows)
+        return sum(segment.stop - segment.start for segment in layers.base) + late + rows
 
     def read(self, key: tuple[int, int]) -> Run:
-        """The pairs of subject and object of a graph and predicate; kept for a while, like segments."""
-        segments = self._segments[key]
-        return self._look(segments[0]) if len(segments) == 1 else self._kept(key, segments)
+        """The pairs of subject and object of a graph and predicate; the base is kept, like segments."""
+        layers = self._layers[key]
+        base = self._look(layers.base[0]) if len(layers.base) == 1 else self._kept(key, layers.base)
+        late = self._late(layers)
+        return base if late is None or late.weights is None else base.with_columns(late.columns, late.weights)
+
+    def _late(self, layers: Layers) -> Run | None:
+        """The sum of the changes after the base."""
+        runs = [read_pairs(self._place, segment) for segments in layers.late for segment in segments]
+        parts = [(*run.columns, run.weights) for run in (*runs, *layers.rows)]
+        if not parts:
+            return None
+        *columns, weights = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+        return Run.sort(columns, weights)
 
     def has_pair(self, key: tuple[int, int], subject: int, object_: int) -> bool:
-        """Whether a graph and predicate has a pair; searches the only segment that can contain it.
+        """Whether a graph and predicate has a pair; searches the only segment of each layer that can have it.
 
         Recently used segments stay in memory, up to a bound. Lookups in the order of the files read each
         segment at most once.
         """
-        segments = self._segments[key]
-        after = bisect_right(segments, (subject, object_), key=lambda segment: segment.first[2:])
-        return after > 0 and self._look(segments[after - 1]).has_pair(subject, object_)
+        layers, pair = self._layers[key], (subject, object_)
+        weight = sum(_weight_in(run, pair) for run in layers.rows)
+        for segments in (layers.base, *layers.late):
+            after = bisect_right(segments, pair, key=lambda segment: segment.first[2:])
+            if after > 0:
+                weight += _weight_in(self._look(segments[after - 1]), pair)
+        return weight > 0
 
     def values(self, key: tuple[int, int], subject: int) -> list[int]:
         """The objects of a subject; searches the segments that can contain it, like `has_pair`."""
-        segments = self._segments[key]
+        layers = self._layers[key]
+        found = [object_ for object_, _ in self._values_in(layers.base, subject)]
+        if not layers.is_changed:
+            return found
+        weights = dict.fromkeys(found, 1)
+        changes = [change for segments in layers.late for change in self._values_in(segments, subject)]
+        for object_, weight in chain(changes, *(_values_in(run, subject) for run in layers.rows)):
+            weights[object_] = weights.get(object_, 0) + weight
+        return [object_ for object_, weight in weights.items() if weight > 0]
+
+    def _values_in(self, segments: Sequence[Segment], subject: int) -> Iterator[tuple[int, int]]:
+        """The objects of a subject in a layer, with their weights."""
         first = bisect_left(segments, subject, key=lambda segment: segment.first[2])
-        found: list[int] = []
         for segment in segments[max(0, first - 1) :]:
             if segment.first[2] > subject:
                 break
-            run = self._look(segment)
-            low, high = run.range_one(subject)
-            found += run.views[1][low:high].tolist()
-        return found
+            yield from _values_in(self._look(segment), subject)
 
     def rows(self, key: tuple[int, int]) -> Iterator[tuple[int, int]]:
-        """The pairs of a graph and predicate, read segment by segment."""
-        for segment in self._segments[key]:
-            yield from self._look(segment).rows()  # type: ignore[misc]
+        """The pairs of a graph and predicate; the base is read segment by segment."""
+        layers = self._layers[key]
+        late = self._late(layers)
+        changed: Mapping[tuple[int, ...], int] = {} if late is None else RunRows(late)
+        for segment in layers.base:
+            pairs = self._look(segment).rows()
+            yield from (pair for pair in pairs if pair not in changed) if changed else pairs  # type: ignore[misc]
+        yield from (pair for pair, weight in changed.items() if weight > 0)  # type: ignore[misc]
 
     def has_pairs(self, key: tuple[int, int], subjects: Column, objects: Column) -> Mask:
         """Which of many sorted pairs a graph and predicate has; reads the segments that can contain them."""
-        found = np.zeros(len(subjects), dtype=bool)
-        segments = self._segments[key]
-        starts = [_pairs_before(subjects, objects, segment.first[2:]) for segment in segments[1:]]
-        for segment, (start, stop) in zip(segments, pairwise([0, *starts, len(subjects)]), strict=True):
-            if start != stop:
-                columns = read_columns(self._place, segment.run, ("s", "o"), segment.start, segment.stop)
-                run = Run([np.ascontiguousarray(column) for column in columns])
-                found[start:stop] = run.places((subjects[start:stop], objects[start:stop]))[1]
-        return found
+        return self._layers[key].has(self._place, subjects, objects)
+
+    def layers(self, key: tuple[int, int], low: int, high: int) -> Layers | None:
+        """Where pairs with subjects from `low` to `high` are; None if there are none."""
+        found = self._layers.get(key)
+        return None if found is None else found.within(low, high)
+
+    def learn(self, segments: Iterable[Segment]) -> None:
+        """Notes the segments of new files, so that they need not be read to find them."""
+        for segment in segments:
+            self._files.setdefault(segment.path, []).append(segment)
 
     def _look(self, segment: Segment) -> Run:
         """The rows of a segment, kept in memory for a while."""
@@ -154,14 +280,9 @@ class QuadRuns:
             if run is not None:
                 self._cached.move_to_end(name)
                 return run
-        parts = [
-            read_columns(self._place, segment.run, ("s", "o"), segment.start, segment.stop)
-            for segment in segments
-        ]
-        whole = (
-            parts[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
-        )
-        run = Run([np.ascontiguousarray(column) for column in whole])
+        runs = [read_pairs(self._place, segment) for segment in segments]
+        columns = [_joined(pieces) for pieces in zip(*(one.columns for one in runs), strict=True)]
+        run = runs[0] if len(runs) == 1 else Run(columns or [_joined(())] * 2)
         with self._guard:
             if name not in self._cached:
                 self._cached[name] = run
@@ -169,6 +290,32 @@ class QuadRuns:
             while len(self._cached) > 1 and self._cached_rows > self._most_rows:
                 self._cached_rows -= self._cached.popitem(last=False)[1].length
         return run
+
+
+def _runs_of(changes: Column) -> Iterator[tuple[tuple[int, int], Run]]:
+    """The changes of an epoch, rows of s, p, o, g, w, by graph and predicate."""
+    order = np.lexsort((changes[:, 2], changes[:, 0], changes[:, 3], changes[:, 1]))
+    subjects, predicates, objects, graphs, weights = (np.ascontiguousarray(c) for c in changes[order].T)
+    for start, stop in pairwise(group_starts(predicates, graphs).tolist()):
+        pairs = (subjects[start:stop], objects[start:stop])
+        yield (int(graphs[start]), int(predicates[start])), Run(pairs, weights[start:stop])
+
+
+def _weight_in(run: Run, pair: tuple[int, int]) -> int:
+    if run.weights is None:
+        return int(run.has_pair(*pair))
+    place, is_there = run.position(pair)
+    return int(run.weights[place]) if is_there else 0
+
+
+def _values_in(run: Run, subject: int) -> Iterator[tuple[int, int]]:
+    low, high = run.range_one(subject)
+    objects = run.views[1][low:high].tolist()
+    return zip(objects, repeat(1) if run.weights is None else run.weights[low:high].tolist(), strict=False)
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    return np.ascontiguousarray(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
 
 def _pairs_before(subjects: Column, objects: Column, first: tuple[int, ...]) -> int:

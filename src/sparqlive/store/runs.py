@@ -278,6 +278,48 @@ def read_groups(place: Place, run: RunFile, names: Sequence[str]) -> Iterator[li
             file.close()
 
 
+def read_between(
+    place: Place,
+    run: RunFile,
+    names: Sequence[str],
+    width: int,
+    low: tuple[int, ...] | None,
+    high: tuple[int, ...] | None,
+) -> Iterator[list[Column]]:
+    """Reads columns of the row groups of a sorted file that can have rows from `low` to before `high`.
+
+    The first `width` names are the columns by which it is sorted; None is no bound.
+    """
+    with _DamageReport(place, run.path), place.opened(run.path) as stream:
+        file = _Verified(place, run, stream)
+        try:
+            bounds = [file.bounds(name) for name in names[:width]]
+            for found in zip(*bounds, strict=True):
+                start, stop, *_ = found[0]
+                if _may_overlap([(least, most) for _, _, least, most in found], low, high):
+                    table = file.read(names, start, stop)
+                    yield [table.column(title).to_numpy() for title in names]
+        finally:
+            file.close()
+
+
+def _may_overlap(
+    bounds: Sequence[tuple[int, int]], low: tuple[int, ...] | None, high: tuple[int, ...] | None
+) -> bool:
+    """Whether rows whose columns have these bounds can be between two rows."""
+    is_after_low, is_before_high = low is None, high is None
+    for number, (least, most) in enumerate(bounds):
+        if not is_after_low and low is not None:
+            if most < low[number]:
+                return False
+            is_after_low = not least == most == low[number]
+        if not is_before_high and high is not None:
+            if least > high[number]:
+                return False
+            is_before_high = not least == most == high[number]
+    return True
+
+
 def group_bounds(place: Place, run: RunFile) -> list[tuple[int, int, int, int]]:
     """The row groups of a terms file: first row, end, first id and last id."""
     with _DamageReport(place, run.path), place.opened(run.path) as stream:

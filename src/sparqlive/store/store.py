@@ -23,7 +23,7 @@ from sparqlive.errors import StoreFailed
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.store.catalog import Catalog, Durability, check_terms
 from sparqlive.store.commits import Commit, TermRun, in_files, is_large
-from sparqlive.store.compaction import Folded, fold, write_sorted_quads
+from sparqlive.store.compaction import Each, Folded, fold, write_sorted_quads
 from sparqlive.store.deltas import delta_parts, read_changes, read_deltas
 from sparqlive.store.locks import Lease, leased_epochs
 from sparqlive.store.place import LocalPlace, Place, address_of, new_folder, place_at
@@ -56,10 +56,19 @@ class Sources:
 
     quad_files: Sequence[str]
     log: Column
+    log_files: Sequence[str]
+    """The change log after the files of quads: rows of s, p, o, g, w, and files with these columns."""
+    deletes_in_files: int
+    """How many changes in the files of the log delete a quad."""
     term_files: Sequence[str]
     terms: Sequence[tuple[int, str]]
     has_types: bool
     """Whether all files of terms have the typed columns."""
+
+    @property
+    def logged_deletes(self) -> int:
+        """How many changes of the log delete a quad."""
+        return self.deletes_in_files + int((self.log[:, 4] < 0).sum())
 
 
 _MOST_OVERLAY = 10_000
@@ -101,6 +110,8 @@ class Store:
         self._verified_paths: set[str] = set()
         self._typed_paths: dict[str, bool] = {}
         self._attempt_count = 0
+        self.staged_terms: Sequence[RunFile] = ()
+        """Files of terms that the current epoch will register."""
         self._lease: Lease | None = None
         try:
             self.place = self._place(address)
@@ -240,10 +251,21 @@ class Store:
         base = self.catalog.base(QUADS)
         return 0 if base is None else base.epoch
 
-    def quads(self) -> tuple[QuadRuns, list[Column]]:
-        """The runs of quads, and the changes after them."""
-        runs = QuadRuns(self.place, self.catalog.runs(QUADS), cached_rows=self._cached_rows)
-        return runs, [rows for _, rows in self.changes(self.quads_epoch())]
+    def all_quads(self, known: QuadRuns | None = None) -> QuadRuns:
+        """The quads of the last epoch; `known` has read some of the files."""
+        log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
+        return QuadRuns(self.place, self.catalog.runs(QUADS), log, known, self._cached_rows)
+
+    def quads(self, known: QuadRuns | None = None) -> tuple[QuadRuns, list[Column]]:
+        """The quads up to the last epoch whose changes are in files, and the changes of the epochs after it.
+
+        `known` has read some of the files.
+        """
+        log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
+        in_files = [number for number, stored in enumerate(log, 1) if not isinstance(stored, np.ndarray)]
+        last = in_files[-1] if in_files else 0
+        runs = QuadRuns(self.place, self.catalog.runs(QUADS), log[:last], known, self._cached_rows)
+        return runs, [rows for rows in log[last:] if isinstance(rows, np.ndarray)]
 
     def changes(self, since: int) -> Iterator[tuple[int, Column]]:
         """The changes of each epoch after `since`, as rows of s, p, o, g, w."""
@@ -270,8 +292,11 @@ class Store:
             yield from delta_parts(self.place, name, stored)
 
     def terms(self, *known: TermRuns) -> TermRuns:
-        """The runs of terms, of which `known` have read some; newer terms are in the catalog."""
-        return TermRuns(self.place, self.catalog.runs(TERMS), *known, most_bytes=self._term_bytes)
+        """The files of terms, of which `known` have read some; newer terms are in the catalog."""
+        return TermRuns(self.place, self._term_runs(), *known, most_bytes=self._term_bytes)
+
+    def _term_runs(self) -> list[RunFile]:
+        return [*self.catalog.runs(TERMS), *self.staged_terms]
 
     def terms_of(self, runs: Iterable[RunFile], *known: TermRuns) -> TermRuns:
         """The terms of some files, of which `known` have read some."""
@@ -279,11 +304,19 @@ class Store:
 
     def sources(self, more_terms: Iterable[tuple[int, str]]) -> Sources:
         """The files of quads and terms, and the part not in files yet, for readers outside this process."""
-        log = [rows for _, rows in self.changes(self.quads_epoch())]
-        term_runs = self.catalog.runs(TERMS)
+        rows, files, deletes = [np.empty((0, 5), dtype=np.int64)], list[RunFile](), 0
+        for epoch, stored in self.catalog.changes(self.quads_epoch()):
+            if isinstance(stored, np.ndarray):
+                rows.append(stored)
+            else:
+                files += stored
+                deletes += self.catalog.deletes(epoch)
+        term_runs = self._term_runs()
         return Sources(
             self._verified(self.catalog.runs(QUADS)),
-            np.concatenate(log) if log else np.empty((0, 5), dtype=np.int64),
+            np.concatenate(rows),
+            self._verified(files),
+            deletes,
             self._verified(term_runs),
             [*self.catalog.terms(), *more_terms],
             all(self._has_types(run) for run in term_runs),
@@ -291,7 +324,12 @@ class Store:
 
     def term_files(self) -> list[str]:
         """The files of terms, for readers that do not compare digests."""
-        return self._verified(self.catalog.runs(TERMS))
+        return self._verified(self._term_runs())
+
+    def stage_terms(self, runs: Sequence[RunFile]) -> None:
+        """Adds files of terms, just written, to those that are read; none: takes them back."""
+        self.staged_terms = runs
+        self._verified_paths.update(run.path for run in runs)
 
     def _verified(self, runs: Iterable[RunFile]) -> list[str]:
         """The locations of files. Local files are compared with their digests here, once.
@@ -511,11 +549,13 @@ class Store:
     def _paths(self, relation: str) -> list[str]:
         return [run.path for run in self.catalog.runs(relation)]
 
-    def fold(self, snapshot: Catalog, folder: str, relations: Iterable[str]) -> Iterator[Folded]:
-        """Folds relations as of a snapshot, one after the other."""
+    def fold(
+        self, snapshot: Catalog, folder: str, relations: Iterable[str], each: Each | None
+    ) -> Iterator[Folded]:
+        """Folds relations as of a snapshot, one after the other; `each` runs the tasks of large ones."""
         epoch = snapshot.epoch()
         for relation in relations:
-            folded = fold(self.place, folder, snapshot, relation, epoch)
+            folded = fold(self.place, folder, snapshot, relation, epoch, each)
             if folded is not None:
                 yield folded
 

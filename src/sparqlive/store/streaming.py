@@ -13,9 +13,10 @@ from itertools import pairwise
 import numpy as np
 
 from sparqlive.store.catalog import Catalog
-from sparqlive.store.compaction import merged, rows_before, summed
+from sparqlive.store.compaction import merged, summed
 from sparqlive.store.deltas import read_deltas
 from sparqlive.store.place import Place
+from sparqlive.store.ranges import rows_before
 from sparqlive.store.runs import QUADS, RunFile, names_of, read_columns
 from sparqlive.store.saving import Saved
 from sparqlive.zset.relation import Row

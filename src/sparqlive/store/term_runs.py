@@ -141,8 +141,8 @@ def _size(columns: TermColumns) -> int:
     return int(columns.ids.nbytes + columns.texts.nbytes)
 
 
-def write_term_run(place: Place, folder: str, terms: TermColumns) -> RunFile:
-    """Writes a file of terms."""
-    path = f"{folder}/terms-00000.parquet"
+def write_term_run(place: Place, folder: str, terms: TermColumns, ending: str = "") -> RunFile:
+    """Writes a file of terms; `ending`: of its name, where several write into a folder."""
+    path = f"{folder}/terms-00000{ending}.parquet"
     size, digests = write_terms(place, path, terms)
     return RunFile(path, TERMS, len(terms), size, (int(terms.ids[0]),), digests)

@@ -62,3 +62,10 @@ def group_starts(*columns: Column) -> Column:
     for column in columns:
         fresh[1:] |= column[1:] != column[:-1]
     return np.append(np.flatnonzero(fresh), length)
+
+
+def last_rows(rows: ColumnRows, by: Sequence[int]) -> ColumnRows:
+    """The last of the rows that agree in some columns, given by number; sorted by these columns."""
+    order = np.lexsort([rows.columns[number] for number in reversed(by)])  # stable: the last stays last
+    ordered = rows.take(order)
+    return ordered.take(group_starts(*(ordered.columns[number] for number in by))[1:] - 1)

@@ -31,7 +31,7 @@ import sparqlive
 from sparqlive.bulk.backends.spark.workers import SparkWorkers
 from sparqlive.bulk.ingest import documents, parts
 from sparqlive.bulk.ingest.documents import Document, find_documents, tasks_of
-from sparqlive.bulk.ingest.job import IngestResult, _other_ids, ingest
+from sparqlive.bulk.ingest.job import IngestResult, ingest, other_ids
 from sparqlive.bulk.ingest.workers import Here, Processes
 from sparqlive.rdf.columns import Encoded, Encoder, labels
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id, term_of
@@ -381,7 +381,7 @@ def test_other_ids_are_looked_up_for_all_terms_at_once() -> None:
         return {numbers[1]} if len(asked) == 1 else set()
 
     texts = [f'"{number:04d}"' for number in range(4_000)]
-    given = _other_ids({7: texts}, {}, taken)
+    given = other_ids({7: texts}, {}, taken)
     assert asked == [3_999, 1]
     assert given.keys() == set(texts[1:])
     assert given[texts[2]] == other_id(texts[2], 2)

@@ -115,7 +115,7 @@ def ingest(
     documents = find_documents([paths] if isinstance(paths, str | os.PathLike) else paths)
     seconds = {"find": time.perf_counter() - started, "parse": 0.0, "merge": 0.0}
     known = dict(exceptions or {})
-    name = None if graph is None else _graph_text(graph)
+    name = None if graph is None else graph_text(graph)
     with _folder(folder):
         while True:
             encoder = Encoder(name, hash_function, known)
@@ -127,16 +127,16 @@ def ingest(
             # About once in many billions of terms: the terms that gave way get another id, and all is encoded
             # again, so that no quad keeps the old one.
             files = [file for file, _ in made.terms]
-            known |= _other_ids(clashes, known, partial(holds_ids, folder, files))
+            known |= other_ids(clashes, known, partial(holds_ids, folder, files))
             _clear(folder)
-        _drop(f"{folder}/{_PARTS}")
+        drop_folder(f"{folder}/{_PARTS}")
         _drop_unlisted(folder, made)
     seconds["total"] = time.perf_counter() - started
     new = {text: number for text, number in known.items() if text not in (exceptions or {})}
     return _result(folder, made, new, seconds)
 
 
-def _graph_text(graph: str) -> str:
+def graph_text(graph: str) -> str:
     try:
         return str(NamedNode(graph))
     except ValueError as error:
@@ -163,7 +163,7 @@ def _folder(target: str) -> Iterator[None]:
         if was_there:
             files.delete_dir_contents(place, missing_dir_ok=True)
         else:
-            _drop(target)
+            drop_folder(target)
         raise
 
 
@@ -175,7 +175,7 @@ def _clear(target: str) -> None:
         files.create_dir(f"{place}/{below}")
 
 
-def _drop(path: str) -> None:
+def drop_folder(path: str) -> None:
     files, place = file_system(path)
     if files.get_file_info(place).type == fs.FileType.Directory:
         files.delete_dir(place)
@@ -198,7 +198,7 @@ def read(
 ) -> list[Encoded]:
     """The quads of files, folders and globs, in this process; nothing is written."""
     documents = find_documents([paths] if isinstance(paths, str | os.PathLike) else paths)
-    encoder = Encoder(None if graph is None else _graph_text(graph), exceptions=exceptions)
+    encoder = Encoder(None if graph is None else graph_text(graph), exceptions=exceptions)
     pieces = [piece for task in tasks_of(list(documents), 1) for piece in task]
     parsed = _ParseTask(_InMemory, "", encoder, "fail")(pieces)
     _raise_first(documents, [parsed], _lines_before([parsed]))
@@ -262,13 +262,11 @@ class _Job:
 
     def run(self, documents: Sequence[Document]) -> _MergeResult:
         started = time.perf_counter()
-        task = _ParseTask(PartWriter, f"{self.target}/{_PARTS}", self.encoder, self.on_error)
-        parsed = self.workers.each(tasks_of(list(documents), self.workers.cores), task, "parse")
-        lines_before = _lines_before(parsed)
-        _raise_first(documents, parsed, lines_before)
-        rejected = _write_rejects(f"{self.target}/{_REJECTS}", documents, parsed, lines_before)
+        folder, rejects = f"{self.target}/{_PARTS}", f"{self.target}/{_REJECTS}"
+        parts, rejected = parse_documents(
+            self.workers, documents, folder, self.encoder, self.on_error, rejects
+        )
         parsed_at = time.perf_counter()
-        parts = [part for result in parsed for part in result.parts]
         files: list[QuadFile | tuple[TermFile, dict[int, list[str]]]] = []
         if parts:
             tasks: list[QuadTask | TermTask] = [*plan_terms(parts), *plan_quads(parts)]
@@ -277,6 +275,23 @@ class _Job:
         self.seconds["merge"] += time.perf_counter() - parsed_at
         quads = [file for file in files if isinstance(file, QuadFile)]
         return _MergeResult(quads, [file for file in files if not isinstance(file, QuadFile)], rejected)
+
+
+def parse_documents(
+    workers: Workers,
+    documents: Sequence[Document],
+    folder: str,
+    encoder: Encoder,
+    on_error: OnError,
+    rejects_path: str,
+) -> tuple[list[Part], int]:
+    """Has workers read documents into parts in a folder; the parts in order, and how much was rejected."""
+    task = _ParseTask(PartWriter, folder, encoder, on_error)
+    parsed = workers.each(tasks_of(list(documents), workers.cores), task, "parse")
+    lines_before = _lines_before(parsed)
+    _raise_first(documents, parsed, lines_before)
+    rejected = _write_rejects(rejects_path, documents, parsed, lines_before)
+    return [part for result in parsed for part in result.parts], rejected
 
 
 @dataclass(frozen=True)
@@ -438,7 +453,7 @@ def _clashes(made: _MergeResult) -> dict[int, list[str]]:
     return {number: texts for _, clashes in made.terms for number, texts in clashes.items()}
 
 
-def _other_ids(
+def other_ids(
     clashes: Mapping[int, Sequence[str]],
     known: Mapping[str, int],
     taken: Callable[[Sequence[int]], set[int]],

@@ -68,7 +68,10 @@ class TermFile:
 
 @dataclass(frozen=True)
 class Part:
-    """What a task put down. The columns of `cells`: predicate, graph, bucket, first row, number of rows."""
+    """What a task put down. The columns of `cells`: predicate, graph, bucket, first row, number of rows.
+
+    Rows of a cell are in the order in which they came.
+    """
 
     quads_path: str
     quads: int
@@ -79,6 +82,8 @@ class Part:
     """Of each bucket and the end: the first row."""
     text_starts: Ids
     """The same in bytes of text."""
+    has_weights: bool
+    """Whether its rows have a weight: they are changes."""
 
 
 def buckets_of(ids: Ids) -> npt.NDArray[np.uint8]:
@@ -94,12 +99,13 @@ class PartWriter:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._pending: list[Encoded] = []
+        self._pending: list[tuple[Encoded, Ids | None]] = []
         self._bytes = 0
         self.parts: list[Part] = []
 
-    def add(self, encoded: Encoded) -> None:
-        self._pending.append(encoded)
+    def add(self, encoded: Encoded, weights: Ids | None = None) -> None:
+        """Adds quads; or changes, with a weight of 1 or -1 for each."""
+        self._pending.append((encoded, weights))
         self._bytes += encoded.texts.nbytes + 40 * len(encoded)
         if self._bytes >= PIECE_BYTES:
             self.flush()
@@ -107,19 +113,21 @@ class PartWriter:
     def take_over(self, other: PartWriter) -> None:
         """What another writer has put down or gathered."""
         self.parts += other.parts
-        for encoded in other._pending:
-            self.add(encoded)
+        for encoded, weights in other._pending:
+            self.add(encoded, weights)
 
     def flush(self) -> None:
-        if any(map(len, self._pending)):
-            encoded = together(self._pending)
-            self.parts.append(_write_part(encoded, f"{self._folder}/{uuid4().hex}"))
+        if any(len(encoded) for encoded, _ in self._pending):
+            encoded = together([encoded for encoded, _ in self._pending])
+            weights = [given for _, given in self._pending if given is not None]
+            columns = (*encoded.quads, np.concatenate(weights)) if weights else encoded.quads
+            self.parts.append(_write_part(encoded, columns, f"{self._folder}/{uuid4().hex}"))
         self._pending, self._bytes = [], 0
 
 
-def _write_part(encoded: Encoded, path: str) -> Part:
+def _write_part(encoded: Encoded, columns: Sequence[Ids], path: str) -> Part:
     quads_path, terms_path = f"{path}.quads", f"{path}.terms"
-    cells = _write_quads(encoded.quads, quads_path)
+    cells = _write_quads(columns, quads_path)
     order = np.argsort(buckets_of(encoded.ids), kind="stable")
     ids = encoded.ids[order]
     texts = encoded.texts.cast(pa.large_string()).take(pa.array(order))
@@ -131,11 +139,11 @@ def _write_part(encoded: Encoded, path: str) -> Part:
         stream.write(ids)
         stream.write(ends)
         stream.write(data.slice(0, int(ends[-1])))
-    return Part(quads_path, len(encoded), cells, terms_path, len(ids), starts, ends[starts])
+    return Part(quads_path, len(encoded), cells, terms_path, len(ids), starts, ends[starts], len(columns) > 4)
 
 
-def _write_quads(quads: tuple[Ids, Ids, Ids, Ids], path: str) -> tuple[Ids, Ids, Ids, Ids, Ids]:
-    subject, predicate, _, graph = quads
+def _write_quads(quads: Sequence[Ids], path: str) -> tuple[Ids, Ids, Ids, Ids, Ids]:
+    subject, predicate, _, graph = quads[:4]
     groups, predicates, graphs = _groups(predicate, graph)
     key = groups * _CELLS + buckets_of(subject)
     if len(predicates) * _CELLS <= 1 << 16:
@@ -194,13 +202,21 @@ class Ranges:
 
 @dataclass(frozen=True)
 class QuadTask:
-    """A file of quads to be made."""
+    """A file of quads to be made, of some graphs and predicates (`keys`)."""
 
     rows: Ranges
+    keys: tuple[tuple[int, int], ...]
     predicate: int | None
     graph: int | None
     bucket: int
     bucket_bits: int
+
+    @property
+    def subjects(self) -> tuple[int, int]:
+        """The least and the greatest id that a subject can have."""
+        width = 64 - self.bucket_bits
+        low = (self.bucket << width) - (1 << 63)
+        return low, low + (1 << width) - 1
 
 
 @dataclass(frozen=True)
@@ -261,8 +277,10 @@ def plan_quads(parts: Sequence[Part]) -> Iterator[QuadTask]:
         cell = cells[0]
         is_one = group[cells[-1]] == group[cell]
         depth = 0 if is_small[group[cell]] else int(bits[group[cell]])
+        groups = cells[np.unique(group[cells], return_index=True)[1]]
         yield QuadTask(
             _ranges(parts, number[cells], start[cells], count[cells]),
+            tuple(zip(graph[groups].tolist(), predicate[groups].tolist(), strict=True)),
             int(predicate[cell]) if is_one or (predicate[cells] == predicate[cell]).all() else None,
             int(graph[cell]) if is_one or (graph[cells] == graph[cell]).all() else None,
             int(bucket[cell]) >> (_BITS - depth),
@@ -339,6 +357,14 @@ def _distinct(columns: list[Ids]) -> list[Ids]:
 
 def merge_terms(task: TermTask, target: str, name: str) -> tuple[TermFile, dict[int, list[str]]]:
     """Writes a file of terms; ids that stand for several terms, or may stand for none, with their terms."""
+    ids, texts, clashes = distinct_terms(task)
+    path = f"terms/{name}.parquet"
+    _write(term_table(pa.array(ids), texts), f"{target}/{path}", REPEATING, ["id"], ("id",))
+    return TermFile(path, len(ids), int(ids[0]), int(ids[-1])), clashes
+
+
+def distinct_terms(task: TermTask) -> tuple[Ids, pa.LargeStringArray, dict[int, list[str]]]:
+    """The terms of a task, sorted, one per id; and all terms of ids that have several or are reserved."""
     ids, texts = _read_terms(task)
     order = np.argsort(ids)
     ids = ids[order]
@@ -350,11 +376,7 @@ def merge_terms(task: TermTask, target: str, name: str) -> tuple[TermFile, dict[
     doubtful |= {number for number in (UNDEF, DEFAULT_GRAPH) if _holds(ids, number)}
     clashes = {number: _texts_of(number, ids, order, texts) for number in doubtful}
     fresh = np.append(True, ~again)
-    ids, order = ids[fresh], order[fresh]
-    path = f"terms/{name}.parquet"
-    table = term_table(pa.array(ids), texts.take(pa.array(order)))
-    _write(table, f"{target}/{path}", REPEATING, ["id"], ("id",))
-    return TermFile(path, len(ids), int(ids[0]), int(ids[-1])), clashes
+    return ids[fresh], texts.take(pa.array(order[fresh])), clashes
 
 
 def _texts_of(number: int, ids: Ids, order: Ids, texts: pa.LargeStringArray) -> list[str]:

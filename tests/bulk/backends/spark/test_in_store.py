@@ -6,13 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyoxigraph as ox
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import sparqlive
 from sparqlive.bulk.backends.spark import backend
+from sparqlive.bulk.ingest.effective import ChangeFiles
 from sparqlive.engine import check
-from sparqlive.store import compaction, saving
+from sparqlive.rdf.change_columns import read_batches
+from sparqlive.store import compaction, ranges, saving
 
 pytestmark = pytest.mark.spark
 
@@ -73,6 +76,31 @@ def bounded(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+def _by_workers(session: sparqlive.Session, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load and a batch of changes: this process reads no row of them."""
+
+    def read(self: ChangeFiles) -> None:
+        raise AssertionError("the driver reads the changes of an epoch")
+
+    monkeypatch.setattr(ChangeFiles, "rows", read)
+    before, new = set(session.quads()), _quads(orders(150, 260))
+    (folder / "more.nt").write_text(orders(150, 260))
+    epoch = session.load(folder / "more.nt")
+    assert (epoch.inserted, epoch.strategy) == (len(new - before), "duckdb")
+    delete, insert = orders(200, 250), orders(240, 280)
+    signed = [f"- {line}\n" for line in delete.splitlines()] + [f"+ {line}\n" for line in insert.splitlines()]
+    (folder / "more.changes").write_text("".join(signed))
+    monkeypatch.setattr("sparqlive.rdf.change_columns.COLUMN_BYTES", 0)
+    (batch,) = read_batches(folder / "more.changes", {}, text_bytes=0)
+    epoch = session.apply_batch(batch, strategy="spark")
+    assert epoch.strategy == "spark"
+    assert set(session.quads()) == ((before | new) - _quads(delete)) | _quads(insert)
+
+
+def _quads(text: str) -> set[ox.Quad]:
+    return set(ox.parse(text.encode(), ox.RdfFormat.N_QUADS))
+
+
 def test_no_rows_pass_through_the_driver(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: list[int]
 ) -> None:
@@ -89,7 +117,19 @@ def test_no_rows_pass_through_the_driver(
         session.apply(insert=orders(103, 200), delete=orders(2, 50), strategy="spark")
         session.apply(delete=orders(50, 60), strategy="duckdb")
         assert len(session.views["join"]) == 140
+        _by_workers(session, tmp_path, monkeypatch)
+        monkeypatch.setattr(compaction, "LARGE", 0)
+        monkeypatch.setattr(ranges, "ROWS_A_TASK", 100)
+        session.compact()
+        strategies = session._epochs.strategies
         with monkeypatch.context() as patch:
-            patch.setattr(session._epochs.strategies, "_file_backend", lambda *_: ("duckdb", ""))
+            patch.setattr(strategies, "_file_backend", lambda *_: ("duckdb", ""))
+            session.check()
+        catalog, content = session._epochs.persistence.store.catalog, session.views["join"].content  # type: ignore[union-attr]
+        row, _ = next(content.items())
+        with catalog.transaction():
+            catalog.add_delta(content.name, session.epoch + 1, 3, {row: 1})
+        monkeypatch.setattr(strategies, "_file_backend", lambda *_: ("spark", ""))
+        with pytest.raises(sparqlive.CheckFailed, match=r"in 1 rows: .*occurs 1 times too often"):
             session.check()
     assert bounded

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import sparqlive
+from sparqlive.bulk.backends.spark.stages import running_stages
+from tests.waiting import happens, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -52,3 +56,14 @@ def test_terms_are_read_where_a_plan_reads_them(spark: SparkSession, tmp_path: P
         session.view("above", ABOVE, strategy="live")
         assert jobs_of(spark, lambda: session.apply(insert=lines(41, "a"), strategy="spark")) <= 3
         session.check()
+
+
+def test_people_see_the_stages(spark: SparkSession, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    slow = spark.sparkContext.parallelize(range(3), 3).map(lambda _: happens(go.exists))
+    with ThreadPoolExecutor(1) as threads:
+        done = threads.submit(slow.count)
+        wait_until(lambda: re.fullmatch(r"Spark: stage \d+, 0 of 3 tasks", running_stages()) is not None)
+        go.touch()
+        assert done.result() == 3
+    wait_until(lambda: running_stages() == "")

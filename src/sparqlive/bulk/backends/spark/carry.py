@@ -57,7 +57,11 @@ class Carrier:
         self._id_of = id_of
         self._exceptions = exceptions
         self._enter = enter
-        self._before = self._with_changes(self._quads(sources.quad_files), sources.log)
+        quads = self._quads(sources.quad_files)
+        is_small = not sources.log_files
+        self._before = (
+            self._with_changes(quads, sources.log) if is_small else self._with_files(quads, sources)
+        )
         columns = ("id", "term", *(NAMES if sources.has_types else ()))
         self._terms = Later(columns, lambda: self._term_frame(sources, columns))
 
@@ -86,6 +90,19 @@ class Carrier:
         table = table.set_column(1, "term", table.column("term").cast(pa.string()))
         later = frame_of(self._spark, table)
         return later if files is None else files.union(later)
+
+    def _with_files(self, quads: DataFrame, sources: Sources) -> DataFrame:
+        """The quads after a log that is in files, at least in part."""
+        columns = (*_QUAD, "w")
+        late = read_files(self._spark, sources.log_files, columns)
+        if len(sources.log):
+            late = late.union(self._frame(sources.log, columns))
+        if not sources.logged_deletes:
+            return quads.union(late.select(*_QUAD))
+        net = late.groupBy(*_QUAD).agg({"w": "sum"}).withColumnRenamed("sum(w)", "w")
+        deleted = net.where("w < 0").select(*_QUAD)
+        few = deleted.hint("broadcast") if sources.logged_deletes <= FEW_CHANGES else deleted
+        return quads.join(few, list(_QUAD), "left_anti").union(net.where("w > 0").select(*_QUAD))
 
     def _with_changes(self, quads: DataFrame, log: npt.NDArray[np.int64]) -> DataFrame:
         """The quads after a log of changes, each of which changed something when it was made."""

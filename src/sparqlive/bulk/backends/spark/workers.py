@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from sparqlive.bulk.backends.spark.failure import root_cause
 from sparqlive.bulk.backends.spark.start import cores_of
+from sparqlive.errors import SparkFailed
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
@@ -27,7 +29,10 @@ class SparkWorkers:
     def each(self, tasks: Sequence[Given], work: Callable[[Given], Result], name: str) -> list[Result]:
         """A partition per task, in DataFrames: Spark Connect has no other way to its workers."""
         numbers = self._session.range(0, len(tasks), 1, len(tasks))
-        done = numbers.mapInArrow(_Work(list(tasks), work), "id BIGINT, result BINARY").collect()
+        try:
+            done = numbers.mapInArrow(_Work(list(tasks), work), "id BIGINT, result BINARY").collect()
+        except Exception as error:
+            raise SparkFailed(f"Spark failed to {name}: {root_cause(str(error))}") from error
         return [pickle.loads(row["result"]) for row in sorted(done, key=lambda row: row["id"])]
 
 

@@ -1,0 +1,301 @@
+"""An epoch whose changes workers read: from parts to the files of a commit.
+
+Someone has workers put down quads, or changes with weights, as parts (`parts.py`): `Parse` says how. Here
+workers find which of them change something, by reading the store's files of the same graphs, predicates and
+subjects, and which terms are new. They write both as files of a commit. This process sees counts, and the
+names of files. Invariants: the last change of a quad counts; each effective change, and each new term, is
+written once; no term gets an id that stands for another one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from sparqlive.bulk.ingest.job import drop_folder, other_ids
+from sparqlive.bulk.ingest.parts import (
+    Part,
+    QuadTask,
+    TermTask,
+    distinct_terms,
+    plan_quads,
+    plan_terms,
+)
+from sparqlive.bulk.ingest.workers import Workers
+from sparqlive.errors import InvalidChange
+from sparqlive.rdf.columns import Encoder
+from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
+from sparqlive.rdf.term_columns import OTHER, UNKNOWN, TermColumns
+from sparqlive.store.compaction import Writer
+from sparqlive.store.place import Place
+from sparqlive.store.quad_runs import Layers, QuadRuns, Segment, segments_of
+from sparqlive.store.runs import QUADS, RunFile, read_columns, terms_with_prefix
+from sparqlive.store.term_runs import TermRuns, write_term_run
+from sparqlive.zset.columns import ColumnRows, group_starts, last_rows
+
+Parse = Callable[[str, Encoder], Sequence[Part]]
+"""Has workers put down quads below a folder, with the ids that an encoder gives; returns the parts in order.
+
+All parts have weights, or none, and then all quads are inserted. It is called again if terms collide.
+"""
+
+
+SCRATCH = "scratch"
+"""The folder, in that of an attempt, of what is read only to find the changes: parts, text, known terms."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a store has: its quads, files of all its terms, the exceptions, and the text of an id."""
+
+    quads: QuadRuns
+    terms: Sequence[RunFile]
+    exceptions: Mapping[str, int]
+    text_of: Callable[[int], str | None]
+
+
+@dataclass(frozen=True)
+class ChangeFiles:
+    """The changes of an epoch and their new terms, in files of an attempt."""
+
+    place: Place
+    runs: Sequence[RunFile]
+    segments: Sequence[Segment]
+    terms: Sequence[RunFile]
+    exceptions: Mapping[str, int]
+    """Of new terms."""
+    given: int
+    distinct: int
+    """The number of given quads, each counted once."""
+    inserted: int
+    deleted: int
+    predicates: frozenset[int]
+
+    def __len__(self) -> int:
+        """The number of changes."""
+        return self.inserted + self.deleted
+
+    def rows(self) -> ColumnRows:
+        """All changes in this process, sorted by p, g, s, o."""
+        names = ("s", "p", "o", "g", "w")
+        parts = [read_columns(self.place, run, names) for run in self.runs]
+        rows = ColumnRows([np.concatenate(columns) for columns in zip(*parts, strict=True)])
+        subjects, predicates, objects, graphs, _ = rows.columns
+        return rows.take(np.lexsort((objects, subjects, graphs, predicates)))
+
+
+class Reading:
+    """What workers read for an epoch: read once, and again only if terms collide.
+
+    Which changes are effective depends on the store, which may change before they are committed: `changes`
+    may be called again.
+    """
+
+    def __init__(self, workers: Workers, parse: Parse, graph: str | None, place: Place, folder: str) -> None:
+        """`graph`: the canonical text of the graph for quads of the unnamed graph.
+
+        `folder`: that of an attempt.
+        """
+        self._workers = workers
+        self._parse = parse
+        self._graph = graph
+        self._place = place
+        self._folder = folder
+        self._exceptions: Mapping[str, int] | None = None
+        self._parts: Sequence[Part] = ()
+        self._tries = 0
+
+    def changes(self, epoch: int, known: Known) -> ChangeFiles:
+        """Has workers write the changes that are effective in a store, and the terms that are new there."""
+        place, exceptions = self._place, dict(known.exceptions)
+        while True:
+            parts = self._read(exceptions)
+            if self._tries:
+                drop_folder(place.text(f"{self._folder}/found-{self._tries}"))
+            self._tries += 1
+            folder = f"{self._folder}/found-{self._tries}"
+            place.make(folder)
+            work: list[_ChangeTask | TermTask] = [*plan_terms(parts)] if parts else []
+            work += [
+                _with_stored(one, parts[0].has_weights, known.quads)
+                for one in (plan_quads(parts) if parts else ())
+            ]
+            task = _Task(place, folder, epoch, known.terms)
+            found = self._workers.each(work, task, "find changes") if work else []
+            terms = [one for one in found if isinstance(one, _Terms)]
+            clashes = {number: texts for one in terms for number, texts in one.clashes.items()}
+            if not clashes:
+                break
+            # About once in many billions of terms: all is encoded again with other ids.
+            exceptions |= other_ids(clashes, exceptions, _taken(place, known, terms))
+        place.take_over(folder)
+        changed = [one for one in found if isinstance(one, _Changed)]
+        _check_names(changed, terms)
+        new = {text: number for text, number in exceptions.items() if text not in known.exceptions}
+        return _together(place, changed, terms, new)
+
+    def _read(self, exceptions: Mapping[str, int]) -> Sequence[Part]:
+        """The parts, with the ids that exceptions give."""
+        if self._exceptions != exceptions:
+            folder = f"{self._folder}/{SCRATCH}/parts"
+            drop_folder(self._place.text(folder))
+            self._place.make(folder)
+            self._parts = self._parse(
+                self._place.text(folder), Encoder(self._graph, exceptions=dict(exceptions))
+            )
+            self._exceptions = dict(exceptions)
+        return self._parts
+
+    def close(self) -> None:
+        """Removes what was only read."""
+        drop_folder(self._place.text(f"{self._folder}/{SCRATCH}"))
+
+
+def _with_stored(task: QuadTask, has_weights: bool, quads: QuadRuns) -> _ChangeTask:
+    low, high = task.subjects
+    found = {key: layers for key in task.keys if (layers := quads.layers(key, low, high)) is not None}
+    return _ChangeTask(task, has_weights, found)
+
+
+def _taken(place: Place, known: Known, terms: Sequence[_Terms]) -> Callable[[Sequence[int]], set[int]]:
+    """Which ids stand for a term, in the store or among the new ones."""
+    files = TermRuns(place, [run for one in terms for run in one.runs])
+
+    def taken(numbers: Sequence[int]) -> set[int]:
+        return {n for n in numbers if known.text_of(n) is not None or files.text_of(n) is not None}
+
+    return taken
+
+
+def _check_names(changed: Sequence[_Changed], terms: Sequence[_Terms]) -> None:
+    """Rejects inserts under a reserved name."""
+    reserved = {number: text for one in terms for number, text in one.reserved.items()}
+    for one in changed if reserved else ():
+        for numbers, refusal in ((one.graphs, graph_refusal), (one.predicates, predicate_refusal)):
+            for number in numbers:
+                refused = refusal(reserved[number][1:-1]) if number in reserved else None
+                if refused is not None:
+                    raise InvalidChange(refused)
+
+
+def _together(
+    place: Place, changed: Sequence[_Changed], terms: Sequence[_Terms], exceptions: Mapping[str, int]
+) -> ChangeFiles:
+    return ChangeFiles(
+        place,
+        [run for one in changed for run in one.runs],
+        [segment for one in changed for segment in one.segments],
+        [run for one in terms for run in one.runs],
+        exceptions,
+        sum(one.given for one in changed),
+        sum(one.distinct for one in changed),
+        sum(one.inserted for one in changed),
+        sum(one.deleted for one in changed),
+        frozenset(number for one in changed for number in one.changed_predicates),
+    )
+
+
+# In the workers
+
+
+@dataclass(frozen=True)
+class _ChangeTask:
+    """A part of the changes, and where the store has the same graphs, predicates and subjects."""
+
+    quads: QuadTask
+    has_weights: bool
+    stored: Mapping[tuple[int, int], Layers]
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """Effective changes in files. `predicates` and `graphs` are those of given inserts."""
+
+    runs: Sequence[RunFile]
+    segments: Sequence[Segment]
+    given: int
+    distinct: int
+    inserted: int
+    deleted: int
+    changed_predicates: Sequence[int]
+    predicates: Sequence[int]
+    graphs: Sequence[int]
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """New terms in files; ids with several texts; and reserved names, also such as are not new."""
+
+    runs: Sequence[RunFile]
+    clashes: Mapping[int, list[str]]
+    reserved: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class _Task:
+    place: Place
+    folder: str
+    epoch: int | None
+    terms: Sequence[RunFile]
+
+    def __call__(self, task: _ChangeTask | TermTask) -> _Changed | _Terms:
+        # A task that is run twice writes two sets of files, of which one is listed.
+        name = os.urandom(6).hex()
+        return self._terms(task, name) if isinstance(task, TermTask) else self._changes(task, name)
+
+    def _changes(self, task: _ChangeTask, name: str) -> _Changed:
+        columns = task.quads.rows.read(range(5 if task.has_weights else 4))
+        if not task.has_weights:
+            columns.append(np.ones(len(columns[0]), dtype=np.int64))
+        rows = last_rows(ColumnRows(columns), by=(1, 3, 0, 2))
+        subjects, predicates, objects, graphs, weights = rows.columns
+        there = np.zeros(len(rows), dtype=bool)
+        for start, stop in pairwise(group_starts(predicates, graphs).tolist()):
+            stored = task.stored.get((int(graphs[start]), int(predicates[start])))
+            if stored is not None:
+                there[start:stop] = stored.has(self.place, subjects[start:stop], objects[start:stop])
+        inserted = weights > 0
+        names = [np.unique(column[inserted]).tolist() for column in (predicates, graphs)]
+        changed = rows.take(there == (weights < 0))
+        subjects, predicates, objects, graphs, weights = changed.columns
+        writer = Writer(self.place, self.folder, QUADS, 4, self.epoch, f"-{name}")
+        if len(changed):
+            writer.add((predicates, graphs, subjects, objects, weights))
+            writer.flush()
+        inserts = int((weights > 0).sum())
+        segments = segments_of(self.place, writer.runs)
+        return _Changed(
+            writer.runs,
+            segments,
+            sum(task.quads.rows.counts),
+            len(rows),
+            inserts,
+            len(changed) - inserts,
+            np.unique(predicates).tolist(),
+            *names,
+        )
+
+    def _terms(self, task: TermTask, name: str) -> _Terms:
+        ids, texts, clashes = distinct_terms(task)
+        marks = np.full(len(ids), UNKNOWN, np.int8)
+        # Nothing read stays in memory; where no id of a file is wanted, its texts are not read.
+        stored = TermRuns(self.place, self.terms, most_bytes=0)
+        stored.match(ids, texts, marks)
+        for place in np.flatnonzero(marks == OTHER).tolist():
+            number = int(ids[place])
+            owner = stored.text_of(number)
+            assert owner is not None
+            others = {texts[place].as_py(), *clashes.get(number, ())} - {owner}
+            clashes[number] = [owner, *sorted(others)]
+        reserved = terms_with_prefix(TermColumns(ids, texts), PREFIXES)
+        new = np.flatnonzero(marks == UNKNOWN)
+        if not len(new):
+            return _Terms((), clashes, reserved)
+        columns = TermColumns(ids[new], texts.take(pa.array(new)))
+        run = write_term_run(self.place, self.folder, columns, f"-{name}")
+        return _Terms((run,), clashes, reserved)

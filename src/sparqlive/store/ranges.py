@@ -1,0 +1,79 @@
+"""Ranges of the rows of a large relation, so that nobody has to read all of it at once.
+
+A relation is in sorted files, of its base and of later deltas, which overlap; a few rows are elsewhere. A
+range task names the files and the bounds between which it reads them. Invariant: every row belongs to exactly
+one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from sparqlive.store.place import Place
+from sparqlive.store.runs import QUADS, RunFile, names_of, read_between
+from sparqlive.zset.run import Column
+
+ROWS_A_TASK = 1_000_000
+Bound = tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class RangeTask:
+    """Rows from `low` (None: from the first) to before `high` (None: to the last)."""
+
+    files: Sequence[RunFile]
+    rows: Column
+    """Rows that are in no file, with their weights last."""
+    low: Bound
+    high: Bound
+
+
+def range_tasks(files: Sequence[RunFile], rows: Column) -> list[RangeTask]:
+    """Cuts a relation where files begin, so that a task has about a million rows. `rows` are sorted."""
+    cuts: list[Bound] = [None]
+    waiting = 0
+    for file in sorted(files, key=lambda file: file.first):
+        if waiting >= ROWS_A_TASK:
+            cuts.append(file.first)
+            waiting = 0
+        waiting += file.rows
+    places = [0, *(rows_before(rows, cut) for cut in cuts[1:] if cut is not None), len(rows)]
+    tasks = []
+    for (low, high), (start, stop) in zip(pairwise([*cuts, None]), pairwise(places), strict=True):
+        chosen = [file for file in files if high is None or file.first < high]
+        tasks.append(RangeTask(chosen, rows[start:stop], low, high))
+    return tasks
+
+
+def rows_in_range(place: Place, task: RangeTask, relation: str, width: int) -> list[Column]:
+    """The rows of a task as columns, the weights last; the same row may be there several times."""
+    parts: list[Sequence[Column]] = [list(task.rows.T)]
+    for file in task.files:
+        is_weighted = relation != QUADS or file.epoch is not None
+        names = names_of(relation, width, is_delta=file.epoch is not None)
+        for columns in read_between(place, file, names, width, task.low, task.high):
+            rows = np.stack(columns, axis=1)
+            start = 0 if task.low is None else rows_before(rows, task.low)
+            stop = len(rows) if task.high is None else rows_before(rows, task.high)
+            if start < stop:
+                ones = () if is_weighted else (np.ones(stop - start, dtype=np.int64),)
+                parts.append([*(column[start:stop] for column in columns), *ones])
+    return [np.ascontiguousarray(np.concatenate(pieces)) for pieces in zip(*parts, strict=True)]
+
+
+def rows_before(changes: Column, first: Sequence[int]) -> int:
+    """How many of the sorted changes come before a row."""
+    low, high = 0, len(changes)
+    for number, value in enumerate(first):
+        column = changes[low:high, number]
+        low, high = (
+            low + int(np.searchsorted(column, value, "left")),
+            low + int(np.searchsorted(column, value, "right")),
+        )
+        if low == high:
+            break
+    return low
