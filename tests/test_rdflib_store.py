@@ -113,7 +113,7 @@ def test_what_cannot_be_stored_is_refused(graph: Graph) -> None:
     assert len(graph) == 0
     other = Graph()
     other.add((URIRef("relative"), RDF.type, FOAF.Person))
-    with sparqlive.open() as session, pytest.raises(sparqlive.Error):
+    with sparqlive.open() as session, pytest.raises(sparqlive.InvalidChange, match="IRIs must be absolute"):
         session.load(other)
 
 

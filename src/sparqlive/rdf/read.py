@@ -149,4 +149,9 @@ def _from_rdflib(graph: Any) -> Iterator[Quad]:
     """Has rdflib write N-Quads, in which blank nodes keep their labels."""
     context_aware = getattr(graph, "context_aware", False)
     text = graph.serialize(format="nquads" if context_aware else "nt11", encoding="utf-8")
-    yield from parse(text, RdfFormat.N_QUADS)
+    try:
+        yield from parse(text, RdfFormat.N_QUADS)
+    except SyntaxError as error:  # rdflib writes relative IRIs as they are
+        raise InvalidChange(
+            f"The rdflib graph cannot be loaded: {error.msg}. IRIs must be absolute."
+        ) from error

@@ -265,12 +265,12 @@ class KeyedRelation:
             self.merge()
 
     def commit(self) -> None:
+        if self.lent is not None:
+            self._take_back()
         if self.next is not None:
             self.run, self.next = self.next.run, None
             self._choose_readers()
             return
-        if self.lent is not None:
-            self._take_back()
         overlay, added = self.overlay, 0
         for key, changes in self.pending.items():
             values = overlay.setdefault(key, changes)
