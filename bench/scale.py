@@ -1,20 +1,26 @@
 """Measures a store of orders whose views are not held: load, first computation, batches, check, compaction.
 
-Prints a line per step: seconds, and the anonymous memory of this process (on Spark, the driver's) after
-the step and at most so far. `python -m bench.scale --triples 30000000 --strategy duckdb --memory 1GB`.
+Prints a line per step: seconds, processor time (with that of Spark), and the anonymous memory of this process
+(on Spark, the driver's) after the step and at most so far.
+`python -m bench.scale --triples 30000000 --strategy duckdb --memory 1GB` measures one size; `bench.scale_all`
+measures all of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 import sparqlive
 from bench.orders import PREFIX, Catalogue
@@ -49,17 +55,37 @@ def anonymous_bytes() -> int:
     return int(found[1]) * 1024 if found else 0
 
 
+def processor_seconds() -> float:
+    """The processor time of this process and of those that it started and that are running."""
+    found = time.process_time()
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            found += sum(child.cpu_times()[:2])
+    return found
+
+
 class Steps:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+        self.measured: list[dict[str, Any]] = []
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall, cpu = time.perf_counter(), processor_seconds()
         yield
-        seconds, own = time.perf_counter() - wall, time.process_time() - cpu
+        seconds, own = time.perf_counter() - wall, processor_seconds() - cpu
         now, peak = anonymous_bytes() >> 20, self._memory.peak >> 20
         print(f"{name:32} {seconds:9.2f} s {own:9.2f} s CPU {now:7} MiB, at most {peak:7} MiB", flush=True)
+        self.measured.append(
+            {
+                "step": name,
+                "seconds": seconds,
+                "processor_seconds": own,
+                "mebibytes": now,
+                "most_mebibytes": peak,
+                "load": os.getloadavg()[0],
+            }
+        )
 
 
 def measure(store: str, catalogue: Catalogue, text: Path, arguments: argparse.Namespace) -> None:
@@ -84,16 +110,18 @@ def measure(store: str, catalogue: Catalogue, text: Path, arguments: argparse.Na
             with steps.step("compact"):
                 session.compact()
     memory.stop()
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(steps.measured))
 
 
 def batches(session: sparqlive.Session, catalogue: Catalogue, steps: Steps, arguments: Any) -> None:
     number = 1_000_000
     for size in arguments.batches:
-        for turn in range(arguments.repeat):
+        for _ in range(arguments.repeat):
             orders = max(1, int(size / _TRIPLES_PER_ORDER))
             number += orders
             text = catalogue.new_orders(orders, number // orders)
-            with steps.step(f"batch of {size:,}, {turn + 1}"):
+            with steps.step(f"batch of {size:,}"):
                 epoch = session.apply(insert=text, strategy=arguments.forced)
             assert epoch.inserted > 0
 
@@ -117,6 +145,7 @@ def parsed(given: list[str] | None = None) -> argparse.Namespace:
     add("--batches", type=int, nargs="*", default=[100, 10_000, 1_000_000])
     add("--repeat", type=int, default=3)
     add("--check", action="store_true")
+    add("--json", help="a file for the figures")
     add("--folder", help="for the text and the store, which are removed afterwards")
     add("--text", help="an N-Triples file of an earlier run with as many triples")
     add("--store", help="a store that is kept")

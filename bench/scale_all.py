@@ -1,0 +1,157 @@
+"""Measures all sizes of `bench.scale`, each in a process of its own, and writes bench/results/scale.md.
+
+`python -m bench.scale_all --folder /mnt/large` takes hours, and 20 GB of disk. `--only duckdb` leaves Spark
+out, `--quick` uses small sizes and writes nothing. The page has what was asked for first, whether it was
+reached or not, then every step, with the commit, the versions, the machine and its load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from bench.orders import Catalogue
+from sparqlive.sparql.memory import machine_memory
+
+RESULTS = Path(__file__).parent / "results" / "scale.md"
+_HUNDRED = ("--batches", "100", "--repeat", "20")
+_SPARK = ("--strategy", "spark", "--forced", "spark", "--memory", "0")
+
+
+class Run(NamedTuple):
+    """One call of `bench.scale`."""
+
+    name: str
+    triples: int
+    options: Sequence[str]
+
+    @property
+    def backend(self) -> str:
+        return "spark" if "spark" in self.options else "duckdb"
+
+
+RUNS = (
+    Run("DuckDB, 3M", 3_000_000, ("--memory", "0", *_HUNDRED)),
+    Run("DuckDB, 30M", 30_000_000, ("--memory", "0", *_HUNDRED)),
+    Run(
+        "DuckDB, 30M, memory=1GB",
+        30_000_000,
+        ("--memory", "1GB", "--batches", "100", "--repeat", "100", "--check"),
+    ),
+    Run(
+        "DuckDB, 30M, large batches",
+        30_000_000,
+        ("--memory", "1GB", "--batches", "10000", "1000000", "--repeat", "2"),
+    ),
+    Run("Spark, 3M", 3_000_000, (*_SPARK, "--batches", "100", "--repeat", "5")),
+    Run("Spark, 30M", 30_000_000, (*_SPARK, "--batches", "100", "--repeat", "5")),
+    Run("Spark, 12M", 12_000_000, (*_SPARK, "--batches", "200", "20000", "--repeat", "3")),
+)
+Steps = list[dict[str, Any]]
+
+
+def measured(run: Run, folder: Path, triples: int) -> Steps:
+    """The steps of a run, which has its own store. Texts are kept for other runs of the same size."""
+    text, result = folder / f"orders-{triples}.nt", folder / "figures.json"
+    if not text.exists():
+        Catalogue(triples).write(text)
+    command = [sys.executable, "-m", "bench.scale", "--triples", str(triples), "--text", str(text)]
+    subprocess.run([*command, "--json", str(result), "--folder", str(folder), *run.options], check=True)
+    found: Steps = json.loads(result.read_text())
+    return found
+
+
+def middle(steps: Steps, name: str, what: str) -> float | None:
+    """The median of all steps of a name; the first one of several is left out, because it warms up."""
+    values = [step[what] for step in steps if step["step"] == name]
+    return median(values[1:] or values) if values else None
+
+
+def targets(found: dict[str, Steps]) -> Iterator[tuple[str, float | None, float, str]]:
+    """What was asked for: a name, the figure, the most it may be, and the unit."""
+    for backend in ("DuckDB", "Spark"):
+        few, many = (
+            middle(found.get(f"{backend}, {size}", []), "batch of 100", "processor_seconds")
+            for size in ("3M", "30M")
+        )
+        ratio = None if few is None or many is None else many / few
+        yield f"{backend}: processor time of 100 changes at 30M against 3M", ratio, 1.5, "×"
+    limited = found.get("DuckDB, 30M, memory=1GB", [])
+    peak = max((step["most_mebibytes"] for step in limited), default=None)
+    yield 'peak at 30M with memory="1GB", 100 batches and a check', peak, 1.5e9 / 2**20, " MiB"
+    spark = found.get("Spark, 12M", [])
+    for step, most in (
+        ("batch of 200", 6),
+        ("batch of 20,000", 10),
+        ("first computation: join", 15),
+        ("first computation: totals", 15),
+        ("first computation: open", 6),
+    ):
+        yield f"Spark at 12M, {step}", middle(spark, step, "seconds"), most, " s"
+
+
+def page(found: dict[str, Steps]) -> str:
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+    ).stdout.strip()
+    versions = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "pyspark"))
+    memory = (machine_memory() or 0) / 2**30
+    lines = [
+        "# Views that no process holds, measured",
+        "",
+        f"`python -m bench.scale_all` at commit {commit} with CPython {platform.python_version()}, "
+        f"{versions}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB. "
+        "The load is the number of processes that wanted a core at the end of a step, this one included.",
+        "",
+        "| what was asked for | measured | at most | reached |",
+        "|---|---|---|---|",
+    ]
+    for name, value, most, unit in targets(found):
+        shown = "not measured" if value is None else f"{value:,.2f}{unit}"
+        reached = "" if value is None else ("yes" if value <= most else "no")
+        lines.append(f"| {name} | {shown} | {most:,.4g}{unit} | {reached} |")
+    for run, steps in found.items():
+        lines += ["", f"## {run}", "", "| step | times | seconds | processor time | memory, at most | load |"]
+        lines.append("|---|---|---|---|---|---|")
+        for name in dict.fromkeys(step["step"] for step in steps):
+            times = sum(step["step"] == name for step in steps)
+            seconds, own, most, load = (
+                middle(steps, name, what)
+                for what in ("seconds", "processor_seconds", "most_mebibytes", "load")
+            )
+            lines.append(
+                f"| {name} | {times} | {seconds:.2f} s | {own:.2f} s | {most:,.0f} MiB | {load:.1f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def main(given: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", help="for texts and stores, which are removed afterwards")
+    parser.add_argument("--only", choices=("duckdb", "spark"), help="the runs of one backend")
+    parser.add_argument("--quick", action="store_true", help="1,000 times smaller, and printed only")
+    arguments = parser.parse_args(given)
+    found = {}
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        for run in RUNS:
+            if arguments.only in (None, run.backend):
+                triples = run.triples // 1000 if arguments.quick else run.triples
+                found[run.name] = measured(run, Path(folder), triples)
+    if arguments.quick:
+        print(page(found))
+    else:
+        RESULTS.write_text(page(found))
+
+
+if __name__ == "__main__":
+    main()
