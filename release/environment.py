@@ -11,7 +11,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PYTHONS = os.environ.get("PYTHONS", "python3.11 python3.12 python3.13 python3.14").split()
-FOUND = [path for name in PYTHONS if (path := shutil.which(name))]
+
+
+def _runs(command: str) -> bool:
+    """Whether an interpreter works; a version manager may have a name for one that is not installed."""
+    return subprocess.run([command, "-c", ""], capture_output=True, check=False).returncode == 0
+
+
+FOUND = [path for name in PYTHONS if (path := shutil.which(name)) and _runs(path)]
 HAS_JAVA = bool(shutil.which("java") or "JAVA_HOME" in os.environ)
 
 

@@ -26,6 +26,7 @@ TOOLS = Path(sys.executable).parent
 # What a plain `pip install sparqlive` may bring: a new name here is a decision.
 SMALL = {
     "annotated-doc",
+    "annotated-types",
     "click",
     "duckdb",
     "google-re2",
@@ -34,6 +35,8 @@ SMALL = {
     "mdurl",
     "numpy",
     "pyarrow",
+    "pydantic",
+    "pydantic-core",
     "pygments",
     "pyoxigraph",
     "pyroaring",
@@ -44,6 +47,7 @@ SMALL = {
     "sparqlive",
     "typer",
     "typing-extensions",
+    "typing-inspection",
     "xxhash",
 }
 
