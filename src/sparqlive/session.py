@@ -428,7 +428,7 @@ class Session:
         from sparqlive.store.private import make_folder
 
         make_folder(self._path / "streams", self._path)
-        folder = str(self._path / "streams" / quote(name, safe=""))
+        folder = str(self._path.absolute() / "streams" / quote(name, safe=""))
         running = self._streams.get(folder)
         if running is not None and running.query.isActive:
             raise Error(f"A stream named {name!r} is followed already. Stop it, or pass another name.")

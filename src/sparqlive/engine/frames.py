@@ -78,12 +78,14 @@ def _folder(epochs: Epochs) -> Iterator[str]:
         with tempfile.TemporaryDirectory(prefix="sparqlive-") as folder:
             yield folder
         return
+    from sparqlive.bulk.ingest.documents import absolute
+
     store = epochs.persistence.store
     with store.attempt() as attempt:
         folder = f"{attempt}/statements"
         store.place.make(folder)
         try:
-            yield store.place.text(folder)
+            yield absolute(store.place.text(folder))  # the workers may have another current directory
         finally:
             store.place.remove_folder(attempt)
 
