@@ -34,8 +34,8 @@ FORMS = ("SELECT", "ASK", *GRAPH_FORMS)
 
 
 def decoded(dictionary: Dictionary, items: Iterable[tuple[Row, int]]) -> dict[TermRow, int]:
-    term = dictionary.term
-    return {tuple([term(number) for number in row]): weight for row, weight in paced(items)}
+    known, term = dictionary.terms.get, dictionary.term
+    return {tuple([known(id_) or term(id_) for id_ in row]): weight for row, weight in paced(items)}
 
 
 class Columns:

@@ -131,7 +131,7 @@ class Dictionary:
         self._new_exceptions: list[tuple[str, int]] = []
         # Only caches, and small, because the garbage collector visits the terms in them.
         self.ids: dict[Term | DefaultGraph, int] = {DefaultGraph(): DEFAULT_GRAPH}
-        self._terms: dict[int, Term] = {}
+        self.terms: dict[int, Term] = {}
 
     def id_of(self, term: Term | DefaultGraph) -> int:
         """The id of a term; enters a new term."""
@@ -147,9 +147,10 @@ class Dictionary:
             return known
         text = str(term)
         number = self._hash(text)
-        if self._texts.get(number) != text:  # else `enter` would find the same; most terms are in memory
-            number = self.enter(text)
+        if self._texts.get(number) != text:  # else `_enter` would find the same; most terms are in memory
+            number = self._enter(number, text)
         self.ids[term] = number
+        self._remember(number, term)  # a delta is often read right after: no text is parsed again
         return number
 
     def extended(self) -> Dictionary:
@@ -210,7 +211,10 @@ class Dictionary:
 
     def enter(self, text: str) -> int:
         """Enters a term by its canonical N-Triples form; returns its id."""
-        number = self._hash(text)
+        return self._enter(self._hash(text), text)
+
+    def _enter(self, number: int, text: str) -> int:
+        """Enters a term by its text and the hash of it; returns its id."""
         if number not in _RESERVED and self._claim(number, text):
             return number
         return self._enter_exception(text)
@@ -323,17 +327,21 @@ class Dictionary:
 
     def term(self, number: int) -> Term | None:
         """The term of an id; None for UNDEF."""
-        known = self._terms.get(number)
+        known = self.terms.get(number)
         if known is not None or number == UNDEF:
             return known
         older = self._older
         if type(older) is Dictionary and not self._has_own(number):
-            known = older._terms.get(number)
+            known = older.terms.get(number)
             return older.term(number) if known is None else known  # which keeps it for others too
-        if len(self._terms) > _CACHED_TERMS:
-            self._terms = {}
-        known = self._terms[number] = term_of(self.text(number))
+        known = term_of(self.text(number))
+        self._remember(number, known)
         return known
+
+    def _remember(self, number: int, term: Any) -> None:
+        if len(self.terms) > _CACHED_TERMS:
+            self.terms = {}
+        self.terms[number] = term
 
     def _has_own(self, number: int) -> bool:
         """Whether this dictionary may have entered an id itself, and not found it in the one it extends."""

@@ -1,7 +1,8 @@
 """Terms as columns: their ids in order, and their texts.
 
 Many terms are held and compared this way: a column costs less memory than Python strings in a dict, and terms
-are looked up by array operations. Invariant: ids are strictly increasing.
+are looked up by array operations. Ids are hashes, spread evenly over 64 bits, so that their top bits tell
+nearly where an id is. Invariant: ids are strictly increasing.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ Marks = npt.NDArray[np.int8]
 UNKNOWN, SAME, OTHER = range(3)
 """What is known of an id and a text: nothing, that the id stands for this text, or for another one."""
 
+_IDS_PER_BUCKET = 4
+_HALF = 1 << 63
+
 
 class TermColumns:
-    __slots__ = ("_characters", "_ends", "_last", "_view", "ids", "texts")
+    __slots__ = ("_characters", "_directory", "_ends", "_shift", "_view", "ids", "texts")
 
     def __init__(self, ids: Ids, texts: pa.LargeStringArray) -> None:
         """`ids` are sorted and distinct."""
@@ -34,7 +38,9 @@ class TermColumns:
         self._view = ids.data
         self._ends = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1].data
         self._characters = memoryview(characters or b"")
-        self._last = int(ids[-1]) if len(ids) else -(2**63) - 1
+        bits = max(1, (len(ids) // _IDS_PER_BUCKET).bit_length())
+        self._shift = 64 - bits
+        self._directory: memoryview | None = None
 
     @classmethod
     def sort(cls, ids: Ids, texts: pa.LargeStringArray) -> TermColumns:
@@ -68,12 +74,21 @@ class TermColumns:
 
     def text(self, number: int) -> str | None:
         """The text of an id."""
-        if number > self._last:
-            return None
-        place = bisect_left(self._view, number)
-        if self._view[place] != number:
+        directory = self._directory
+        if directory is None:  # made when it is first needed, because many columns are only merged
+            directory = self._directory = self._bucket_starts()
+        bucket = (number + _HALF) >> self._shift
+        end: int = directory[bucket + 1]
+        place = bisect_left(self._view, number, directory[bucket], end)
+        if place == end or self._view[place] != number:
             return None
         return str(self._characters[self._ends[place] : self._ends[place + 1]], "utf-8")
+
+    def _bucket_starts(self) -> memoryview:
+        """Where the ids with each value of the top bits start: a search then has a window of a few ids."""
+        buckets = (self.ids.view(np.uint64) ^ np.uint64(_HALF)) >> np.uint64(self._shift)
+        counts = np.bincount(buckets.view(np.int64), minlength=1 << (64 - self._shift))
+        return np.append(0, np.cumsum(counts)).data
 
     def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
         """Marks those of the sorted ids, given with texts, that are here and not marked yet."""
