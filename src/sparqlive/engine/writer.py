@@ -321,7 +321,9 @@ class Epochs:
                 carried = self.strategies.carry(self._keeper, changes, strategy)
                 if files is not None and self.strategies.has_spark_setting:
                     carried.otherwise = "spark"
-                unheld = attempt.enter_context(self._carry_unheld(changes, strategy, carried, files))
+                unheld = NO_OUTCOME
+                if self.views.unheld:
+                    unheld = attempt.enter_context(self._carry_unheld(changes, strategy, carried, files))
                 results, failed = {**carried.deltas, **unheld.deltas}, carried.failed
                 if self._temporary.is_used:
                     temporary = self._carry_temporary(changes)
@@ -366,12 +368,10 @@ class Epochs:
         files: ChangeFiles | None = None,
     ) -> Iterator[Outcome]:
         """Carries an epoch to the contents that stay in the store; their files are there during the block."""
-        if not self.views.unheld:
-            yield NO_OUTCOME
-            return
         from sparqlive.engine.unheld import changes_of
 
         unheld, number, given = self.views.unheld, self.epoch + 1, changes_of(changes, files)
+        assert unheld is not None
         way = self.strategies.file_backend(strategy, self.quads.size, given.count)
         with unheld.attempt() as folder:
             outcome = self.strategies.by_files(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
 from typing import Any, Protocol
@@ -32,6 +33,7 @@ DEFAULT_GRAPH = 1
 """The id of the unnamed graph."""
 _RESERVED = frozenset({UNDEF, DEFAULT_GRAPH})
 _SEED = 42
+_HALF, _WHOLE = 1 << 63, 1 << 64
 _CACHED_TERMS = 10_000
 FEW_TERMS = 256
 """Fewer terms are entered one by one, also where they come as columns."""
@@ -44,8 +46,8 @@ _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
 def hash_of(text: str) -> int:
     """The signed 64-bit hash of a term's canonical N-Triples form."""
-    digest = xxhash.xxh64_intdigest(text.encode(), seed=_SEED)
-    return digest - (1 << 64) if digest >> 63 else digest
+    digest = xxhash.xxh64_intdigest(text.encode(), _SEED)
+    return digest if digest < _HALF else digest - _WHOLE
 
 
 def other_id(text: str, attempt: int) -> int:
@@ -76,7 +78,10 @@ def term_of(text: str) -> Term:
     if kind[0] == "@":
         language, _, direction = kind[1:].partition("--")
         return Literal(value, language=language, direction=BaseDirection(direction) if direction else None)
-    return Literal(value, datatype=NamedNode(kind[3:-1]))
+    return Literal(value, datatype=_datatype(kind[3:-1]))
+
+
+_datatype = lru_cache(NamedNode)
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -146,10 +151,7 @@ class Dictionary:
             self.ids[term] = known
             return known
         text = str(term)
-        number = self._hash(text)
-        if self._texts.get(number) != text:  # else `_enter` would find the same; most terms are in memory
-            number = self._enter(number, text)
-        self.ids[term] = number
+        number = self.ids[term] = self._enter(self._hash(text), text)
         self._remember(number, term)  # a delta is often read right after: no text is parsed again
         return number
 
@@ -160,8 +162,10 @@ class Dictionary:
     def text_of(self, number: int) -> str | None:
         """The canonical N-Triples form of an id's term, or None."""
         known = self._texts.get(number)
-        if known is not None:
-            return known
+        return self._text_elsewhere(number) if known is None else known
+
+    def _text_elsewhere(self, number: int) -> str | None:
+        """The text of an id that was not entered one by one, or None."""
         for part in self._new_columns:
             if (known := part.text(number)) is not None:
                 return known
@@ -215,9 +219,7 @@ class Dictionary:
 
     def _enter(self, number: int, text: str) -> int:
         """Enters a term by its text and the hash of it; returns its id."""
-        if number not in _RESERVED and self._claim(number, text):
-            return number
-        return self._enter_exception(text)
+        return number if self._claim(number, text) else self._enter_exception(text)
 
     def enter_columns(self, hashes: Ids, texts: Any) -> Ids:
         """Enters many terms, given as an Arrow array with their hashes (or ids, for exceptions).
@@ -269,7 +271,7 @@ class Dictionary:
 
     def _claims(self, number: int, text: str) -> bool:
         """Claims an id for a text that is not an exception; returns whether the id stands for it."""
-        return number not in _RESERVED and text not in self.exceptions and self._claim(number, text)
+        return text not in self.exceptions and self._claim(number, text)
 
     def _marks(self, numbers: Ids, texts: pa.LargeStringArray) -> Marks:
         """What is known of sorted ids and texts. Reserved ids stand for no text; exceptions have others."""
@@ -291,11 +293,13 @@ class Dictionary:
 
     def _claim(self, number: int, text: str) -> bool:
         """Claims a free id for a text; returns whether the id stands for this text."""
-        known = self.text_of(number)
+        known = self._texts.get(number)
         if known is None:
-            known = self._texts[number] = text
-            if self._journal is not None:
-                self._journal.append((number, text))
+            known = self._text_elsewhere(number)
+            if known is None and number not in _RESERVED:
+                known = self._texts[number] = text
+                if self._journal is not None:
+                    self._journal.append((number, text))
         return known == text
 
     def _enter_exception(self, text: str) -> int:
@@ -303,7 +307,7 @@ class Dictionary:
         if known is not None:
             return known
         attempt = 1
-        while (number := other_id(text, attempt)) in _RESERVED or not self._claim(number, text):
+        while not self._claim(number := other_id(text, attempt), text):
             attempt += 1
         self.exceptions[text] = number
         if self._journal is not None:

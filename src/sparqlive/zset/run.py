@@ -199,23 +199,32 @@ class Run:
             kept_weights = self.weights.copy()
             kept_weights[places[found]] += weights[found]
             removed = places[found][kept_weights[places[found]] == 0]
+        if not self.length:
+            return Run(given, None if self.weights is None else weights)
         inserted = ~found
-        at = places[inserted] - np.searchsorted(removed, places[inserted])
-        columns = [
-            _spliced(column, removed, at, new[inserted])
-            for column, new in zip(self.columns, given, strict=True)
-        ]
-        if kept_weights is not None:
-            kept_weights = _spliced(kept_weights, removed, at, weights[inserted])
-        return Run(columns, kept_weights)
+        source, new = _spliced(self.length, removed, places[inserted])
+
+        def after(column: Column, values: Column) -> Column:
+            result = column.take(source)
+            result[new] = values[inserted]
+            return result
+
+        columns = [after(column, values) for column, values in zip(self.columns, given, strict=True)]
+        return Run(columns, None if kept_weights is None else after(kept_weights, weights))
 
     def places(self, rows: Sequence[Column]) -> tuple[Column, npt.NDArray[np.bool_]]:
         """The positions where rows, given as columns, are or would be inserted, and which of them exist.
 
         Sorted rows are found several times faster.
         """
-        low = np.searchsorted(self.columns[0], rows[0], side="left")
-        high = np.searchsorted(self.columns[0], rows[0], side="right")
+        first, keys = self.columns[0], rows[0]
+        low = np.searchsorted(first, keys)
+        high = low.copy()
+        if self.length:
+            last = self.length - 1
+            high += first[np.minimum(low, last)] == keys
+            several = np.flatnonzero(first[np.minimum(high, last)] == keys)  # mostly few
+            high[several] = np.searchsorted(first, keys[several], side="right")
         for column, values in zip(self.columns[1:], rows[1:], strict=True):
             low, high = (
                 _search(column, values, low, high, before=True),
@@ -243,10 +252,19 @@ def _search(column: Column, values: Column, low: Column, high: Column, *, before
     return low
 
 
-def _spliced(column: Column, removed: Column, places: Column, values: Column) -> Column:
-    """A copy without the removed rows, and with new values inserted at `places` of the remaining ones."""
-    kept = np.delete(column, removed) if len(removed) else column
-    return np.insert(kept, places, values) if len(places) else kept
+def _spliced(length: int, removed: Column, places: Column) -> tuple[Column, Column]:
+    """For each row after a change, where it was before; and where new rows are, for which that says nothing.
+
+    `places` are those before which rows are inserted. Both are sorted. Computed once, it serves all columns.
+    """
+    is_kept = np.ones(length, dtype=bool)
+    is_kept[removed] = False
+    new = places - np.searchsorted(removed, places) + np.arange(len(places))
+    is_old = np.ones(length - len(removed) + len(places), dtype=bool)
+    is_old[new] = False
+    source = np.zeros(len(is_old), dtype=np.int64)
+    source[is_old] = np.flatnonzero(is_kept)
+    return source, new
 
 
 @final
