@@ -63,12 +63,12 @@ SIZES = {
 BATCHES = (1, 100, 10_000, 1_000_000)
 MODES = {"in memory": None, "durable": "epoch", "relaxed": "relaxed"}
 
-_PREFIX = "http://example.org/"
+PREFIX = "http://example.org/"
 _INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 _JOINED = "?o :customer ?c ; :value ?v . ?c :city ?t"
 VIEWS = {
-    "join": f"PREFIX : <{_PREFIX}> SELECT ?o ?v ?t {{ {_JOINED} }}",
-    "sums": f"PREFIX : <{_PREFIX}> SELECT ?t (SUM(?v) AS ?total) (COUNT(*) AS ?number) {{ {_JOINED} }} "
+    "join": f"PREFIX : <{PREFIX}> SELECT ?o ?v ?t {{ {_JOINED} }}",
+    "sums": f"PREFIX : <{PREFIX}> SELECT ?t (SUM(?v) AS ?total) (COUNT(*) AS ?number) {{ {_JOINED} }} "
     "GROUP BY ?t",
 }
 _VALUES = 20_000
@@ -149,12 +149,12 @@ def changes_per_second(case: Case, path: Path | None, durability: Any) -> tuple[
     """Also returns the strategies that carried the batches."""
     options = {} if durability is None else {"durability": durability}
     with sparqlive.open(path, **options) as session:
-        session.apply(insert=_text(case.orders) + _city_text(case.cities))
+        session.apply(insert=order_text(case.orders) + city_text(case.cities))
         for name, query in VIEWS.items():
             session.view(name, query)
         _warm_up(session, case)
         elapsed, strategies = 0.0, set()
-        given = _quads if case.batch <= _QUADS_AT_MOST else _text
+        given = order_quads if case.batch <= _QUADS_AT_MOST else order_text
         for deletes, inserts in case.parts():
             (epoch, joined), seconds = timed(partial(_deliver, session, given(deletes), given(inserts)))
             elapsed += seconds
@@ -179,7 +179,7 @@ def _warm_up(session: sparqlive.Session, case: Case) -> None:
     numbers = np.arange(unused, unused + len(customers))
     extra = np.stack([numbers, customers, np.zeros_like(numbers)], axis=1)
     for start in range(0, len(extra), _WARM_UP):
-        quads = _quads(extra[start : start + _WARM_UP])
+        quads = order_quads(extra[start : start + _WARM_UP])
         session.apply(insert=quads)
         session.apply(delete=quads)
 
@@ -194,28 +194,28 @@ def _check(session: sparqlive.Session, case: Case) -> None:
     same("throughput, sums by city", sums == case.expected, True)
 
 
-def _quads(orders: Array) -> list[Quad]:
-    customer, value = NamedNode(f"{_PREFIX}customer"), NamedNode(f"{_PREFIX}value")
+def order_quads(orders: Array) -> list[Quad]:
+    customer, value = NamedNode(f"{PREFIX}customer"), NamedNode(f"{PREFIX}value")
     quads = []
     for order, who, amount in orders.tolist():
-        subject = NamedNode(f"{_PREFIX}order/{order}")
-        quads.append(Quad(subject, customer, NamedNode(f"{_PREFIX}customer/{who}")))
+        subject = NamedNode(f"{PREFIX}order/{order}")
+        quads.append(Quad(subject, customer, NamedNode(f"{PREFIX}customer/{who}")))
         quads.append(Quad(subject, value, Literal(amount)))
     return quads
 
 
-def _text(orders: Array) -> str:
+def order_text(orders: Array) -> str:
     order, customer, value = (_words(column) for column in orders.T)
-    subject = f"<{_PREFIX}order/"
+    subject = f"<{PREFIX}order/"
     return _joined(
-        *(subject, order, f"> <{_PREFIX}customer> <{_PREFIX}customer/", customer, "> .\n"),
-        *(subject, order, f'> <{_PREFIX}value> "', value, f'"^^<{_INTEGER}> .\n'),
+        *(subject, order, f"> <{PREFIX}customer> <{PREFIX}customer/", customer, "> .\n"),
+        *(subject, order, f'> <{PREFIX}value> "', value, f'"^^<{_INTEGER}> .\n'),
     )
 
 
-def _city_text(cities: Array) -> str:
+def city_text(cities: Array) -> str:
     customers, names = _words(np.arange(len(cities))), _words(cities)
-    return _joined(f"<{_PREFIX}customer/", customers, f"> <{_PREFIX}city> <{_PREFIX}city/", names, "> .\n")
+    return _joined(f"<{PREFIX}customer/", customers, f"> <{PREFIX}city> <{PREFIX}city/", names, "> .\n")
 
 
 def _words(numbers: Array) -> Any:

@@ -1,10 +1,10 @@
-"""The benchmark of throughput, in small and without pathway. It stops where the views are not right."""
+"""The benchmarks of throughput and regret, in small, without pathway. They stop where views are not right."""
 
 from __future__ import annotations
 
 import pytest
 
-from bench import throughput
+from bench import regret, throughput
 
 SIZES = {"orders": 60, "customers": 20, "cities": 5, "batches": 20, "changes": 400, "largest": 100}
 
@@ -24,3 +24,19 @@ def test_orders_keep_their_number() -> None:
     assert case.batches == 20
     assert all(len(deletes) == len(inserts) == 5 for deletes, inserts in case.parts())
     assert sum(count for _, count in case.expected.values()) == 60
+
+
+def test_regret_compares_the_choice_with_each_strategy() -> None:
+    report = regret.run({"smallest": 200, "largest": 200, "most_changes": 100, "batches": 1})
+    assert {row[0] for row in report.details[1:]} == {
+        "join",
+        "sums",
+        "star",
+        "without orders",
+        "largest value",
+    }
+    assert all(row[2] == "100" and row[-2] == "live" for row in report.details[1:])
+    assert [figure.benchmark for figure in report.figures] == [
+        "regret, worst of 5 cells",
+        "regret, mean of 5 cells",
+    ]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import sparqlive
 from sparqlive.rdf import dictionary as dictionary_module
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary, Term, hash_of, other_id, term_of
-from sparqlive.rdf.term_columns import Ids, Marks
+from sparqlive.rdf.term_columns import Ids, Marks, TermColumns
 from tests.conftest import examples
 from tests.oracle import assert_same
 from tests.random_queries import RandomQuery, batches, graphs, queries
@@ -396,3 +396,24 @@ def test_many_small_columns_become_few() -> None:
     assert len(dictionary) == 300_000
     assert len(dictionary.columns()) < 10
     assert dictionary.text(hash_of('"123456"')) == '"123456"'
+
+
+_EDGES = (-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 2, 2**63 - 1)
+
+
+@given(
+    st.lists(st.sampled_from(_EDGES) | st.integers(-(2**63), 2**63 - 1), unique=True, max_size=40),
+    st.lists(st.sampled_from(_EDGES) | st.integers(-(2**63), 2**63 - 1), max_size=10),
+)
+def test_columns_find_the_texts_of_their_ids_and_no_others(ids: list[int], others: list[int]) -> None:
+    ids.sort()
+    columns = TermColumns(np.array(ids, np.int64), pa.array(map(str, ids), pa.large_string()))
+    assert [columns.text(number) for number in ids] == [str(number) for number in ids]
+    assert all(columns.text(number) == (str(number) if number in ids else None) for number in others)
+
+
+def test_a_term_that_was_given_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    term, dictionary = ox.Literal("a", language="en"), Dictionary()
+    number = dictionary.id_of(term)
+    monkeypatch.setattr(dictionary_module, "term_of", None)
+    assert dictionary.term(number) is term
