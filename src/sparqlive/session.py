@@ -325,7 +325,7 @@ class Session:
             shape = {"mapping": mapping, "graph": graph}
             given = self._frames(insert, delete, changes, op=op, order=order, **shape)
             return self._apply_frames(given, strategy, batch)
-        if not (op is order is mapping is graph is None):
+        if not (op is None and order is None and mapping is None and graph is None):
             raise Error("op, order, mapping and graph are for data frames, and there is none.")
         if isinstance(insert, str) or isinstance(delete, str):
             texts = [text for text in (delete, insert) if isinstance(text, str)]

@@ -399,7 +399,7 @@ class Dictionary:
         self._older = older
         self.exceptions = {t: number for t, number in self.exceptions.items() if t not in exceptions}
         self._new_exceptions = [entry for entry in self._new_exceptions if entry[0] not in exceptions]
-        self.ids, self._terms = {DefaultGraph(): DEFAULT_GRAPH}, {}
+        self.ids, self.terms = {DefaultGraph(): DEFAULT_GRAPH}, {}
 
     def start_journal(self) -> None:
         """Starts an empty journal of new entries and exceptions."""
