@@ -21,7 +21,7 @@ from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.algebra import Var
 from tests.bulk.test_evaluate import plan_of
-from tests.conftest import FULL
+from tests.conftest import times
 from tests.on_spark import Work
 from tests.oracle import assert_same
 from tests.random_queries import EX, RandomQuery, batches, graphs, queries
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 Case = tuple[RandomQuery, list[ox.Quad], list[tuple[str, ox.Quad]]]
 
 
-@settings(max_examples=100 if FULL else 3)
+@settings(max_examples=times(1, 100))
 @given(st.lists(st.tuples(queries(), graphs, batches), min_size=4, max_size=4))
 def test_random_queries(spark: SparkSession, cases: list[Case]) -> None:
     """Content and change by this executor and by the definitions; several queries a job."""

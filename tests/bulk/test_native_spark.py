@@ -24,7 +24,7 @@ from tests.oracle import assert_same
 
 pytestmark = pytest.mark.spark
 
-CHOSEN = CONDITIONS if FULL else CONDITIONS[::50]
+CHOSEN = CONDITIONS if FULL else CONDITIONS[::100]
 BY_LENGTH = f"{{ {OPTIONAL.replace('?g', '?all')} BIND(STRLEN(STR(?v)) AS ?g) }}"
 
 

@@ -314,7 +314,7 @@ def test_a_pipeline_without_sources_needs_no_spark(shop: Shop) -> None:
         (
             '"json-lines"',
             '"xml"',
-            "unknown kind 'xml'. Available kinds: delta-lake, json-lines, parquet, rdf-patch",
+            "unknown kind 'xml'. Available kinds: delta-lake, json-lines, kafka, parquet, rdf-patch",
         ),
         ('"json-lines"', '"rdf-patch"', "CONSTRUCT"),
         ("[views.prices]", '[views.prices]\nrefresh = "never"', "refresh must be "),
