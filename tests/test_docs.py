@@ -50,6 +50,7 @@ def test_python_blocks_run(
     page: Path, code: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # as in an active virtual environment
     compiled = compile("\n" * line + code, str(page), "exec")  # errors show the page's own line numbers
     names: dict[str, object] = {"__name__": "__docs__"}
     exec(compiled, names)
