@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import weakref
 
 import pytest
 
@@ -46,3 +47,30 @@ def test_work_that_ends_late_is_refused_however_busy_the_machine_is(monkeypatch:
     with pytest.raises(Timeout):
         deadline.within(0.001, lambda: time.sleep(0.01))
     assert deadline.within(60, lambda: 1) == 1
+
+
+def test_an_exception_that_a_finalizer_swallows_is_raised_again_without_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+
+    class Thing:
+        pass
+
+    def long_callback(_: object) -> None:
+        while not deadline._current.work.stopped:
+            pass
+        for _ in range(1_000_000):  # by now the exception was raised here
+            pass
+
+    def work() -> None:
+        thing = Thing()
+        reference = weakref.ref(thing, long_callback)
+        del thing
+        while reference() is None:
+            pass
+
+    with pytest.raises(Timeout):
+        deadline.within(0.1, work)
+    assert not reported

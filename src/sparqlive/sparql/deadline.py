@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -33,7 +34,7 @@ MEMORY_SHARE = 0.25
 """The share of the machine's memory that all running work may use in addition to what was used before."""
 LOOK_SECONDS = 0.05
 """How often running work is checked."""
-# Python drops an exception that is raised inside a weak reference callback or a finalizer.
+# Python drops an exception that is raised inside a weak reference callback or a finalizer (`_drop_silently`).
 _AGAIN_SECONDS = 0.25
 
 # Work that takes longer than this gives way to other work.
@@ -135,7 +136,22 @@ class _Interrupted(Work):
 
 
 def _raise_there(thread: int) -> None:
+    _drop_silently()
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeIsUp))
+
+
+def _drop_silently() -> None:
+    """Keeps Python from reporting a TimeIsUp that it dropped: it is raised again."""
+    report = sys.unraisablehook
+    if getattr(report, "drops_time_is_up", False):
+        return
+
+    def hook(dropped: sys.UnraisableHookArgs) -> None:
+        if not issubclass(dropped.exc_type, TimeIsUp):
+            report(dropped)
+
+    hook.drops_time_is_up = True  # type: ignore[attr-defined]
+    sys.unraisablehook = hook
 
 
 class _Watchdog:
