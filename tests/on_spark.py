@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -40,7 +41,9 @@ def connect_session() -> SparkSession:
     builder = SparkSession.builder.remote("local[2]")
     for name, value in {**SETTINGS, "spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Failed to set")  # again in the client, what the server has already
+        return builder.getOrCreate()
 
 
 def representative(names: Sequence[str], count: int) -> set[str]:

@@ -430,8 +430,10 @@ class Session:
         make_folder(self._path / "streams", self._path)
         folder = str(self._path.absolute() / "streams" / quote(name, safe=""))
         running = self._streams.get(folder)
-        if running is not None and running.query.isActive:
-            raise Error(f"A stream named {name!r} is followed already. Stop it, or pass another name.")
+        if running is not None:
+            if running.query.isActive:
+                raise Error(f"A stream named {name!r} is followed already. Stop it, or pass another name.")
+            running.stop()  # what it still has open
         return folder
 
     def _apply_texts(
@@ -478,6 +480,12 @@ class Session:
                 return epoch
         read = changes.read(self._epochs.terms.dictionary.exceptions)
         return self.apply_batch(read or Batch((), ()), strategy=strategy, batch=batch)
+
+    def has_batch(self, batch: tuple[str, int]) -> bool:
+        """Whether a batch of a stream was committed before; see `apply`."""
+        _check_batch(batch)
+        with self._epochs.lock:
+            return self._epochs.knows(batch)
 
     @within_reach()
     def update(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,6 +72,28 @@ def test_tables_have_types_order_and_a_row_per_solution(kind: str, tmp_path: Pat
         sink.finish(view.epoch, view.now)
         assert rows().to_pylist() == view.to_arrow().to_pylist()
         assert sink.last_epoch() == 3
+
+
+def test_deltas_in_parquet_have_types(tmp_path: Path) -> None:
+    """Those of the file's own values; unbound ones are null; with weights, terms in N-Triples syntax."""
+    with sparqlive.open() as session:
+        view = session.view("all", "SELECT ?s ?o ?q { ?s <a:p> ?o OPTIONAL { ?s <a:q> ?q } }")
+        sinks = [
+            opened("parquet", tmp_path / str(weights), view.variables, weights) for weights in (False, True)
+        ]
+        for number in range(3):
+            more = [Quad(quad(7).subject, NamedNode("a:q"), Literal(True))] if number == 1 else []
+            session.apply(insert=[quad(number), quad(7), *more], delete=[quad(number - 1)])
+            for sink in sinks:
+                catch_up(sink, view, "sink")
+    typed, texts = (
+        pq.read_table(tmp_path / name / "deltas" / f"{2:012d}.parquet") for name in ("False", "True")
+    )
+    assert typed.schema.types == [pa.string(), pa.int64(), pa.bool_(), pa.int64()]
+    assert texts.schema.types == [pa.string(), pa.string(), pa.string(), pa.int64()]
+    assert Counter(tuple(row.values()) for row in typed.to_pylist()) == Counter(
+        [("a:0", 0, None, -1), ("a:1", 1, None, 1), ("a:7", 7, None, -1), ("a:7", 7, True, 1)]
+    )
 
 
 def test_a_patch_gives_the_graph_of_its_view(tmp_path: Path) -> None:

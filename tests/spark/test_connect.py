@@ -15,23 +15,50 @@ from tests.bulk.backends.spark.test_in_store import VIEWS, orders
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.spark
+XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 ON_CONNECT = os.environ.get("SPARQLIVE_SPARK") == "connect"
-REPRESENTATIVE = (
-    "tests/spark/test_connect.py::test_views_are_computed_and_carried",
-    "tests/spark/test_frames.py::test_rows_become_epochs[True]",
-)
 
 
 @pytest.mark.skipif(ON_CONNECT, reason="these tests run on Spark Connect already")
-@pytest.mark.skipif("SPARQLIVE_SPARK" not in os.environ, reason="another start of Spark: `make test-spark`")
 def test_a_part_passes_on_connect() -> None:
     pytest.importorskip("grpc")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *REPRESENTATIVE]
+    part = "tests/spark/test_connect.py::test_a_bit_of_everything"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", part]
     environment = {**os.environ, "SPARQLIVE_SPARK": "connect"}
     environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert f"{len(REPRESENTATIVE)} passed" in done.stdout
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.skipif(not ON_CONNECT, reason="other tests do this on classic Spark")
+def test_a_bit_of_everything(spark: SparkSession, tmp_path: Path) -> None:
+    """DataFrames in and out, a view that Spark carries, a stream, the formats."""
+    rows = spark.createDataFrame(
+        [("<u:a>", "<u:p>", '"1"'), ("<u:b>", "<u:p>", "2")], "s STRING, p STRING, o STRING"
+    )
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.csv").write_text("<u:c>,<u:p>,<u:d>\n", encoding="utf-8")
+    (tmp_path / "2.nt").write_text("<u:e> <u:p> <u:f> .\n", encoding="utf-8")
+    with sparqlive.open(tmp_path / "store", spark=spark) as session:
+        view = session.view("all", "SELECT ?s ?o { ?s <u:p> ?o }", strategy="spark")
+        with pytest.raises(sparqlive.InvalidChange, match="'2' is not a term"):
+            session.load(rows)
+        session.load(rows.limit(1))
+        stream = spark.readStream.schema(rows.schema).csv(str(tmp_path / "in"))
+        session.follow(stream, once=True).wait()
+        session.apply(insert=spark.read.format("rdf").load(str(tmp_path / "2.nt")), strategy="spark")
+        assert session.epoch == 3
+        found = {
+            ("u:a", ("1", XSD_STRING, None)),
+            ("u:c", ("u:d", "iri", None)),
+            ("u:e", ("u:f", "iri", None)),
+        }
+        assert {(row.s, tuple(row.o)) for row in view.to_spark().collect()} == found
+        session.check()
+    rows.limit(1).write.format("sparqlive").option("store", str(tmp_path / "copy")).mode("append").save()
+    with sparqlive.open(tmp_path / "copy", read_only=True) as session:
+        assert len(session) == 1
 
 
 @pytest.mark.skipif(not ON_CONNECT, reason="other tests compute views on classic Spark")

@@ -27,13 +27,12 @@ from sparqlive.errors import Error
 from sparqlive.numbers import seconds, short_repr
 from sparqlive.pipeline.sinks import KINDS as SINKS
 from sparqlive.pipeline.sinks import TABLES
-from sparqlive.rdf.changes import ENDINGS, is_changes_name
+from sparqlive.rdf.changes import is_changes_name
 from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.sources.watcher import KINDS, watcher
 from sparqlive.sparql.syntax import parse_query
 
 SOURCE_KINDS = tuple(sorted(["changes", "spark", *KINDS]))
-_PATTERN = "*{" + ",".join(f"{ending}{zipped}" for ending in ENDINGS for zipped in ("", ".gz", ".bz2")) + "}"
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 Checked = TypeVar("Checked")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -54,7 +53,8 @@ class ChangesSource:
 
     name: str
     folder: str
-    pattern: str
+    pattern: str | None
+    """Of the names; None: all files of changes."""
     poll_interval_seconds: float
 
     @property
@@ -128,7 +128,6 @@ class Pipeline:
     """How many bytes quads and views may use; None: half of the machine's memory."""
     loads: tuple[Load, ...]
     sources: tuple[ChangesSource, ...]
-    """Followed by Spark."""
     streams: tuple[SparkSource, ...]
     watched: tuple[WatchedSource, ...]
     views: tuple[ViewEntry, ...]
@@ -306,9 +305,10 @@ class _Reader:
         interval = self.checked(
             where, seconds, "poll_interval_seconds", entry.get("poll_interval_seconds", 1.0), 0.001, 86_400
         )
-        folder, _, pattern = self.path(entry["path"]).rpartition("/")
-        if not has_magic(pattern) and not is_changes_name(pattern):
-            folder, pattern = f"{folder}/{pattern}" if pattern else folder, _PATTERN
+        folder, _, last = self.path(entry["path"]).rpartition("/")
+        pattern: str | None = last
+        if not has_magic(last) and not is_changes_name(last):
+            folder, pattern = f"{folder}/{last}" if last else folder, None
         if has_magic(folder):
             raise self.error(where, "only the last part of path may contain *, ? and [].")
         if not _URI.match(folder) and not Path(folder).is_dir():

@@ -22,6 +22,7 @@ from sparqlive.engine.view import Epoch, View
 from sparqlive.errors import Error, ViewExists
 from sparqlive.opening import writing
 from sparqlive.pipeline.file import ChangesSource, Pipeline, SparkSource
+from sparqlive.pipeline.folder import FollowedFolder, NewFile
 from sparqlive.pipeline.progress import Progress, changed_views
 from sparqlive.pipeline.sinks import Sink, catch_up, hand_on, opened
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch, parse_batches
@@ -29,19 +30,19 @@ from sparqlive.rdf.changes import Batch
 from sparqlive.session import Session
 from sparqlive.session import open as open_session
 from sparqlive.sources.watching import Source
-from sparqlive.store.private import make_folder
 
 if TYPE_CHECKING:
     from sparqlive.bulk.backends.spark.follow import RunningStream
-    from sparqlive.spark.stream import NewFile
 
 _LOOK_SECONDS = 0.5
+_END = -1
+"""The place in a file that is recorded when all of its batches are."""
 
 Observer = Callable[[Epoch], None]
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error
-    """The job is stopping: Spark passes the current files on again in the next run."""
+    """The job is stopping: the next run continues with the current file."""
 
 
 class Job:
@@ -61,7 +62,7 @@ class Job:
         self._exit = ExitStack()
 
     def __enter__(self) -> Job:
-        if self.pipeline.sources or self.pipeline.streams:
+        if self.pipeline.streams:
             self._spark = start_spark(self.pipeline.master or "local[*]", self._progress)
         open_store = partial(
             open_session,
@@ -118,7 +119,7 @@ class Job:
 
         An interrupt (Ctrl-C, SIGTERM) ends it after the current batch; the next run continues from there.
         """
-        running: list[RunningStream] = []
+        running: list[RunningStream | FollowedFolder] = []
         self.session.observe_sources(self._reported)
         self._add_sources()
         with self._lock:  # epochs of sources from before the observer was set
@@ -128,21 +129,8 @@ class Job:
             if once:
                 self._refresh_sources()
             for source in self.pipeline.sources:
-                from sparqlive.spark.stream import follow_files
-
-                folder = self.pipeline.store / "streams"
-                make_folder(folder, self.pipeline.store)
-                running.append(
-                    follow_files(
-                        self._spark,
-                        source.folder,
-                        source.pattern,
-                        str(folder / source.name),
-                        partial(self._take, source),
-                        once=once,
-                        poll_interval_seconds=source.poll_interval_seconds,
-                    )
-                )
+                done, take = partial(self._is_done, source), partial(self._take, source)
+                running.append(FollowedFolder(source, done, take, once=once))
             running += [self._stream(source, once) for source in self.pipeline.streams]
             with _interrupts_set(self._stopping):
                 self._wait_for(running, watching=not once)
@@ -201,7 +189,7 @@ class Job:
             except Error as error:
                 self._progress.line(str(error))
 
-    def _wait_for(self, running: Sequence[RunningStream], watching: bool) -> None:
+    def _wait_for(self, running: Sequence[RunningStream | FollowedFolder], watching: bool) -> None:
         """Waits until all streams have ended, one fails, or an interrupt arrives.
 
         With `watching`, also waits until all of the store's sources have ended.
@@ -218,17 +206,20 @@ class Job:
     def _are_watched(self) -> bool:
         return any(not source.ended for source in self.session.sources.values())
 
-    def _take(self, source: ChangesSource, files: Sequence[NewFile]) -> None:
-        """Applies the batches of new files; those that the store already has change nothing."""
+    def _is_done(self, source: ChangesSource, file: NewFile) -> bool:
+        return self.session.has_batch((source.name, _batch_id(file.name, _END)))
+
+    def _take(self, source: ChangesSource, file: NewFile) -> None:
+        """Applies the batches of a new file; those that the store already has change nothing."""
         exceptions = self.session.dictionary.exceptions
-        for file in files:
-            with file.open() as stream:
-                text_bytes = self.session.text_bytes
-                batches = parse_batches(stream, file.path, exceptions, source.graph, text_bytes)
-                for place, batch in enumerate(batches):
-                    if self._stopping.is_set():
-                        raise _Stopped
-                    self._apply(source.name, _batch_id(file.name, place), batch)
+        with file.open() as stream:
+            text_bytes = self.session.text_bytes
+            batches = parse_batches(stream, file.path, exceptions, source.graph, text_bytes)
+            for place, batch in enumerate(batches):
+                if self._stopping.is_set():
+                    raise _Stopped
+                self._apply(source.name, _batch_id(file.name, place), batch)
+        self._apply(source.name, _batch_id(file.name, _END), Batch((), ()))
 
     def _apply(self, source: str, number: int, batch: Batch | EncodedBatch | TextBatch) -> None:
         with self._lock:
@@ -294,8 +285,7 @@ def start_spark(master: str, progress: Progress) -> Any:
     """Returns the process's Spark session, started if necessary; an Error says what is missing."""
     if find_spec("pyspark") is None:
         raise Error(
-            "Sources of kind 'changes' and 'spark' need Spark, which is not installed: "
-            "pip install 'sparqlive[spark]'."
+            "Sources of kind 'spark' need Spark, which is not installed: pip install 'sparqlive[spark]'."
         )
     from sparqlive.bulk.backends.spark.start import is_running, start_session
 

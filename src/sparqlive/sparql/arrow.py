@@ -313,6 +313,21 @@ def table(variables: Sequence[str], weights: Mapping[tuple[Term | None, ...], in
     return pa.Table.from_arrays(columns, schema=schema(variables))
 
 
+def typed_table(variables: Sequence[str], weights: Mapping[tuple[Term | None, ...], int]) -> pa.Table:
+    """Returns rows with the types of their own values, and their weights."""
+    texts = table(variables, weights)
+    fields, columns = [], []
+    for name, column in zip(variables, texts.columns, strict=False):
+        typing, known = Typing(), column.drop_null().to_pylist()
+        typing.see(known)
+        places = np.cumsum(column.is_valid().to_numpy()) - 1
+        missing = column.is_null().to_numpy()
+        fields.append(typing.type().field(name))
+        columns.append(typing.type().values(known).take(pa.array(places, pa.int64(), mask=missing)))
+    schema_ = pa.schema([*fields, texts.schema.field(WEIGHT)])
+    return pa.Table.from_arrays([*columns, texts.column(WEIGHT)], schema=schema_)
+
+
 def data_frame(found: pa.Table, pandas: Any) -> Any:
     """Returns a table as a pandas data frame with numeric and date-time columns.
 

@@ -1,11 +1,11 @@
 """Deltas and snapshots as Parquet files, named by their epoch.
 
-`deltas/<epoch>.parquet` holds the inserted and deleted rows: one text column per variable (N-Triples syntax,
-null where unbound) and `_weight`. `snapshots/<epoch>.parquet` holds the whole content: typed columns, a row
-per solution in the order of ORDER BY. With `weights`, it has the columns of the deltas, so that the newest
-snapshot plus the deltas with a higher number is the content. A snapshot is written at the start, after a gap,
-and when the job ends. Invariant: files are complete: each is written under another name, synced, and then
-renamed.
+`deltas/<epoch>.parquet` holds the inserted and deleted rows: typed columns and `_weight`.
+`snapshots/<epoch>.parquet` holds the whole content: typed columns, a row per solution in the order of ORDER
+BY. Types are those of a file's values. With `weights`, both have one text column per variable (N-Triples
+syntax, null where unbound) and `_weight`, so that the newest snapshot plus the deltas with a higher number is
+the content. A snapshot is written at the start, after a gap, and when the job ends. Invariant: files are
+complete: each is written under another name, synced, and then renamed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparqlive.engine.view import FORMS, Answer, TermRow
-from sparqlive.sparql.arrow import table
+from sparqlive.sparql.arrow import table, typed_table
 from sparqlive.store.place import sync
 
 
@@ -39,7 +39,8 @@ class ParquetSink:
         return max((*_epochs(self._deltas), *_epochs(self._snapshots)), default=None)
 
     def write(self, epoch: int, weights: Mapping[TermRow, int], reset: bool) -> None:
-        self._write(self._snapshots if reset else self._deltas, epoch, table(self._variables, weights))
+        rows = (table if self._weights else typed_table)(self._variables, weights)
+        self._write(self._snapshots if reset else self._deltas, epoch, rows)
 
     def write_content(self, content: Answer) -> None:
         found = table(self._variables, content.weights()) if self._weights else content.to_arrow()

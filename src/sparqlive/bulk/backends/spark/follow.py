@@ -14,16 +14,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
+from uuid import uuid4
 
 from pyarrow import fs
 
+from sparqlive.bulk.backends.spark.failure import root_cause
 from sparqlive.bulk.backends.spark.frames import write_statements
 from sparqlive.bulk.backends.spark.start import is_connect
-from sparqlive.errors import Error, SparkFailed
+from sparqlive.errors import Error, InvalidChange, SparkFailed
 from sparqlive.numbers import seconds as checked_seconds
 from sparqlive.rdf.frames import FrameColumns, StatementFiles
 from sparqlive.store.place import file_system
@@ -31,6 +33,8 @@ from sparqlive.store.place import file_system
 _POLL_SECONDS = 0.1
 _ALIVE_SECONDS = 300
 """A server waits for this process as long as it gives a sign of life this often."""
+_STARTS = 6
+_SLOW_START = "Python worker failed to connect back"
 
 
 @dataclass
@@ -40,7 +44,8 @@ class RunningStream:
     query: Any
     """Spark's own object for it: status, progress, exception."""
     _failures: list[BaseException]
-    _stopped: threading.Event = field(default_factory=threading.Event)
+    _end: Callable[[], None] = lambda: None
+    """Called when the stream has ended."""
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits; returns whether the stream has ended. Raises the error that ended it.
@@ -51,18 +56,21 @@ class RunningStream:
             try:
                 ended = bool(self.query.awaitTermination(1.0 if seconds is None else seconds))
             except Exception:
+                self._end()
                 if self._failures:
                     raise self._failures[0] from None
                 raise
             if self._failures:
                 raise self._failures[0]
+            if ended:
+                self._end()
             if ended or seconds is not None:
                 return ended
 
     def stop(self) -> None:
         """Stops the stream. A batch that is not applied yet is applied when the stream starts again."""
         self.query.stop()
-        self._stopped.set()
+        self._end()
 
 
 Apply = Callable[[Any, FrameColumns, tuple[str, int]], Any]
@@ -116,27 +124,49 @@ def _on_classic(writer: Any, apply: Apply, meaning: FrameColumns) -> RunningStre
 
 
 def _on_connect(writer: Any, apply: Apply, meaning: FrameColumns, folder: str) -> RunningStream:
-    mailbox = _Mailbox(folder)
-    mailbox.clear()
+    _cleared(folder)
+    mailbox = _Mailbox(
+        f"{folder}/{uuid4()}"
+    )  # a server that lost this process may still write to an older one
+    mailbox.make("")
+    mailbox.sign()
+    query = _started(writer.foreachBatch(_Hand(mailbox, meaning)))
     failures: list[BaseException] = []
-    query = writer.foreachBatch(_Hand(mailbox, meaning)).start()
     stop = threading.Event()
 
     def serve() -> None:
-        while not stop.is_set():
+        while not stop.is_set() and not failures:
             mailbox.sign()
-            for number, files in mailbox.waiting():
+            for number, sent in mailbox.waiting():
                 try:
-                    apply(files, meaning, (f"follow:{query.id}", number))
+                    apply(sent.files(), meaning, (f"follow:{query.id}", number))
                     mailbox.answer(number, "")
                 except BaseException as error:
                     failures.append(error)
                     mailbox.answer(number, f"{type(error).__name__}: {error}")
+                    break
             stop.wait(_POLL_SECONDS)
 
     thread = threading.Thread(target=serve, name="sparqlive-follow", daemon=True)
+
+    def end() -> None:
+        stop.set()
+        if thread is not threading.current_thread():
+            thread.join()
+
     thread.start()
-    return RunningStream(query, failures, stop)
+    return RunningStream(query, failures, end)
+
+
+def _started(writer: Any) -> Any:
+    """Starts the stream. The server gives its worker 10 s to start, which a busy machine may exceed."""
+    for _ in range(_STARTS - 1):
+        try:
+            return writer.start()
+        except Exception as error:
+            if _SLOW_START not in str(error):
+                raise
+    return writer.start()
 
 
 @dataclass(frozen=True)
@@ -148,8 +178,14 @@ class _Hand:
 
     def __call__(self, frame: Any, number: int) -> None:
         folder = self.mailbox.make(f"{number}-{time.time_ns():x}")
-        files = write_statements(frame, self.meaning, folder)
-        self.mailbox.send(number, files)
+        try:
+            written = write_statements(frame, self.meaning, folder)
+            sent = _Sent(written.inserts, written.deletes)
+        except InvalidChange as error:
+            sent = _Sent(invalid=str(error))
+        except Exception as error:
+            sent = _Sent(failed=root_cause(str(error)))
+        self.mailbox.send(number, sent)
         while (answer := self.mailbox.taken(number)) is None:
             if self.mailbox.is_abandoned():
                 raise SparkFailed("The process that follows the stream is gone; it continues from here.")
@@ -159,15 +195,33 @@ class _Hand:
 
 
 @dataclass(frozen=True)
+class _Sent:
+    """What the server has of a batch: files of statements, or why there are none."""
+
+    inserts: Sequence[str] = ()
+    deletes: Sequence[str] = ()
+    invalid: str | None = None
+    failed: str | None = None
+
+    def files(self) -> StatementFiles:
+        if self.invalid is not None:
+            raise InvalidChange(self.invalid)
+        if self.failed is not None:
+            raise SparkFailed(f"Spark failed to read a batch of the stream: {self.failed}")
+        return StatementFiles(tuple(self.inserts), tuple(self.deletes))
+
+
+def _cleared(folder: str) -> None:
+    files, path = file_system(folder)
+    files.create_dir(path, recursive=True)
+    files.delete_dir_contents(path)
+
+
+@dataclass(frozen=True)
 class _Mailbox:
     """A folder that the server and this process reach, with a note per batch and a note per answer."""
 
     folder: str
-
-    def clear(self) -> None:
-        files, path = file_system(self.folder)
-        files.create_dir(path, recursive=True)
-        files.delete_dir_contents(path)
 
     def make(self, name: str) -> str:
         files, path = file_system(f"{self.folder}/{name}")
@@ -181,19 +235,18 @@ class _Mailbox:
         text = self._read("alive")
         return bool(text) and time.time() - float(text or 0) > _ALIVE_SECONDS
 
-    def send(self, number: int, files: StatementFiles) -> None:
+    def send(self, number: int, sent: _Sent) -> None:
         self._remove(f"{number}.answer")
-        self._write(f"{number}.batch", json.dumps([files.inserts, files.deletes]))
+        self._write(f"{number}.batch", json.dumps(asdict(sent)))
 
-    def waiting(self) -> Iterator[tuple[int, StatementFiles]]:
+    def waiting(self) -> Iterator[tuple[int, _Sent]]:
         files, path = file_system(self.folder)
         found = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         names = [info.base_name for info in found if info.base_name.endswith(".batch")]
         for number in sorted(int(name.partition(".")[0]) for name in names):
             text = self._read(f"{number}.batch")
             if text:
-                inserts, deletes = json.loads(text)
-                yield number, StatementFiles(tuple(inserts), tuple(deletes))
+                yield number, _Sent(**json.loads(text))
 
     def answer(self, number: int, said: str) -> None:
         self._write(f"{number}.answer", json.dumps(said))
