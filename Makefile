@@ -14,8 +14,11 @@ COMPILE := $(BIN)/pip-compile --quiet --upgrade --no-header --no-annotate --no-e
   --no-emit-trusted-host --strip-extras
 CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
 
+# Tests start hundreds of processes, and each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help run shop patients watch-party aggregator test-peers ivm paper peers quick test coverage test-spark test-clients test-connectors test-kills lint format conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
+.PHONY: help run shop patients watch-party aggregator test-peers ivm paper peers quick test coverage test-spark test-clients test-connectors test-kills lint style types all-tests format conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
 
 help:
 	@echo "make run          a pipeline on a local Spark: a million triples, five views, small and large batches, sinks, a check"
@@ -83,16 +86,24 @@ watch-party: test-peers
 aggregator: test-peers
 	@$(BIN)/python -m examples.aggregator
 
-lint: $(STAMP)
+lint: style types
+
+style: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+types: $(STAMP)
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
 
 quick: lint
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 -m "not spark and not laws and not slow" $(CORE)
 
-test: lint $(JAVA) $(PEERS)
+# Tests often wait, so types are checked beside them.
+test: style $(JAVA) $(PEERS)
+	@$(MAKE) --no-print-directory -j 2 types all-tests
+
+all-tests: $(JAVA) $(PEERS)
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 5 --dist loadgroup
 
 # Not part of `make test`: tracing makes the tests two to three times as slow.
