@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from zlib import crc32
 
 import duckdb
 import pyoxigraph as ox
@@ -15,7 +16,7 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.syntax import parse_query
 from tests.bulk.w3c_plans import CASES, assert_expected, assert_most_are_covered, data, plan_of_test
-from tests.conftest import examples
+from tests.conftest import examples, times
 from tests.fixture_format import Fixture, last_words
 from tests.on_duckdb import DuckDbWork
 from tests.oracle import Weights, add, assert_same
@@ -52,7 +53,8 @@ def test_fixture(fixture: Fixture, connection: duckdb.DuckDBPyConnection) -> Non
         before, quads = quads, (quads - set(delete)) | set(insert)
         compare(work.delta(plan, before, quads), epoch.delta, f"epoch {number}")
         total = add(total, epoch.delta)
-    compare(work.delta(plan, first, quads), total, "all epochs")
+    if len(fixture.epochs) > 1:
+        compare(work.delta(plan, first, quads), total, "all epochs")
 
 
 @pytest.mark.w3c
@@ -63,12 +65,13 @@ def test_most_of_the_suites_is_covered() -> None:
 @pytest.mark.w3c
 @pytest.mark.parametrize("test", CASES, ids=lambda test: test.name)
 def test_w3c(test: EvaluationTest, connection: duckdb.DuckDBPyConnection) -> None:
-    """At once, and as a delta from a part of the data to all of it and back."""
+    """At once, and as a delta from a part of the data to all of it; for some, or all, also back."""
     plan, (quads, part) = plan_of_test(test), data(test)
     work = DuckDbWork(connection)
     of_part, whole = work.evaluate(plan, part), work.evaluate(plan, quads)
     assert_same(add(of_part, work.delta(plan, part, quads)), whole, f"{test.name}: the delta of the rest")
-    assert_same(add(whole, work.delta(plan, quads, part)), of_part, f"{test.name}: the delta back")
+    if crc32(test.name.encode()) % times(4, 1) == 0:
+        assert_same(add(whole, work.delta(plan, quads, part)), of_part, f"{test.name}: the delta back")
     assert_expected(test, plan, whole)
 
 

@@ -1,6 +1,6 @@
 """Whatever is done to the files of a store: it is refused with a sentence, or the answers are right.
 
-SPARQLIVE_DAMAGE is how many times damage is done; 48 if it is not set, 320 in `make conformance`.
+SPARQLIVE_DAMAGE is how many times damage is done; 32 if it is not set, 320 in `make conformance`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparqlive.store.seals import TABLES
 from tests.conftest import times
 from tests.store.test_store import EX, QUERIES, quad, query
 
-TIMES = int(os.environ.get("SPARQLIVE_DAMAGE", str(times(48, 320))))
+TIMES = int(os.environ.get("SPARQLIVE_DAMAGE", str(times(32, 320))))
 GROUP = f"PREFIX : <{EX}> SELECT ?x (COUNT(?y) AS ?n) {{ ?x :p ?y }} GROUP BY ?x"
 TOP = f"PREFIX : <{EX}> SELECT ?x ?y {{ ?x :p ?y }} ORDER BY ?y ?x LIMIT 3"
 LATER = f"PREFIX : <{EX}> SELECT ?x ?y {{ ?x :p ?z . ?z :q ?y }}"
