@@ -1,17 +1,17 @@
 """The session: RDF data and views over it. The public Python API.
 
-Validates arguments and delegates: `engine/writer.py` writes, `engine/register.py` registers views,
-`engine/once.py` answers queries, `engine/check.py` recomputes, `sources/watching.py` watches sources. A batch
-is read and checked completely before any of them sees it. Rejects invalid arguments. Invariant: everything
-that a method reads or writes belongs to one epoch.
+Validates arguments and delegates: `engine/changes.py` and `engine/frames.py` read what is given,
+`engine/writer.py` writes, `engine/register.py` registers views, `engine/once.py` answers queries,
+`engine/check.py` recomputes, `sources/watching.py` watches sources. A batch is read and checked completely
+before any of them sees it. Rejects invalid arguments. Invariant: everything that a method reads or writes
+belongs to one epoch.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -25,13 +25,16 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
 from sparqlive.engine.budget import memory_limit
 from sparqlive.engine.carry import STRATEGIES, BulkChoice, Strategy
+from sparqlive.engine.changes import apply_batch, apply_changes, load_files, text_bytes
 from sparqlive.engine.check import check
 from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.deferred import Refresh
+from sparqlive.engine.frames import apply_frames, frames_of
 from sparqlive.engine.limits import Limits
 from sparqlive.engine.once import query_once
 from sparqlive.engine.register import Registration
 from sparqlive.engine.results import Answer
+from sparqlive.engine.streams import Streams
 from sparqlive.engine.updates import check_size, documents_of, on_dataset, requested_changes
 from sparqlive.engine.view import Epoch, View
 from sparqlive.engine.writer import Epochs
@@ -43,19 +46,15 @@ from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
 from sparqlive.rdf.changes import Batch
-from sparqlive.rdf.columns import COLUMN_BYTES, encoded_text
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary, Term
 from sparqlive.rdf.frames import (
     FrameColumns,
     StatementFiles,
     frame_columns,
-    has_operations,
     is_frame,
-    is_spark_frame,
     names_of,
 )
-from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.sources.from_views import AllSourcesFromViews, SourcesFromView
 from sparqlive.sources.links.follow import Follow
@@ -70,10 +69,6 @@ from sparqlive.sparql.syntax import parse_update
 
 Changes = str | Iterable[Any]
 DefaultGraphs = Literal["strict", "union"]
-# Files of at least this size are loaded by several processes, or by Spark.
-INGEST_BYTES = 20_000_000
-# In a session with Spark, its workers read batches of at least this size.
-SPARK_BATCH_BYTES = 2_000_000
 # How long deltas are kept by default.
 HISTORY_EPOCHS = 10_000
 HISTORY_SECONDS = 7 * 86_400.0
@@ -144,8 +139,7 @@ class Session:
         if runs is not None and path is None:
             raise Error("runs needs a store: pass the store's directory as path.")
         self._path = None if path is None else _local(path)
-        self._streams: dict[str, RunningStream] = {}
-        self._scratch = ExitStack()
+        self._streams = Streams(self._path)
         self.default_graph: DefaultGraphs = default_graph or "strict"
         self.read_only = read_only
         self.dictionary = Dictionary()
@@ -252,44 +246,12 @@ class Session:
         if is_frame(source):
             if on_error != "fail":
                 raise Unsupported('on_error="skip" works only for files; all rows of a frame must be valid.')
-            meaning = self._frame_columns(source, mapping=mapping, graph=None if name is None else name.value)
+            value = None if name is None else name.value
+            meaning = frame_columns(names_of(source), mapping=mapping, graph=value)
             return self._apply_frames([(source, meaning)], "auto", batch)
         if mapping is not None:
             raise Error("mapping is for data frames; files and quads have terms already.")
-        paths = paths_of(source)
-        with self._epochs.lock:  # no source may write into the empty store before the files are loaded
-            by_workers = bool(paths) and self._reads_on_workers(size_of(paths), on_error)
-            if by_workers and self._is_blank():
-                return self._epochs.ingest(paths, None if name is None else name.value, on_error, batch)
-        if by_workers:
-            value = None if name is None else name.value
-            return self._epochs.load_on_workers(paths, value, on_error, batch)
-        if on_error != "fail":
-            raise Unsupported('on_error="skip" works only for files loaded into a store that has no sources.')
-        with collector_paused():
-            if batch is not None and self._epochs.knows(batch):
-                return self._epochs.unchanged()
-            if paths and size_of(paths) > COLUMN_BYTES:
-                from sparqlive.bulk.ingest.job import read
-
-                exceptions = self._epochs.terms.dictionary.exceptions
-                read_parts = read(paths, None if name is None else name.value, exceptions)
-                epoch = self._epochs.apply_encoded((), read_parts, "auto", batch)
-            else:
-                epoch = self._epochs.apply((), list(read_source(source, name)), "auto", batch)
-        self._epochs.settle()
-        return epoch
-
-    def _reads_on_workers(self, size: int, on_error: str = "fail") -> bool:
-        """Whether other processes, which take a second to start, read so many bytes."""
-        epochs = self._epochs
-        if epochs.persistence is None or not (self._is_blank() or epochs.can_apply_parts):
-            return False
-        return on_error == "skip" or epochs.strategies.has_spark_setting or size > INGEST_BYTES
-
-    def _is_blank(self) -> bool:
-        """Whether files can become the runs of the store as they are."""
-        return not self._epochs.views.readers and self._epochs.quads.is_blank()
+        return load_files(self._epochs, source, name, on_error, batch)
 
     def apply(
         self,
@@ -323,52 +285,15 @@ class Session:
         is_plain = type(insert) in _PLAIN_CHANGES and type(delete) in _PLAIN_CHANGES
         if changes is not None or (not is_plain and (is_frame(insert) or is_frame(delete))):
             shape = {"mapping": mapping, "graph": graph}
-            given = self._frames(insert, delete, changes, op=op, order=order, **shape)
+            given = frames_of(insert, delete, changes, op=op, order=order, **shape)
             return self._apply_frames(given, strategy, batch)
         if not (op is None and order is None and mapping is None and graph is None):
             raise Error("op, order, mapping and graph are for data frames, and there is none.")
-        if isinstance(insert, str) or isinstance(delete, str):
-            texts = [text for text in (delete, insert) if isinstance(text, str)]
-            if len(texts) == 2 - (not delete) - (not insert) and sum(map(len, texts)) > COLUMN_BYTES:
-                epoch = self._apply_texts(str(delete or ""), str(insert or ""), strategy, batch)
-                if epoch is not None:
-                    return epoch
-                exceptions = self._epochs.terms.dictionary.exceptions
-                deletes, inserts = encoded_text(delete, exceptions), encoded_text(insert, exceptions)
-                return self._epochs.apply_encoded(deletes, inserts, strategy, batch)
-        return self._epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
-
-    def _frames(
-        self, insert: Any, delete: Any, changes: Any, *, op: str | None, order: str | None, **shape: Any
-    ) -> list[tuple[Any, FrameColumns]]:
-        """The frames of a batch with what their columns mean, in the order in which they count."""
-        sides = [(side, weight) for side, weight in ((delete, -1), (insert, 1)) if is_frame(side) or side]
-        if changes is not None:
-            if sides:
-                raise Error("Pass either changes or insert and delete: their order would be unclear.")
-            if not is_frame(changes):
-                raise Error(
-                    f"changes must be a data frame of Spark, Arrow, pandas or Polars, not "
-                    f"{short_repr(changes)}."
-                )
-            return [(changes, self._frame_columns(changes, weight=None, op=op, order=order, **shape))]
-        if op is not None or order is not None:
-            raise Error("op and order describe a frame of changes: pass it as changes=…")
-        return [
-            (side, self._frame_columns(side, weight=weight, **shape))
-            if is_frame(side)
-            else (side, FrameColumns(weight=weight))
-            for side, weight in sides
-        ]
-
-    def _frame_columns(self, frame: Any, **shape: Any) -> FrameColumns:
-        return frame_columns(names_of(frame), **shape)
+        return apply_changes(self._epochs, insert, delete, strategy, batch)
 
     def _apply_frames(
         self, given: Sequence[tuple[Any, FrameColumns]], strategy: Strategy, batch: tuple[str, int] | None
     ) -> Epoch:
-        from sparqlive.engine.frames import apply_frames
-
         with collector_paused():
             epoch = apply_frames(self._epochs, given, strategy, batch)
         self._epochs.settle()
@@ -401,60 +326,24 @@ class Session:
         epoch that changed something. The result's `wait()` raises what ended the stream, `stop()` stops it.
         """
         self.ensure_open()
-        if not is_spark_frame(frame):
-            raise Error(f"follow needs a streaming DataFrame of Spark, not {short_repr(frame)}.")
-        from sparqlive.bulk.backends.spark.follow import follow_frame
-
-        weight = None if op is not None or has_operations(frame.columns) else 1
-        meaning = self._frame_columns(frame, weight=weight, op=op, order=order, mapping=mapping, graph=graph)
-
-        def apply(rows: Any, meaning: FrameColumns, batch: tuple[str, int]) -> None:
-            epoch = self._apply_frames([(rows, meaning)], "auto", batch)
-            if on_epoch is not None and (epoch.inserted or epoch.deleted):
-                on_epoch(epoch)
-
-        place = None if checkpoint is None else os.fspath(checkpoint)
-        folder = self._stream_folder(name)
-        running = follow_frame(
-            frame, meaning, apply, folder, checkpoint=place, once=once, interval_seconds=interval_seconds
+        return self._streams.follow(
+            frame,
+            lambda rows, meaning, batch: self._apply_frames([(rows, meaning)], "auto", batch),
+            name=name,
+            checkpoint=checkpoint,
+            once=once,
+            interval_seconds=interval_seconds,
+            op=op,
+            order=order,
+            mapping=mapping,
+            graph=graph,
+            on_epoch=on_epoch,
         )
-        self._streams[folder] = running
-        return running
-
-    def _stream_folder(self, name: str) -> str:
-        """The folder of a stream: in the store, where it lasts; for a session in memory, a temporary one."""
-        if self._path is None:
-            return self._scratch.enter_context(tempfile.TemporaryDirectory(prefix="sparqlive-"))
-        from sparqlive.store.private import make_folder
-
-        make_folder(self._path / "streams", self._path)
-        folder = str(self._path.absolute() / "streams" / quote(name, safe=""))
-        running = self._streams.get(folder)
-        if running is not None:
-            if running.query.isActive:
-                raise Error(f"A stream named {name!r} is followed already. Stop it, or pass another name.")
-            running.stop()  # what it still has open
-        return folder
-
-    def _apply_texts(
-        self, delete: str, insert: str, strategy: Strategy, batch: tuple[str, int] | None
-    ) -> Epoch | None:
-        """Has workers read large N-Quads texts; None if this process has to."""
-        least = self.text_bytes
-        if least is None or len(delete) + len(insert) <= least:
-            return None
-        from sparqlive.bulk.ingest.lines import pieces_of
-
-        pieces = chain(pieces_of(delete, -1), pieces_of(insert, 1))
-        return self._epochs.apply_lines(pieces, None, strategy, batch, count_each=False)
 
     @property
     def text_bytes(self) -> int | None:
         """Batches of more bytes are read by workers, who are given their text; None: this process reads."""
-        epochs = self._epochs
-        if not epochs.can_apply_parts or epochs.reads_changes:
-            return None
-        return SPARK_BATCH_BYTES if epochs.strategies.has_spark_setting else INGEST_BYTES
+        return text_bytes(self._epochs)
 
     def apply_batch(
         self,
@@ -464,22 +353,9 @@ class Session:
         batch: tuple[str, int] | None = None,
     ) -> Epoch:
         """Applies one batch of a file of changes, as `rdf/change_columns.py` reads it; see `apply`."""
-        if isinstance(changes, Batch):
-            return self.apply(changes.insert, changes.delete, strategy=strategy, batch=batch)
         self._check_strategy(strategy)
         _check_batch(batch)
-        if isinstance(changes, EncodedBatch):
-            return self._epochs.apply_changes(changes.parts, strategy, batch)
-        if self.text_bytes is not None:
-            from sparqlive.bulk.ingest.lines import TextPiece
-
-            pieces = (TextPiece(text, None, is_marked) for text, is_marked in changes.pieces)
-            graph = None if changes.graph is None else str(changes.graph)
-            epoch = self._epochs.apply_lines(pieces, graph, strategy, batch, count_each=True)
-            if epoch is not None:
-                return epoch
-        read = changes.read(self._epochs.terms.dictionary.exceptions)
-        return self.apply_batch(read or Batch((), ()), strategy=strategy, batch=batch)
+        return apply_batch(self._epochs, changes, strategy, batch)
 
     def has_batch(self, batch: tuple[str, int]) -> bool:
         """Whether a batch of a stream was committed before; see `apply`."""
@@ -829,10 +705,7 @@ class Session:
         """Closes the session; closing it again does nothing."""
         if self._epochs.ended_by_fork():
             return
-        for stream in self._streams.values():
-            stream.stop()
-        self._streams.clear()
-        self._scratch.close()
+        self._streams.stop()
         self._traversal.stop()
         self._links.stop()
         self._feeds.stop()

@@ -10,10 +10,10 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive import session as sessions
 from sparqlive.bulk.ingest import lines
 from sparqlive.bulk.ingest.effective import Known, Reading
 from sparqlive.bulk.ingest.workers import Here, Processes
+from sparqlive.engine import changes as given_changes
 from sparqlive.engine.writer import Epochs
 from sparqlive.rdf import change_columns
 from sparqlive.rdf.change_columns import TextBatch, read_batches
@@ -50,7 +50,7 @@ def session(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[sparqlive.Session]:
     """Workers read everything; a compacted store, a log of rows after it, and views."""
-    monkeypatch.setattr(sessions, "INGEST_BYTES", 0)
+    monkeypatch.setattr(given_changes, "INGEST_BYTES", 0)
     with sparqlive.open(tmp_path / "store", memory=request.param) as session:
         monkeypatch.setattr(session._epochs.strategies, "workers", lambda: (Here(), "live"))
         session._epochs.apply((), quads_of(VALUES + orders(range(20))), "auto", None)
@@ -161,7 +161,7 @@ def test_a_reader_follows(session: sparqlive.Session, tmp_path: Path) -> None:
 
 
 def test_other_processes_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "INGEST_BYTES", 0)
+    monkeypatch.setattr(given_changes, "INGEST_BYTES", 0)
     with sparqlive.open(tmp_path / "store", memory=0) as session:
         session.apply(insert=VALUES)
         view = session.view("join", VIEWS["join"])
@@ -188,8 +188,8 @@ def after(quads: set[ox.Quad], text: str) -> set[ox.Quad]:
 
 def test_batches_of_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both kinds of text, in several pieces, equal a set that changes line by line."""
-    monkeypatch.setattr(sessions, "INGEST_BYTES", 0)
-    monkeypatch.setattr(sessions, "COLUMN_BYTES", 0)
+    monkeypatch.setattr(given_changes, "INGEST_BYTES", 0)
+    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
     monkeypatch.setattr(change_columns, "COLUMN_BYTES", 0)
     monkeypatch.setattr(lines, "_PIECE_CHARACTERS", 300)
     monkeypatch.setattr(change_columns, "_BLOCK_BYTES", 500)

@@ -11,7 +11,7 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive import session as session_module
+from sparqlive.engine import changes as given_changes
 from sparqlive.engine import stored_data, writer
 from sparqlive.rdf import dictionary
 from sparqlive.store import store
@@ -70,7 +70,7 @@ def test_columns_and_rows_in_any_order(
         for number, (name, text) in enumerate(VIEWS.items()):
             session.view(name, text, strategy=("duckdb", "auto")[number % 2])
         for step in range(24):
-            monkeypatch.setattr(session_module, "COLUMN_BYTES", rng.choice((0, 10**9)))
+            monkeypatch.setattr(given_changes, "COLUMN_BYTES", rng.choice((0, 10**9)))
             inserts = [random_quad(rng) for _ in range(rng.choice((1, 5, 30)))]
             deletes = rng.sample(sorted(data, key=str), min(len(data), rng.choice((0, 3, 15))))
             strategy = rng.choice(("auto", "live", "duckdb", "rebuild"))
@@ -98,7 +98,7 @@ def test_columns_and_rows_in_any_order(
 def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(4)
     quads = [random_quad(rng) for _ in range(60)]
-    monkeypatch.setattr(session_module, "COLUMN_BYTES", 0)
+    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
     named = [quad for quad in quads if not isinstance(quad.subject, ox.BlankNode)]
     (tmp_path / "a.nq").write_text(text_of(named))
     (tmp_path / "b.ttl").write_text("<urn:a> <urn:p> 1, 2 .")
@@ -128,7 +128,7 @@ def test_sums_over_terms_in_files_and_in_memory(
     with sparqlive.open(tmp_path / "store") as session:
         quads = [quad for number in range(9) for quad in order(number)]
         if ingests:
-            monkeypatch.setattr(session_module, "INGEST_BYTES", 0)
+            monkeypatch.setattr(given_changes, "INGEST_BYTES", 0)
             (tmp_path / "data.nq").write_text(text_of(quads))
             session.load(tmp_path / "data.nq")
         else:
@@ -143,7 +143,7 @@ def test_sums_over_terms_in_files_and_in_memory(
 
 
 def test_malformed_text_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "COLUMN_BYTES", 0)
+    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
     with sparqlive.open() as session:
         for text in ("<urn:a> <urn:p> nonsense .", "<urn:a> <urn:p> <urn:o>", '"a" <urn:p> <urn:o> .'):
             with pytest.raises(sparqlive.SyntaxError, match="malformed"):
@@ -158,7 +158,7 @@ def test_malformed_text_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_texts_whose_hash_is_taken_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """With hashes of two bits nearly all terms are exceptions, by columns as row by row."""
-    monkeypatch.setattr(session_module, "COLUMN_BYTES", 0)
+    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
     few = lambda text: dictionary.hash_of(text) % 4 + 10  # noqa: E731
     terms = dictionary.Dictionary(few)
     texts = [f"<urn:{number}>" for number in range(30)]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparqlive
-from sparqlive import session as session_module
+from sparqlive.engine import changes as given_changes
 from sparqlive.engine import export
 from sparqlive.rdf import dictionary as dictionary_module
 from sparqlive.rdf.columns import Encoder, Ids
@@ -251,7 +251,7 @@ def test_terms_of_texts_whose_ids_collide(
 ) -> None:
     """In term files or in the catalog, in memory or on disk: no two terms ever share an id."""
     monkeypatch.setattr(compaction, "SMALL", small)
-    monkeypatch.setattr(session_module, "COLUMN_BYTES", 0)
+    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
     monkeypatch.setattr(dictionary_module, "FEW_TERMS", 0)
     monkeypatch.setattr(Encoder, "ids", few_ids)
     monkeypatch.setattr("sparqlive.session.Dictionary", lambda: dictionary_module.Dictionary(few_bits))
@@ -314,8 +314,8 @@ def typed_files(path: Path) -> list[pa.Table]:
 def test_term_files_have_typed_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that a load, an epoch and a compaction write."""
     monkeypatch.setattr(compaction, "SMALL", 20)
-    monkeypatch.setattr(session_module, "INGEST_BYTES", 0)
-    monkeypatch.setattr(session_module, "COLUMN_BYTES", 0)
+    monkeypatch.setattr(given_changes, "INGEST_BYTES", 0)
+    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
     path = tmp_path / "store"
     lines = [f'<urn:s{n}> <urn:p> "{n}"^^<http://www.w3.org/2001/XMLSchema#integer> .\n' for n in range(90)]
     (tmp_path / "data.nt").write_text("".join(lines[:30]))

@@ -17,8 +17,17 @@ from sparqlive.engine.carry import Strategy, failure_of
 from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Batch, Epochs
 from sparqlive.errors import Error
+from sparqlive.numbers import short_repr
 from sparqlive.rdf.columns import Encoded, Encoder, Ids, labels
-from sparqlive.rdf.frames import FrameColumns, StatementFiles, changes, is_frame, is_spark_frame
+from sparqlive.rdf.frames import (
+    FrameColumns,
+    StatementFiles,
+    changes,
+    frame_columns,
+    is_frame,
+    is_spark_frame,
+    names_of,
+)
 from sparqlive.rdf.read import changes_of, check_quad
 
 if TYPE_CHECKING:
@@ -27,6 +36,29 @@ if TYPE_CHECKING:
 Parts = list[tuple[Encoded, Ids]]
 Given = tuple[Any, FrameColumns]
 """A frame, or quads, and what they mean."""
+
+
+def frames_of(
+    insert: Any, delete: Any, changes: Any, *, op: str | None, order: str | None, **shape: Any
+) -> list[tuple[Any, FrameColumns]]:
+    """The frames of a batch with what their columns mean, in the order in which they count."""
+    sides = [(side, weight) for side, weight in ((delete, -1), (insert, 1)) if is_frame(side) or side]
+    if changes is not None:
+        if sides:
+            raise Error("Pass either changes or insert and delete: their order would be unclear.")
+        if not is_frame(changes):
+            raise Error(
+                f"changes must be a data frame of Spark, Arrow, pandas or Polars, not {short_repr(changes)}."
+            )
+        return [(changes, frame_columns(names_of(changes), weight=None, op=op, order=order, **shape))]
+    if op is not None or order is not None:
+        raise Error("op and order describe a frame of changes: pass it as changes=…")
+    return [
+        (side, frame_columns(names_of(side), weight=weight, **shape))
+        if is_frame(side)
+        else (side, FrameColumns(weight=weight))
+        for side, weight in sides
+    ]
 
 
 def apply_frames(epochs: Epochs, given: Sequence[Given], strategy: Strategy, batch: Batch | None) -> Epoch:

@@ -1,0 +1,134 @@
+"""Files, texts and batches of files of changes become epochs, read by this process or by workers.
+
+Decides who reads: this process row by row, this process by columns, or other processes and Spark, which take
+a second to start. Invariant: everything is read and checked before anything changes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pyoxigraph import NamedNode
+
+from sparqlive.engine.carry import Strategy
+from sparqlive.engine.collector import collector_paused
+from sparqlive.engine.view import Epoch
+from sparqlive.engine.writer import Epochs
+from sparqlive.errors import Unsupported
+from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
+from sparqlive.rdf.changes import Batch
+from sparqlive.rdf.columns import COLUMN_BYTES, encoded_text
+from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.ingest.job import OnError
+
+# Files of at least this size are loaded by several processes, or by Spark.
+INGEST_BYTES = 20_000_000
+# In a session with Spark, its workers read batches of at least this size.
+SPARK_BATCH_BYTES = 2_000_000
+
+BatchNumber = tuple[str, int] | None
+"""The source of a batch and its number there."""
+
+
+def load_files(
+    epochs: Epochs,
+    source: str | os.PathLike[str] | Iterable[Any],
+    graph: NamedNode | None,
+    on_error: OnError,
+    batch: BatchNumber,
+) -> Epoch:
+    """Adds files, or quads, as one epoch; see `Session.load`."""
+    paths, name = paths_of(source), None if graph is None else graph.value
+    with epochs.lock:  # no source may write into the empty store before the files are loaded
+        by_workers = bool(paths) and _reads_on_workers(epochs, size_of(paths), on_error)
+        if by_workers and is_blank(epochs):
+            return epochs.ingest(paths, name, on_error, batch)
+    if by_workers:
+        return epochs.load_on_workers(paths, name, on_error, batch)
+    if on_error != "fail":
+        raise Unsupported('on_error="skip" works only for files loaded into a store that has no sources.')
+    with collector_paused():
+        if batch is not None and epochs.knows(batch):
+            return epochs.unchanged()
+        if paths and size_of(paths) > COLUMN_BYTES:
+            from sparqlive.bulk.ingest.job import read
+
+            parts = read(paths, name, epochs.terms.dictionary.exceptions)
+            epoch = epochs.apply_encoded((), parts, "auto", batch)
+        else:
+            epoch = epochs.apply((), list(read_source(source, graph)), "auto", batch)
+    epochs.settle()
+    return epoch
+
+
+def _reads_on_workers(epochs: Epochs, size: int, on_error: OnError) -> bool:
+    """Whether other processes, which take a second to start, read so many bytes."""
+    if epochs.persistence is None or not (is_blank(epochs) or epochs.can_apply_parts):
+        return False
+    return on_error == "skip" or epochs.strategies.has_spark_setting or size > INGEST_BYTES
+
+
+def is_blank(epochs: Epochs) -> bool:
+    """Whether files can become the runs of the store as they are."""
+    return not epochs.views.readers and epochs.quads.is_blank()
+
+
+def text_bytes(epochs: Epochs) -> int | None:
+    """Batches of more bytes are read by workers, who are given their text; None: this process reads."""
+    if not epochs.can_apply_parts or epochs.reads_changes:
+        return None
+    return SPARK_BATCH_BYTES if epochs.strategies.has_spark_setting else INGEST_BYTES
+
+
+def apply_changes(
+    epochs: Epochs,
+    insert: str | Iterable[Any],
+    delete: str | Iterable[Any],
+    strategy: Strategy,
+    batch: BatchNumber,
+) -> Epoch:
+    """Applies quads, triples or N-Quads text; see `Session.apply`."""
+    if isinstance(insert, str) or isinstance(delete, str):
+        texts = [text for text in (delete, insert) if isinstance(text, str)]
+        if len(texts) == 2 - (not delete) - (not insert) and sum(map(len, texts)) > COLUMN_BYTES:
+            return _apply_texts(epochs, str(delete or ""), str(insert or ""), strategy, batch)
+    return epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
+
+
+def _apply_texts(epochs: Epochs, delete: str, insert: str, strategy: Strategy, batch: BatchNumber) -> Epoch:
+    """Reads large N-Quads texts: by workers, or by columns."""
+    least = text_bytes(epochs)
+    if least is not None and len(delete) + len(insert) > least:
+        from sparqlive.bulk.ingest.lines import pieces_of
+
+        pieces = chain(pieces_of(delete, -1), pieces_of(insert, 1))
+        epoch = epochs.apply_lines(pieces, None, strategy, batch, count_each=False)
+        if epoch is not None:
+            return epoch
+    exceptions = epochs.terms.dictionary.exceptions
+    deletes, inserts = encoded_text(delete, exceptions), encoded_text(insert, exceptions)
+    return epochs.apply_encoded(deletes, inserts, strategy, batch)
+
+
+def apply_batch(
+    epochs: Epochs, changes: Batch | EncodedBatch | TextBatch, strategy: Strategy, batch: BatchNumber
+) -> Epoch:
+    """Applies one batch of a file of changes."""
+    if isinstance(changes, TextBatch):
+        if text_bytes(epochs) is not None:
+            from sparqlive.bulk.ingest.lines import TextPiece
+
+            pieces = (TextPiece(text, None, is_marked) for text, is_marked in changes.pieces)
+            graph = None if changes.graph is None else str(changes.graph)
+            epoch = epochs.apply_lines(pieces, graph, strategy, batch, count_each=True)
+            if epoch is not None:
+                return epoch
+        changes = changes.read(epochs.terms.dictionary.exceptions) or Batch((), ())
+    if isinstance(changes, EncodedBatch):
+        return epochs.apply_changes(changes.parts, strategy, batch)
+    return apply_changes(epochs, changes.insert, changes.delete, strategy, batch)
