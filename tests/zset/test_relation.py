@@ -239,6 +239,18 @@ def test_an_overlay_is_merged_when_it_is_large_for_its_run() -> None:
 
 
 @pytest.mark.usefixtures("small_merges")
+def test_the_overlay_of_a_bag_grows_to_a_16th_of_its_run() -> None:
+    bag = Relation(1, {(number,): 1 for number in range(160)})
+    assert bag.run is not None
+    for number in range(160, 170):
+        bag.add({(number,): 1})
+    assert len(bag.overlay) == 10
+    bag.add({(170,): 1})
+    assert bag.overlay == {}
+    assert bag.run.length == len(bag) == 171
+
+
+@pytest.mark.usefixtures("small_merges")
 def test_a_bag_is_merged_when_it_is_made() -> None:
     relation = Relation(1, {(number,): number + 1 for number in range(5)})
     assert relation.run is not None

@@ -24,6 +24,9 @@ Layer = dict[Any, dict[Any, int]]
 
 _SMALLEST_MERGE = 16_384
 _RUN_TO_OVERLAY = 64
+# A bag whose run is not large merges less often: its overlay is one dict, which is cheap to copy.
+_RUN_TO_BAG_OVERLAY = 16
+_MOST_BAG_OVERLAY = 65_536
 # More rows than this are looked up in a run by columns.
 _MANY_ROWS = 100
 
@@ -31,6 +34,14 @@ _MANY_ROWS = 100
 def _merge_is_due(overlay_rows: int, run: Run | None) -> bool:
     """Whether to merge. Merging copies the run; amortised, this costs a few microseconds per change."""
     return overlay_rows > max(_SMALLEST_MERGE, (run.length if run else 0) // _RUN_TO_OVERLAY)
+
+
+def _bag_merge_is_due(overlay_rows: int, run: Run | None) -> bool:
+    """Whether to merge the overlay of a bag."""
+    rows = 0 if run is None else run.length
+    return _merge_is_due(overlay_rows, run) and overlay_rows > min(
+        rows // _RUN_TO_BAG_OVERLAY, _MOST_BAG_OVERLAY
+    )
 
 
 class KeyedRelation:
@@ -550,7 +561,7 @@ class Relation:
             self.run = run if run.length else None
             return
         add_into(self.overlay, delta)
-        if len(self.overlay) > _SMALLEST_MERGE and _merge_is_due(len(self.overlay), self.run):
+        if len(self.overlay) > _SMALLEST_MERGE and _bag_merge_is_due(len(self.overlay), self.run):
             self.merge()
 
     def _is_large(self, delta: RunRows) -> bool:
