@@ -12,7 +12,7 @@ import pytest
 from pyoxigraph import Quad, RdfFormat, Store, parse
 
 import sparqlive
-from sparqlive.live import lazy
+from sparqlive.live import filtered, join, lazy
 from sparqlive.live.turned import TurnedRuns, turned
 
 ENDLESS = " . ".join(f"?a{i} <x:p> ?b{i}" for i in range(8))
@@ -117,6 +117,32 @@ def test_every_kind_of_lookup(session: sparqlive.Session, text: str) -> None:
             ours = Counter(tuple(str(row.get(name)) for name in names) for row in answer)
             assert ours == theirs
             assert sum(answer.weights().values()) == len(answer) == sum(theirs.values())
+
+
+FILTERED = (
+    'SELECT * { ?s <x:label> ?l FILTER(CONTAINS(?l, "1")) }',
+    "SELECT * { ?s ?p ?o FILTER(ISIRI(?o)) }",
+    'SELECT ?l { ?s <x:label> ?l FILTER(REGEX(?l, "^item .*7$")) }',
+    'SELECT (COUNT(*) AS ?n) { ?s <x:label> ?l FILTER(?l > "item 3") }',
+    'ASK { ?s ?p ?o FILTER(?o = "none") }',
+    'ASK { ?s ?p ?o FILTER(?o = "item 7") }',
+    'SELECT ?s { ?s <x:p> <x:i3> FILTER(STRENDS(STR(?s), "6")) }',
+    "SELECT * { ?s ?p ?s FILTER(ISIRI(?s)) }",
+    'SELECT * { GRAPH ?g { ?s <x:p> ?o FILTER(STRENDS(STR(?o), "7") && STRENDS(STR(?s), "3")) } }',
+    'SELECT * FROM <x:g0> FROM <x:g1> { ?s <x:p> ?o FILTER(STRENDS(STR(?o), "7")) }',
+    'SELECT * { ?s ?p ?o FILTER(STRENDS(STR(?s), "77") && ?o != <x:i3>) }',
+    'SELECT * { ?s <x:label> ?l . ?s <x:p> ?o FILTER(CONTAINS(?l, "9") && STRENDS(STR(?o), "2")) }',
+    'SELECT ?s { ?s <x:label> ?l FILTER(REGEX(?l, "9")) OPTIONAL { ?s <x:p> ?o FILTER(?o != <x:i1>) } }',
+    'SELECT ?s { ?s <x:label> ?l FILTER EXISTS { ?t <x:p> ?s FILTER(STRENDS(STR(?t), "9")) } }',
+)
+
+
+@pytest.mark.parametrize("text", FILTERED)
+def test_filters_by_columns(session: sparqlive.Session, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against pyoxigraph, however few rows there are."""
+    monkeypatch.setattr(filtered, "_FEW_ROWS", 0)
+    monkeypatch.setattr(join, "_FEW_ROWS", 0)
+    test_every_kind_of_lookup(session, text)
 
 
 def test_many_lookups_by_object_keep_a_turned_run() -> None:

@@ -18,7 +18,6 @@ from sparqlive.engine.rows import RowStream
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error
 from sparqlive.live.once import lend_for, stream_once
-from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, whole
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import Steps, within
@@ -50,7 +49,7 @@ def query_once(
         planned = within(timeout_seconds, lambda: registration.plan_once(text, base, dataset), began=began)
     parsed, plan = planned.query, planned.plan
     spelling = planned.spelling if from_views and not planned.asks_endpoints else None
-    terms = Terms(epochs.terms.dictionary.extended())
+    terms = epochs.terms.extended()
     files: ExitStack | None = None
     rows: Iterator[tuple[Row, int]]
     with epochs.lock:

@@ -130,9 +130,18 @@ class Cold:
         yield from (row for row in self.disk.rows(self._key) if row not in late)
         yield from (row for row, weight in late.items() if weight > 0)  # type: ignore[misc]
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether pairs were changed since the runs were written."""
+        return bool(self._changes) or self._late is not None
+
     def whole_run(self) -> Run | None:
         """All pairs, if none were changed since the runs were written."""
-        return None if self._changes or self._late is not None else self.disk.read(self._key)
+        return None if self.is_changed else self.disk.read(self._key)
+
+    def runs(self) -> Iterator[Run]:
+        """All pairs, if none were changed, in runs that are read one after the other."""
+        return self.disk.runs(self._key)
 
     def relation(self) -> KeyedRelation:
         """A copy in memory."""

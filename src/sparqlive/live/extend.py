@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparqlive.live.code import UNBOUND, Env, Function, Local
+from sparqlive.live.terms import Keep
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
 from sparqlive.sparql.algebra import Expression, Var
+from sparqlive.sparql.column_tests import ColumnTest
 from sparqlive.sparql.expressions import compile_condition, compile_expression
 
 if TYPE_CHECKING:
@@ -94,6 +96,17 @@ def _condition(compiler: Compiler, item: Item, env: Env) -> str:
 
     function = compiler.program.made("f", test)
     return f"{function}({', '.join(env[v].name for v in variables)})"
+
+
+def by_columns(compiler: Compiler, item: Item, test: ColumnTest) -> tuple[Var, Callable[[], Keep]]:
+    """The filter of one variable by columns, and how it is made."""
+    (variable,) = item.reads
+    holds = compile_condition(item.expression, [variable])
+
+    def make() -> Keep:
+        return compiler.terms.by_columns(test, compiler.terms.condition(item.expression, [variable], holds))
+
+    return variable, make
 
 
 def condition(compiler: Compiler, expression: Expression, env: Env) -> str:

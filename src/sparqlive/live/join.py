@@ -15,9 +15,13 @@ from sparqlive.live.extend import Item
 from sparqlive.live.search import Part, Search
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
+from sparqlive.sparql.column_tests import ColumnTest, column_test
 
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
+
+_FEW_ROWS = 64
+"""Rows of a pattern with fewer are tested one by one."""
 
 
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
@@ -62,9 +66,34 @@ def _go_on(compiler: Compiler, search: Search, f: Function, point: Point) -> Non
         _factor(compiler, f, *unread, point.within(env, following))
         return
     (node, state), read = search.cheapest_part()
-    compiler.part(
-        f, node, state, Point(env, weight, read, lambda f2, e, w: f2.unless_too_deep(e, w, following))
-    )
+    each = Point(env, weight, read, lambda f2, e, w: f2.unless_too_deep(e, w, following))
+    filters = _filters(compiler, search, node, env) if compiler.lazy else []
+    if filters:
+        scan.loop(compiler, f, node, state, each, filters)
+    else:
+        compiler.part(f, node, state, each)
+
+
+def _filters(compiler: Compiler, search: Search, node: Node, env: Env) -> scan.Filters:
+    """Takes the filters that can be tested by columns while a pattern is read, if it has many rows."""
+    operator = node.operator
+    if not isinstance(operator, op.Scan) or not search.items:
+        return []
+    own = {v: env[v] for v in operator.variables if v in env}
+    variables = scan.testable(operator, own)
+    if not variables or not all(local.bound for local in own.values()):
+        return []
+    if compiler.estimate(node, frozenset(own)) < _FEW_ROWS:
+        return []
+    tests: dict[Item, ColumnTest | None] = {}
+
+    def test_of(item: Item) -> ColumnTest | None:
+        if item not in tests:
+            tests[item] = column_test(item.expression, next(iter(item.reads)))
+        return tests[item]
+
+    items = search.take_tests(variables, lambda item: test_of(item) is not None)
+    return [extend.by_columns(compiler, item, test) for item in items if (test := test_of(item)) is not None]
 
 
 def _counts(group: list[Part], own: list[Item], env: Env) -> bool:

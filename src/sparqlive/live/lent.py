@@ -7,17 +7,20 @@ from disk ahead. Invariant: lent quads never change, and reading them changes no
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from sparqlive.live.cold import Cold
-from sparqlive.live.lent_pairs import ColdPairs, MergedPairs, TurnedPairs
+from sparqlive.live.lent_pairs import ColdPairs, MergedPairs, TurnedPairs, pieces_of
 from sparqlive.live.quad_pairs import Key, LentPairs, PairTable
 from sparqlive.live.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Scope
 from sparqlive.zset.relation import KeyedRelation, LentRelation, Row
-from sparqlive.zset.run import Run
+from sparqlive.zset.run import Column, Run
 
 Pairs: TypeAlias = LentRelation | ColdPairs | MergedPairs
 """Subject → objects."""
@@ -264,6 +267,19 @@ class ManyParts:
         for predicate, graph, pairs in self._parts:
             for subject, object_ in pairs.rows_before():
                 yield arrange((subject, predicate, object_, graph))
+
+    def pieces_before(self) -> Iterator[Sequence[Column]]:
+        """All rows as columns, in growing pieces from each part in turn: any part may have what is sought."""
+        waiting = deque((part, pieces_of(part.pairs)) for part in self._parts)
+        while waiting:
+            part, pieces = waiting.popleft()
+            piece = next(pieces, None)
+            if piece is not None:
+                waiting.append((part, pieces))
+                subjects, objects = piece
+                predicates, graphs = (np.full(len(subjects), value) for value in part[:2])
+                quad = (subjects, predicates, objects, graphs)
+                yield [quad[position] for position in self._order]
 
     def counts(self, positions: Sequence[int]) -> Iterator[tuple[Any, int]]:
         """The values of some of PREDICATE and GRAPH, each with a number of quads; without listing them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TypeAlias
@@ -10,9 +10,11 @@ from typing import TypeAlias
 import numpy as np
 
 from sparqlive.live.cold import Cold
+from sparqlive.live.filtered import Tests, as_columns, growing, kept_rows
 from sparqlive.live.turned import TurnedRuns
+from sparqlive.rdf.term_columns import is_in
 from sparqlive.zset.relation import KeyedRelation, Layer, LentRelation
-from sparqlive.zset.run import Run
+from sparqlive.zset.run import Column, Run
 
 _SCANS = 16
 """A column is scanned this often, by one query or several, before it is sorted."""
@@ -62,6 +64,13 @@ class ColdPairs:
     def whole_run(self) -> Run | None:
         """The run of all pairs, which is read from files; None if there are changes beside it."""
         return self._cold.whole_run()
+
+    def runs(self) -> Iterable[Run]:
+        """All pairs, in runs that are read one after the other."""
+        if self._cold.is_changed:
+            run = self.run_before()
+            return () if run is None else (run,)
+        return self._cold.runs()
 
 
 class MergedPairs:
@@ -211,6 +220,31 @@ class TurnedPairs:
         return 1.0 if run is None else self._turned.fan_out(run)
 
 
+def pieces_of(pairs: Forward) -> Iterator[Sequence[Column]]:
+    """All pairs as columns of subjects and objects, in growing pieces."""
+    if isinstance(pairs, MergedPairs):
+        return as_columns(pairs.rows_before())
+    if isinstance(pairs, ColdPairs):
+        return _cut(pairs.runs())
+    return _with_changes(pairs) if pairs.overlay else _cut([] if pairs.run is None else [pairs.run])
+
+
+def _cut(runs: Iterable[Run]) -> Iterator[Sequence[Column]]:
+    for run in runs:
+        for part in growing(run.length):
+            yield [column[part] for column in run.columns]
+
+
+def _with_changes(pairs: LentRelation) -> Iterator[Sequence[Column]]:
+    """The pairs of a run and an overlay; those of changed subjects come last."""
+    changed = np.sort(np.array(list(pairs.overlay), dtype=np.int64))
+    for subjects, objects in _cut([] if pairs.run is None else [pairs.run]):
+        is_same = ~is_in(subjects, changed)
+        yield subjects[is_same], objects[is_same]
+    rows = ((subject, object_) for subject in pairs.overlay for object_ in pairs.before(subject) or ())
+    yield from as_columns(rows)
+
+
 def _values_of(relation: KeyedRelation, key: int) -> Iterable[int] | None:
     """The values of a key; many of them in pieces, because the first may be enough."""
     run = relation.run
@@ -225,14 +259,16 @@ def _values_of(relation: KeyedRelation, key: int) -> Iterable[int] | None:
     )
 
 
-def counts_of(pairs: Forward | TurnedPairs) -> Iterator[tuple[int, int]]:
-    """The keys of pairs, with numbers of values that add up to all; counted in growing pieces."""
+def counts_of(pairs: Forward | TurnedPairs, tests: Tests = ()) -> Iterator[tuple[int, int]]:
+    """The keys of pairs, with numbers of values that add up to all; counted in growing pieces.
+
+    With tests: the keys that pass.
+    """
     run, place = pairs.run_before(), 1 if isinstance(pairs, TurnedPairs) else 0
     if run is None:
         return
     column = run.columns[place]
     start, size = 0, _FIRST_PIECE
     while start < run.length:
-        values, counts = np.unique(column[start : start + size], return_counts=True)
-        yield from zip(values.tolist(), counts.tolist(), strict=True)
+        yield from kept_rows([np.unique(column[start : start + size], return_counts=True)], tests)  # type: ignore[misc]
         start, size = start + size, min(4 * size, _LARGEST_PIECE)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sparqlive.live.code import Env, Function, Local, Point, times, tuple_of
-from sparqlive.live.lent_pairs import counts_of
+from sparqlive.live.filtered import kept_rows, kept_values
+from sparqlive.live.lent_pairs import counts_of, pieces_of
 from sparqlive.live.scope import GRAPH, PREDICATE, Scope
+from sparqlive.live.terms import Keep
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary, Term
@@ -15,6 +18,9 @@ from sparqlive.sparql.algebra import Var, VarOrTerm
 
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
+
+Filters: TypeAlias = Sequence[tuple[Var, Callable[[], Keep]]]
+"""Tests of single variables by columns, made for each request."""
 
 _STATES = {State.OLD: "before", State.NEW: "after"}
 
@@ -129,8 +135,16 @@ def _method(compiler: Compiler, method: str) -> str:
     return names[method]
 
 
-def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    operator = node.operator
+def loop(
+    compiler: Compiler,
+    f: Function,
+    node: Node,
+    state: State,
+    point: Point,
+    filters: Filters = (),
+) -> None:
+    """`filters`: tests of `testable` variables."""
+    operator, program = node.operator, compiler.program
     assert isinstance(operator, op.Scan)
     known = _known_positions(compiler, operator, point.env)
     access = _access(compiler, operator, known)
@@ -140,25 +154,55 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
         with f.when([_has(access, known, when), *tests]):
             point.then(f, point.env, point.weight)
         return
-    if compiler.lazy and _loop_over_counts(compiler, f, operator, access, point):
+    if compiler.lazy and _loop_over_counts(compiler, f, operator, access, point, filters):
         return
     names = {position: f.fresh() for position in access.free}
     values = [names[p] for p in access.free]
     if access.key:
         pattern = values[0] if len(values) == 1 else tuple_of(values)
-        header = f"for {pattern} in {access.relation}.{when}({access.key}) or ()"
+        rows = f"{access.relation}.{when}({access.key}) or ()"
+        if filters:
+            kept = program.name("q", kept_values)
+            rows = f"{kept}({rows}, {_tests(compiler, operator, access.free, filters)})"
     else:
         pattern = tuple_of(values)
-        header = f"for {pattern} in {access.relation}.rows_{when}()"
+        rows = f"{access.relation}.rows_{when}()"
+        if filters:
+            kept, pieces = program.name("q", kept_rows), f"{access.relation}.pieces_before()"
+            if access.turned:
+                pieces = f"{program.name('q', pieces_of)}({access.relation})"
+            rows = f"{kept}({pieces}, {_tests(compiler, operator, access.free, filters)})"
     bound, repeated = _bind(operator, names)
     if PREDICATE in names:
         tests = _excluded(compiler, operator, names[PREDICATE])
-    with f.block(header), f.when([*repeated, *tests]):
+    with f.block(f"for {pattern} in {rows}"), f.when([*repeated, *tests]):
         point.then(f, {**point.env, **bound}, point.weight)
 
 
+def testable(operator: op.Scan, env: Env) -> frozenset[Var]:
+    """The subject and object of a pattern, if many of its rows can be tested at once.
+
+    These are all rows of some parts, or the values of one key.
+    """
+    terms = _positions(operator)
+    known = {place for place, term in enumerate(terms) if not isinstance(term, Var) or term in env}
+    is_fixed = not isinstance(operator.predicate, Var)
+    has_pairs = PREDICATE in known and (GRAPH in known or len(terms) == GRAPH)
+    if not has_pairs and known - ({PREDICATE} if is_fixed else set()):
+        return frozenset()
+    return frozenset(term for place in (0, 2) if place not in known and isinstance(term := terms[place], Var))
+
+
+def _tests(compiler: Compiler, operator: op.Scan, places: Sequence[int], filters: Filters) -> str:
+    """A name for tests of rows that have the values of some positions."""
+    terms = [_positions(operator)[place] for place in places]
+    return compiler.program.made(
+        "t", lambda: tuple([(terms.index(variable), make()) for variable, make in filters])
+    )
+
+
 def _loop_over_counts(
-    compiler: Compiler, f: Function, operator: op.Scan, access: _Access, point: Point
+    compiler: Compiler, f: Function, operator: op.Scan, access: _Access, point: Point, filters: Filters
 ) -> bool:
     """Writes a loop over the values that are read, with the number of quads of each, if they can be counted.
 
@@ -174,9 +218,9 @@ def _loop_over_counts(
             return False
         counts = f"{access.relation}.counts_of({access.key})"
     elif set(access.free) == {0, 2} and len(read) == 1:
-        counts = (
-            f"{compiler.program.name('q', counts_of)}({access.turned if read == [2] else access.relation})"
-        )
+        relation = access.turned if read == [2] else access.relation
+        tests = f", {_tests(compiler, operator, read, filters)}" if filters else ""
+        counts = f"{compiler.program.name('q', counts_of)}({relation}{tests})"
     elif PREDICATE in access.free and {0, 2}.issubset(access.free) and not {0, 2}.intersection(read):
         counts = f"{access.relation}.counts({tuple_of([str(position) for position in read])})"
     else:

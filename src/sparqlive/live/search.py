@@ -126,6 +126,21 @@ class Search:
         }
         return self.parts[number], frozenset(read)
 
+    def take_tests(self, variables: frozenset[Var], has: Callable[[Item], bool]) -> list[Item]:
+        """Takes the filters that read nothing but one of the variables, which the last taken part binds."""
+        width, latest = len(self.parts), self._latest
+        chosen = [
+            number
+            for number, item in enumerate(self.items)
+            if width + number in self._alive and item.variable is None and len(item.reads) == 1
+            if item.reads <= variables and has(item)
+        ]
+        for number in chosen:
+            self._take([width + number])
+            self._ready = [ready for ready in self._ready if ready != number]
+        self._latest = latest
+        return [self.items[number] for number in chosen]
+
     # What changes
 
     def bind(self, env: Env) -> None:

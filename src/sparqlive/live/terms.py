@@ -7,18 +7,23 @@ value is parsed once and cached while it is in use.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from pyoxigraph import Literal
 
 from sparqlive.rdf.dictionary import UNDEF, Dictionary, term_of
+from sparqlive.rdf.term_columns import Ids
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
+from sparqlive.sparql.column_tests import TRUE, UNKNOWN, ColumnTest, TermTexts
 from sparqlive.sparql.expressions import Evaluate, ExpressionError
 from sparqlive.sparql.functions.logic import MIRRORED, RELATIONS
 from sparqlive.sparql.needles import Needle, needle_of
 from sparqlive.sparql.ordering import blank_bytes, iri_bytes, natural_bytes, order_bytes, string_bytes
 from sparqlive.sparql.values import DOUBLE, INTEGER, XSD, Value, value_of
+from sparqlive.zset.columns import Mask
 
 _CACHED_VALUES = 50_000
 _KINDS = {"ISIRI": "<", "ISURI": "<", "ISBLANK": "_", "ISLITERAL": '"'}
@@ -45,15 +50,38 @@ def _natural(text: str) -> str | None:
     return None
 
 
+@dataclass(frozen=True)
+class Keep:
+    """Which ids pass a test, one by one or by columns; none of them is UNDEF."""
+
+    _dictionary: Dictionary
+    _test: ColumnTest
+    one: Callable[[int], bool]
+
+    def many(self, numbers: Ids) -> Mask:
+        distinct, places = np.unique(numbers, return_inverse=True)
+        verdicts = self._test(TermTexts(self._dictionary.column(distinct)))
+        kept: Mask = verdicts == TRUE
+        for place in np.flatnonzero(verdicts == UNKNOWN).tolist():
+            kept[place] = self.one(int(distinct[place]))
+        return kept[places]
+
+
 class Terms:
-    def __init__(self, dictionary: Dictionary) -> None:
+    def __init__(self, dictionary: Dictionary, base: Terms | None = None) -> None:
+        """`base`: of the dictionary that this one extends; it keeps values for later requests."""
         self.dictionary = dictionary
+        self._base = base
         self._values: dict[int, Value] = {}
         self._numbers: dict[int, int | float] = {}
         """Of the cached values, those that Python compares as SPARQL does, without promotion."""
         self._small: dict[int, int] = {}
         """The ids of small computed integers, which are mostly counts."""
         self._orders: dict[int, tuple[bytes, bytes]] = {}
+
+    def extended(self) -> Terms:
+        """Terms for one request, which enters new ones without others seeing them."""
+        return Terms(self.dictionary.extended(), self)
 
     @cached_property
     def true(self) -> int:
@@ -71,7 +99,12 @@ class Terms:
         if len(self._values) > _CACHED_VALUES:
             self._values.clear()
             self._numbers.clear()
-        known = self._values[number] = _read(self.dictionary.text(number))
+        if self._base is not None and not self.dictionary.has_own(number):
+            known = self._base.value(number)
+            assert known is not None
+        else:
+            known = _read(self.dictionary.text(number))
+        self._values[number] = known
         kind = known.kind
         if kind is DOUBLE or (kind is INTEGER and -_EXACT < known.value < _EXACT):
             self._numbers[number] = known.value
@@ -136,6 +169,10 @@ class Terms:
             case [_, _]:
                 return self._comparison(expression, variables, lambda a, b: holds((value(a), value(b))))
         return lambda *ids: holds([value(number) for number in ids])
+
+    def by_columns(self, test: ColumnTest, one: Callable[[int], bool]) -> Keep:
+        """A test of many ids: by columns as far as these tell, else one by one."""
+        return Keep(self.dictionary, test, one)
 
     @staticmethod
     def remembering(test: Callable[[int], bool]) -> Callable[[int], bool]:

@@ -23,7 +23,18 @@ import pyarrow.compute as pc
 import xxhash
 from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode, Quad
 
-from sparqlive.rdf.term_columns import OTHER, SAME, UNKNOWN, Ids, Marks, TermColumns, is_in, large, settled
+from sparqlive.rdf.term_columns import (
+    OTHER,
+    SAME,
+    UNKNOWN,
+    Gathered,
+    Ids,
+    Marks,
+    TermColumns,
+    is_in,
+    large,
+    settled,
+)
 
 Term = NamedNode | BlankNode | Literal
 
@@ -98,6 +109,10 @@ class Older(Protocol):
 
     def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks, /) -> None:
         """Marks those of the sorted ids, given with texts, that are known and not marked yet."""
+        ...
+
+    def gather(self, wanted: Gathered, /) -> None:
+        """Adds the texts of ids that are known and not gathered yet."""
         ...
 
 
@@ -329,13 +344,27 @@ class Dictionary:
         except KeyError:
             return [self.text(number) for number in numbers]
 
+    def column(self, numbers: Ids) -> pa.LargeStringArray:
+        """The canonical N-Triples forms of sorted, distinct ids."""
+        wanted = Gathered(numbers)
+        self.gather(wanted)
+        return wanted.texts()
+
+    def gather(self, wanted: Gathered) -> None:
+        """Adds the texts of ids that are known and not gathered yet."""
+        wanted.add_singles(self._texts)
+        for part in (*self._new_columns, *self._columns):
+            wanted.add(part)
+        if self._older is not None:
+            self._older.gather(wanted)
+
     def term(self, number: int) -> Term | None:
         """The term of an id; None for UNDEF."""
         known = self.terms.get(number)
         if known is not None or number == UNDEF:
             return known
         older = self._older
-        if type(older) is Dictionary and not self._has_own(number):
+        if type(older) is Dictionary and not self.has_own(number):
             known = older.terms.get(number)
             return older.term(number) if known is None else known  # which keeps it for others too
         known = term_of(self.text(number))
@@ -347,7 +376,7 @@ class Dictionary:
             self.terms = {}
         self.terms[number] = term
 
-    def _has_own(self, number: int) -> bool:
+    def has_own(self, number: int) -> bool:
         """Whether this dictionary may have entered an id itself, and not found it in the one it extends."""
         return number in self._texts or bool(self._new_columns) or bool(self._columns)
 

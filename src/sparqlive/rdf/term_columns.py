@@ -8,7 +8,7 @@ nearly where an id is. Invariant: ids are strictly increasing.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ UNKNOWN, SAME, OTHER = range(3)
 
 _IDS_PER_BUCKET = 4
 _HALF = 1 << 63
+_NONE: Ids = np.empty(0, np.int64)
 
 
 class TermColumns:
@@ -104,6 +105,55 @@ class TermColumns:
             given = texts.take(pa.array(found + start))
             is_same = pc.equal(known, given).to_numpy(zero_copy_only=False)
             marks[found + start] = np.where(is_same, SAME, OTHER)
+
+
+class Gathered:
+    """The texts of sorted, distinct ids, gathered from several places."""
+
+    def __init__(self, numbers: Ids) -> None:
+        self.numbers = numbers
+        self._is_missing = np.ones(len(numbers), dtype=bool)
+        self._found: list[tuple[Ids, pa.LargeStringArray]] = []
+
+    def missing(self, first: int, last: int) -> Ids:
+        """The positions of ids in a range that are still to be found."""
+        start = np.searchsorted(self.numbers, first)
+        stop = np.searchsorted(self.numbers, last, "right")
+        return np.flatnonzero(self._is_missing[start:stop]) + start
+
+    def add(self, part: TermColumns) -> None:
+        """Takes the texts of a part."""
+        missing = self.missing(int(part.ids[0]), int(part.ids[-1])) if len(part) else _NONE
+        if len(missing):
+            places = np.searchsorted(part.ids, self.numbers[missing])
+            is_there = part.ids[places] == self.numbers[missing]
+            self._take(missing[is_there], part.texts.take(pa.array(places[is_there])))
+
+    def add_singles(self, texts: Mapping[int, str]) -> None:
+        """Takes texts from a dict, into which others may enter terms meanwhile."""
+        missing = np.flatnonzero(self._is_missing) if texts else _NONE
+        if len(texts) < len(missing):
+            missing = missing[is_in(self.numbers[missing], np.sort(np.array(list(texts), np.int64)))]
+        known = [texts.get(number) for number in self.numbers[missing].tolist()]
+        there = [place for place, text in enumerate(known) if text is not None]
+        self._take(missing[there], pa.array([known[place] for place in there], pa.large_string()))
+
+    def _take(self, positions: Ids, texts: pa.LargeStringArray) -> None:
+        if len(positions):
+            self._found.append((positions, texts))
+            self._is_missing[positions] = False
+
+    def texts(self) -> pa.LargeStringArray:
+        """All texts, in the order of the ids."""
+        if self._is_missing.any():
+            raise KeyError(int(self.numbers[self._is_missing][0]))
+        if len(self._found) == 1:
+            return self._found[0][1]
+        order = np.empty(len(self.numbers), np.int64)
+        if self._found:
+            order[np.concatenate([positions for positions, _ in self._found])] = np.arange(len(order))
+        nothing = pa.array([], pa.large_string())
+        return pa.concat_arrays([nothing, *(texts for _, texts in self._found)]).take(pa.array(order))
 
 
 def is_in(numbers: Ids, known: Ids) -> npt.NDArray[np.bool_]:

@@ -190,6 +190,9 @@ def typed(texts: pa.Array) -> pa.Array:
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     columns = _Columns(len(texts))
+    if (ending := _shared_datatype(texts)) is not None:
+        columns.put_literals(np.arange(len(texts)), texts, ending)
+        return columns.result()
     is_iri, is_blank = _bits(pc.starts_with(texts, "<")), _bits(pc.starts_with(texts, "_"))
     columns.kind[is_iri], columns.kind[is_blank] = IRI, BLANK
     is_string = _bits(pc.starts_with(texts, '"')) & _bits(pc.ends_with(texts, '"'))
@@ -198,6 +201,15 @@ def typed(texts: pa.Array) -> pa.Array:
     others = np.flatnonzero(~(is_iri | is_blank | is_string) & _bits(pc.is_valid(texts)))
     columns.put_others(others, texts.take(others))
     return columns.result()
+
+
+def _shared_datatype(texts: pa.Array) -> str | None:
+    """What all texts end with, if this is a datatype: so it is for the objects of most predicates."""
+    if not len(texts) or texts.null_count:
+        return None
+    first: str = texts[0].as_py()
+    ending = first[first.rindex('"') :] if first[0] == '"' else ""
+    return ending if ending.endswith(">") and pc.all(pc.ends_with(texts, ending)).as_py() else None
 
 
 def _bits(found: pa.Array) -> _Bits:
@@ -248,7 +260,7 @@ class _Columns:
             return
         parts = pc.split_pattern(texts, pattern='"', max_splits=1, reverse=True).flatten()
         halves = np.arange(len(rows), dtype=np.int64) * 2
-        opened, endings = parts.take(pa.array(halves)), parts.take(pa.array(halves + 1)).dictionary_encode()
+        endings = parts.take(pa.array(halves + 1)).dictionary_encode()
         codes = endings.indices.to_numpy()
         for code, ending in enumerate(endings.dictionary.to_pylist()):
             places = np.flatnonzero(codes == code)
@@ -258,10 +270,18 @@ class _Columns:
                 self.places["language"][own] = language.setdefault(ending[1:], len(language))
                 self.put_strings(LANGSTRING, own, texts.take(places), 2 + len(ending))
                 continue
-            read = _READERS.get(ending[3:-1].removeprefix(XSD))
-            lexical = pc.utf8_slice_codeunits(opened.take(places), 1)
-            done = np.zeros(len(own), bool) if read is None else read(self, own, lexical)
-            self.put_one_by_one(own[~done], texts.take(places[~done]))
+            self.put_literals(own, texts.take(places), f'"{ending}')
+
+    def put_literals(self, rows: _Rows, texts: pa.Array, ending: str) -> None:
+        """Adds literals of one datatype: all texts have the same ending, from the quotation mark on."""
+        read = _READERS.get(ending[4:-1].removeprefix(XSD))
+        done = np.zeros(len(rows), bool)
+        if read is not None:
+            encoded = texts.cast(pa.large_binary())  # whose slices cost a fifth
+            lexical = pc.binary_slice(encoded, 1, -len(ending.encode())).cast(pa.large_string())
+            done = read(self, rows, lexical)
+        if not done.all():
+            self.put_one_by_one(rows[~done], texts.filter(pa.array(~done)))
 
     def result(self) -> pa.Array:
         kind = pa.array(self.kind, pa.int8(), mask=self.kind < 0)
@@ -299,7 +319,10 @@ def _unsigned(lexical: pa.Array) -> pa.Array:
 
 def _integers(minimum: int | None, maximum: int | None) -> _Reader:
     def read(columns: _Columns, rows: _Rows, lexical: pa.Array) -> _Bits:
-        done, texts = _matched(lexical, _INTEGER_FORM)
+        if pc.all(pc.ascii_is_decimal(lexical)).as_py() and pc.max(pc.binary_length(lexical)).as_py() <= 18:
+            done, texts = np.ones(len(lexical), bool), lexical
+        else:
+            done, texts = _matched(lexical, _INTEGER_FORM)
         numbers = _unsigned(texts).cast(pa.int64()).to_numpy()
         inside = np.full(len(numbers), True)
         if minimum is not None:

@@ -60,6 +60,7 @@ __all__ = [
     "check_expression",
     "compile_condition",
     "compile_expression",
+    "operands",
     "variables_of",
     "volatile_function",
 ]
@@ -350,7 +351,7 @@ def _or(arguments: tuple[Expression, ...], scope: _Scope) -> Test:
 
 def _connective(name: str, arguments: tuple[Expression, ...], scope: _Scope, *, decisive: bool) -> Test:
     """Combines truth values: the decisive one wins over an error, and an error over the other one."""
-    tests = [_test(operand, scope) for operand in _operands(name, arguments)]
+    tests = [_test(operand, scope) for operand in operands(name, arguments)]
 
     def combine(row: Row) -> bool:
         failure: ExpressionError | None = None
@@ -367,17 +368,17 @@ def _connective(name: str, arguments: tuple[Expression, ...], scope: _Scope, *, 
     return combine
 
 
-def _operands(name: str, arguments: tuple[Expression, ...]) -> list[Expression]:
+def operands(name: str, arguments: tuple[Expression, ...]) -> list[Expression]:
     """Returns the operands of a chain of one connective, without recursion, however long it is."""
-    operands: list[Expression] = []
+    found: list[Expression] = []
     pending = list(reversed(arguments))
     while pending:
         part = pending.pop()
         if isinstance(part, Call) and part.name == name:
             pending.extend(reversed(part.arguments))
         else:
-            operands.append(part)
-    return operands
+            found.append(part)
+    return found
 
 
 def _not(arguments: tuple[Expression, ...], scope: _Scope) -> Test:

@@ -202,6 +202,11 @@ class QuadRuns:
         late = self._late(layers)
         return base if late is None or late.weights is None else base.with_columns(late.columns, late.weights)
 
+    def runs(self, key: tuple[int, int]) -> Iterator[Run]:
+        """The same in several runs, which are read one after the other."""
+        layers = self._layers[key]
+        return iter((self.read(key),)) if layers.is_changed else map(self._look, layers.base)
+
     def _late(self, layers: Layers) -> Run | None:
         """The sum of the changes after the base."""
         runs = [read_pairs(self._place, segment) for segments in layers.late for segment in segments]

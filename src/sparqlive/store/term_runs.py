@@ -11,7 +11,7 @@ from threading import Lock
 import numpy as np
 import pyarrow as pa
 
-from sparqlive.rdf.term_columns import UNKNOWN, Ids, Marks, TermColumns, is_in
+from sparqlive.rdf.term_columns import UNKNOWN, Gathered, Ids, Marks, TermColumns, is_in
 from sparqlive.store.place import Place
 from sparqlive.store.runs import TERMS, RunFile, group_bounds, read_columns, read_terms, write_terms
 
@@ -101,6 +101,13 @@ class TermRuns:
                 wanted = numbers[part][marks[part] == UNKNOWN]
                 if len(wanted) and (columns := self._having(group, wanted)) is not None:
                     columns.match(numbers, texts, marks)
+
+    def gather(self, wanted: Gathered) -> None:
+        """Adds the texts of ids that are in the files and not gathered yet."""
+        for path in self._files:
+            for group in self._groups_of(path)[0]:
+                if len(wanted.missing(group.first, group.last)):
+                    wanted.add(self._columns(group))
 
     def _having(self, group: _Group, numbers: Ids) -> TermColumns | None:
         """The terms of a group; None if none of the ids is there, which the ids alone tell."""

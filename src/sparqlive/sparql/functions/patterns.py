@@ -57,6 +57,15 @@ class Matcher:
             is not None
         )
 
+    def for_columns(self) -> tuple[str, int] | None:
+        """The pattern as RE2 reads it, and how many characters it may match at once; None if RE2 cannot.
+
+        The characters are those of texts without newlines.
+        """
+        if self._linear is None:
+            return None
+        return Translator(self._pattern, self._flags, linear=True).translate(), self._longest_linear
+
     def replace(self, text: str, pieces: tuple[str | int, ...]) -> str:
         """Replaces each match in the text by the pieces: texts, and numbers of groups."""
         if self._is_linear(text):

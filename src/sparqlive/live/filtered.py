@@ -1,0 +1,59 @@
+"""Rows of quad patterns that pass tests of single variables: read in growing pieces, tested by columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import TypeAlias
+
+import numpy as np
+
+from sparqlive.live.terms import Keep
+from sparqlive.zset.run import Column
+
+Tests: TypeAlias = Sequence[tuple[int, Keep]]
+"""Tests with the positions in a row that they look at."""
+
+_FIRST_ROWS = 16
+_FEW_ROWS = 300
+"""Fewer rows are tested one by one."""
+_MOST_ROWS = 1 << 16
+
+
+def growing(length: int) -> Iterator[slice]:
+    """Consecutive parts of a number of rows: the first is small, because its rows may be enough."""
+    start, size = 0, _FIRST_ROWS
+    while start < length:
+        yield slice(start, start + size)
+        start, size = start + size, min(4 * size, _MOST_ROWS)
+
+
+def kept_rows(pieces: Iterable[Sequence[Column]], tests: Tests) -> Iterator[tuple[int, ...]]:
+    """The rows that pass, of rows that are given as columns."""
+    return chain.from_iterable(_passing(columns, tests) for columns in pieces)
+
+
+def kept_values(values: Iterable[int], tests: Tests) -> Iterator[int]:
+    """The values that pass."""
+    for (part,) in as_columns((value,) for value in values):
+        for (value,) in _passing([part], tests):
+            yield value
+
+
+def as_columns(rows: Iterable[Sequence[int]]) -> Iterator[Sequence[Column]]:
+    """Rows as columns, some at a time."""
+    remaining, size = iter(rows), _FIRST_ROWS
+    while part := list(islice(remaining, size)):
+        yield list(np.array(part, dtype=np.int64).T)
+        size = min(4 * size, _MOST_ROWS)
+
+
+def _passing(columns: Sequence[Column], tests: Tests) -> Iterator[tuple[int, ...]]:
+    if len(columns[0]) < _FEW_ROWS:
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return (row for row in rows if all(test.one(row[place]) for place, test in tests))
+    for place, test in tests:
+        if len(columns[place]):
+            is_kept = test.many(columns[place])
+            columns = [column[is_kept] for column in columns]
+    return zip(*(column.tolist() for column in columns), strict=True)
