@@ -145,6 +145,73 @@ def test_filters_by_columns(session: sparqlive.Session, text: str, monkeypatch: 
     test_every_kind_of_lookup(session, text)
 
 
+def values(seed: int, kinds: tuple[str, ...]) -> str:
+    """Values of one or of several kinds, some of them equal, and some of them errors for SUM."""
+    chance = random.Random(seed)
+    lines = []
+    for i in range(60):
+        number = chance.choice((0, 1, 7, 7, 50, -3, 2**40, 2**62, chance.randrange(1000)))
+        forms = {
+            "integer": f'"{number}"^^<{XSD}integer>',
+            "padded": f'"00{abs(number)}"^^<{XSD}integer>',
+            "decimal": f'"{number}.{chance.randrange(100):02}"^^<{XSD}decimal>',
+            "double": f'"{number}.5e0"^^<{XSD}double>',
+            "date": f'"20{10 + i % 20}-0{1 + i % 9}-11"^^<{XSD}date>',
+            "zoned": f'"2020-01-0{1 + i % 9}Z"^^<{XSD}date>',
+            "string": f'"text {number}"',
+            "escaped": f'"text \\n {number}"',
+            "tagged": f'"text {number}"@{chance.choice(("en", "de"))}',
+            "iri": f"<x:i{number}>",
+        }
+        lines.append(f"<x:s{i}> <x:v> {forms[chance.choice(kinds)]} ; <x:type> <x:C{i % 4}> .")
+    return "\n".join(lines)
+
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+AGGREGATES = " ".join(
+    f"({name}({distinct} ?v) AS ?{name.lower()}{len(distinct)})"
+    for name in ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT")
+    for distinct in ("", "DISTINCT")
+)
+GATHERED = (
+    f"SELECT {AGGREGATES} {{ ?s <x:v> ?v }}",
+    f"SELECT {AGGREGATES} {{ ?s <x:none> ?v }}",
+    f"SELECT {AGGREGATES} {{ ?s <x:v> ?v FILTER(?v > 5) }}",
+    f"SELECT ?c (COUNT(*) AS ?n) {AGGREGATES} {{ ?s <x:type> ?c ; <x:v> ?v }} GROUP BY ?c",
+    f"SELECT ?c {AGGREGATES} {{ ?s <x:type> ?c OPTIONAL {{ ?s <x:v> ?v FILTER(?v > 5) }} }} GROUP BY ?c",
+    "SELECT ?p (COUNT(DISTINCT ?s) AS ?n) (COUNT(DISTINCT *) AS ?m) { ?s ?p ?o } GROUP BY ?p",
+    "SELECT (COUNT(DISTINCT ?s) AS ?n) (MAX(?o) AS ?m) { ?s ?p ?o }",
+    "SELECT * { ?s <x:v> ?v } ORDER BY ?v LIMIT 5",
+    "SELECT * { ?s <x:v> ?v } ORDER BY DESC(?v) OFFSET 3 LIMIT 5",
+    "SELECT ?v { ?s <x:type> ?c ; <x:v> ?v } ORDER BY DESC(?v) ?c LIMIT 7",
+    "SELECT * { ?s <x:type> ?c OPTIONAL { ?s <x:v> ?v FILTER(?v > 5) } } ORDER BY ?v LIMIT 30",
+    "SELECT * { ?s <x:v> ?v } ORDER BY ?v LIMIT 0",
+)
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        *(("integer",), ("integer", "padded"), ("integer", "decimal"), ("decimal", "double"), ("string",)),
+        *(("date",), ("date", "zoned"), ("string", "tagged"), ("string", "escaped"), ("tagged",)),
+        ("integer", "double", "date", "string", "iri"),
+    ],
+    ids=" ".join,
+)
+def test_many_rows_are_gathered_by_columns(kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as row by row, whatever kinds of values there are."""
+    with sparqlive.open() as session:
+        session.load(list(parse(values(len(kinds), kinds), RdfFormat.TURTLE)))
+        for text in GATHERED:
+            found = []
+            for few in (10**9, 1):
+                monkeypatch.setattr(lazy, "FEW_ROWS", few)
+                rows = session.query(text).solutions()
+                found.append([{name: str(term) for name, term in row.items()} for row in rows])
+            by_rows, by_columns = (sorted(map(str, rows)) for rows in found)
+            assert by_columns == by_rows, text
+
+
 def test_many_lookups_by_object_keep_a_turned_run() -> None:
     with sparqlive.open() as session:
         session.load(quads_of(data(400)))
@@ -264,6 +331,7 @@ def test_many_rows_are_grouped_in_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
         ):
             rows = Counter(str(sorted(map(str, row))) for row in store.query(text))
             for most in (10, 50_000):
+                monkeypatch.setattr(lazy, "FEW_ROWS", 1)
                 monkeypatch.setattr(lazy, "MOST_GROUPED", most)
                 found = session.query(text).solutions()
                 assert Counter(str(sorted(map(str, row.values()))) for row in found) == rows

@@ -28,7 +28,8 @@ class Item:
     always: bool = False
 
 
-def _item(operator: op.Filter | op.Extend) -> Item:
+def item_of(operator: op.Filter | op.Extend) -> Item:
+    """A filter or a binding without its source."""
     expression = operator.condition if isinstance(operator, op.Filter) else operator.expression
     variable = operator.variable if isinstance(operator, op.Extend) else None
     reads = mentioned(expression) & frozenset(operator.source.variables)
@@ -39,7 +40,7 @@ def items_below(node: Node) -> tuple[Node, list[Item]]:
     """The operator below a chain of filters and bindings, and the chain, lowest first."""
     items = []
     while isinstance(node.operator, op.Filter | op.Extend):
-        items.append(_item(node.operator))
+        items.append(item_of(node.operator))
         node = node.children[0]
     return node, items[::-1]
 
@@ -50,7 +51,7 @@ def items_above(node: Node) -> tuple[Node, list[Item]]:
     while not node.gathers and node.parent and isinstance(node.parent.operator, op.Filter | op.Extend):
         node = node.parent
         assert isinstance(node.operator, op.Filter | op.Extend)
-        items.append(_item(node.operator))
+        items.append(item_of(node.operator))
     return node, items
 
 

@@ -7,13 +7,16 @@ remembered as far as they were read. Steps of a path are followed from a bound e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from sparqlive.live import column_rows, group_columns, window_columns
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.keys import pushable
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.deadline import gathers
+from sparqlive.zset.blocks import Block, blocks_of
 from sparqlive.zset.relation import Row, rows_of
 from sparqlive.zset.run import Run
 
@@ -27,6 +30,8 @@ Bulk = Callable[[op.Operator], Mapping[Row, int] | Run]
 MOST_GROUPED = 50_000
 """More rows than this are grouped by columns, if a bulk backend can do it: it reads the quads first."""
 _QUADS_PER_GROUPED = 40
+FEW_ROWS = 2_000
+"""Fewer rows are grouped or ordered one by one."""
 
 
 class Remembered:
@@ -61,30 +66,46 @@ def content_of(compiler: Compiler, node: Node) -> Callable[[], Iterable[tuple[Ro
     def compute() -> Iterable[tuple[Row, int]]:
         if isinstance(operator, op.Window) and not operator.order and not operator.keys:
             return _cut(compiler.stream(node.children[0], first=True)(), operator.offset, operator.limit)
-        state, rows = compiler.states[node.number], compiler.stream(node.children[0], first=False)()
-        bulk = compiler.bulk if isinstance(operator, op.Group) and reads_no_terms(operator) else None
-        found: Iterable[tuple[Row, int]]
-        if bulk is None:
-            found = state.evaluate(rows)
-            return found
-        try:
-            most = max(MOST_GROUPED, compiler.quads.size // _QUADS_PER_GROUPED)
-            return list(state.evaluate(_at_most(rows, most)))
-        except _TooManyRowsError:
-            return rows_of(bulk(operator)).items()
+        rows = compiler.stream(node.children[0], first=False)()
+        few = list(islice(rows, FEW_ROWS)) if _suits_columns(operator) else []
+        if len(few) == FEW_ROWS:
+            return _by_columns(compiler, node, chain(few, rows))
+        found: Iterable[tuple[Row, int]] = compiler.states[node.number].evaluate(chain(few, rows))
+        return found
 
     return compute if _is_read_once(node) else _remember(compiler, node, compute)
 
 
-class _TooManyRowsError(Exception):
-    """There are so many rows that a bulk backend is faster."""
+def _suits_columns(operator: op.Operator) -> bool:
+    if isinstance(operator, op.Group):
+        return group_columns.suits(operator)
+    return isinstance(operator, op.Window) and operator.limit is not None and not operator.keys
 
 
-def _at_most(rows: Rows, most: int) -> Rows:
-    for number, row in enumerate(rows):
-        if number == most:
-            raise _TooManyRowsError
-        yield row
+def _by_columns(compiler: Compiler, node: Node, rows: Rows) -> Iterable[tuple[Row, int]]:
+    """The groups of many rows, or the first of them, by columns: those of the quads, or of the rows."""
+    operator, source, terms = node.operator, node.children[0], compiler.terms
+    is_columnar = column_rows.is_columnar(source)
+    blocks = (
+        column_rows.blocks(compiler, source)
+        if is_columnar
+        else blocks_of(rows, len(source.operator.variables))
+    )
+    if isinstance(operator, op.Window):
+        first: Iterable[tuple[Row, int]] = compiler.states[node.number].evaluate(
+            window_columns.candidates(operator, terms, blocks)
+        )
+        return first
+    assert isinstance(operator, op.Group)
+    if is_columnar or compiler.bulk is None or not reads_no_terms(operator):
+        return group_columns.evaluate(operator, terms, blocks)
+    most, found, count = max(MOST_GROUPED, compiler.quads.size // _QUADS_PER_GROUPED), list[Block](), 0
+    for block in blocks:
+        found.append(block)
+        count += len(block.weights)
+        if count > most:
+            return rows_of(compiler.bulk(operator)).items()
+    return group_columns.evaluate(operator, terms, found)
 
 
 def reads_no_terms(plan: op.Operator) -> bool:

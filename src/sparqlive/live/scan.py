@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +15,7 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary, Term
 from sparqlive.sparql.algebra import Var, VarOrTerm
+from sparqlive.zset.run import Column
 
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
@@ -191,6 +192,23 @@ def testable(operator: op.Scan, env: Env) -> frozenset[Var]:
     if not has_pairs and known - ({PREDICATE} if is_fixed else set()):
         return frozenset()
     return frozenset(term for place in (0, 2) if place not in known and isinstance(term := terms[place], Var))
+
+
+def wholly_read(operator: op.Scan) -> frozenset[Var]:
+    """The subject and object of a pattern that all quads of some graphs and predicates match."""
+    variables = [term for term in _positions(operator) if isinstance(term, Var)]
+    is_plain = len(set(variables)) == len(variables) and not operator.excluded
+    is_whole = isinstance(operator.subject, Var) and isinstance(operator.object, Var)
+    return testable(operator, {}) if is_plain and is_whole else frozenset()
+
+
+def pieces(compiler: Compiler, operator: op.Scan) -> Iterator[Sequence[Column]]:
+    """All solutions of such a pattern, as columns of its variables."""
+    access = _access(compiler, operator, _known_positions(compiler, operator, {}))
+    names = [_positions(operator)[place] for place in access.free]
+    relation = compiler.program.namespace[access.relation]
+    for columns in pieces_of(relation) if access.turned else relation.pieces_before():
+        yield [columns[names.index(v)] for v in operator.variables]
 
 
 def _tests(compiler: Compiler, operator: op.Scan, places: Sequence[int], filters: Filters) -> str:

@@ -73,6 +73,13 @@ def blocks_of(items: Iterable[tuple[Sequence[int], int]], width: int) -> Iterato
         yield Block(tuple([np.ascontiguousarray(ids[:, place]) for place in range(width)]), weights)
 
 
+def joined(blocks: Iterable[Block], width: int) -> Block:
+    """All rows in one block, of `width` columns."""
+    parts = [Block((np.empty(0, np.int64),) * width, np.empty(0, np.int64)), *blocks]
+    columns = zip(*(part.columns for part in parts), strict=True)
+    return Block(tuple(map(np.concatenate, columns)), np.concatenate([part.weights for part in parts]))
+
+
 def cut(columns: Sequence[Column], weights: Column) -> Iterator[Block]:
     """Whole columns as blocks, which share their memory."""
     start = 0

@@ -1,0 +1,79 @@
+"""The rows of a plan that is evaluated once, as columns.
+
+Whole patterns are read by columns, and so are filters, constants and projections over them. Invariant: the
+rows are those of `Compiler.stream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparqlive.live import extend, scan
+from sparqlive.plan import operators as op
+from sparqlive.rdf.dictionary import UNDEF
+from sparqlive.sparql.algebra import Constant
+from sparqlive.sparql.column_tests import ColumnTest, column_test
+from sparqlive.zset.blocks import Block
+
+if TYPE_CHECKING:
+    from sparqlive.live.compiler import Compiler, Node
+
+
+def is_columnar(node: Node) -> bool:
+    """Whether the rows of an operator can be read as columns."""
+    operator = node.operator
+    match operator:
+        case op.Scan():
+            # Without them, solutions are counted, not listed.
+            own = bool(scan.wholly_read(operator) & node.needed)
+        case op.Filter():
+            own = _test_of(operator) is not None
+        case op.Extend():
+            own = isinstance(operator.expression, Constant)
+        case _:
+            own = isinstance(operator, op.Project | op.Union | op.Table)
+    return own and all(map(is_columnar, node.children))
+
+
+def blocks(compiler: Compiler, node: Node) -> Iterator[Block]:
+    """All rows of such an operator, as columns of its variables."""
+    operator, variables = node.operator, node.operator.variables
+    id_of = compiler.terms.dictionary.id_of
+    if isinstance(operator, op.Scan):
+        for columns in scan.pieces(compiler, operator):
+            yield Block(tuple(columns), np.ones(len(columns[0]), np.int64))
+    elif isinstance(operator, op.Table):
+        rows = [[UNDEF if term is None else id_of(term) for term in row] for row in operator.rows]
+        table = np.array(rows, np.int64).reshape(len(rows), len(variables))
+        yield Block(tuple(table.T), np.ones(len(rows), np.int64))
+    for child in node.children:
+        names = child.operator.variables
+        for block in blocks(compiler, child):
+            if isinstance(operator, op.Filter):
+                yield _kept(compiler, operator, block)
+                continue
+            own = dict(zip(names, block.columns, strict=True))
+            if isinstance(operator, op.Extend):
+                assert isinstance(operator.expression, Constant)
+                own[operator.variable] = np.full(len(block.weights), id_of(operator.expression.term))
+            unbound = np.full(len(block.weights), UNDEF)
+            yield Block(tuple([own.get(v, unbound) for v in variables]), block.weights)
+
+
+def _test_of(operator: op.Filter) -> ColumnTest | None:
+    """The test of a filter by columns."""
+    reads = extend.item_of(operator).reads
+    if len(reads) != 1 or not reads <= operator.source.always:
+        return None
+    return column_test(operator.condition, next(iter(reads)))
+
+
+def _kept(compiler: Compiler, operator: op.Filter, block: Block) -> Block:
+    test = _test_of(operator)
+    assert test is not None
+    variable, make = extend.by_columns(compiler, extend.item_of(operator), test)
+    column = block.columns[operator.source.variables.index(variable)]
+    return block.take(np.flatnonzero(make().many(column))) if len(column) else block

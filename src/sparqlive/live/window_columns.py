@@ -1,0 +1,67 @@
+"""The first rows of an order among many, for a query that is asked once: candidates are chosen by columns.
+
+Only the first sort key is looked at, and only if all its values are of one kind: integers, dates, date-times,
+or strings. Invariant: no row is dropped that may be among the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparqlive.live.terms import Terms
+from sparqlive.plan import operators as op
+from sparqlive.rdf.dictionary import UNDEF
+from sparqlive.sparql.column_tests import TermTexts
+from sparqlive.sparql.values import DATE, DATETIME, INTEGER, LANGSTRING, STRING
+from sparqlive.zset.blocks import Block, joined
+from sparqlive.zset.relation import Row
+
+
+def candidates(operator: op.Window, terms: Terms, blocks: Iterable[Block]) -> Iterator[tuple[Row, int]]:
+    """The rows that may be in a window with an order and a limit."""
+    assert operator.limit is not None
+    rows, most = joined(blocks, len(operator.source.variables)), operator.offset + operator.limit
+    variable, is_descending = operator.order[0]
+    if 0 < most < len(rows.weights):
+        ids = rows.columns[operator.source.variables.index(variable)]
+        distinct, places = np.unique(ids, return_inverse=True)
+        if UNDEF not in distinct:
+            texts = TermTexts(terms.dictionary.column(distinct))
+            is_first = _among_first(texts, places, most, is_descending)
+            if is_first is not None:
+                rows = rows.take(np.flatnonzero(is_first[places]))
+    return rows.rows()
+
+
+def _among_first(terms: TermTexts, places: Any, most: int, is_descending: bool) -> Any | None:
+    """Which distinct terms may be among the first; None if kinds differ. `places`: those of all rows."""
+    kinds = terms.kinds
+    kind = kinds[0]
+    if not (kinds == kind).all():
+        return None
+    if kind in (STRING, LANGSTRING):
+        texts, is_known = terms.contents
+        return _first_texts(texts, most, is_descending) if is_known.all() else None
+    if kind not in (INTEGER, DATE, DATETIME):
+        return None
+    numbers, is_known = terms.typed("whole" if kind == INTEGER else "instant")
+    if not is_known.all() or (kind != INTEGER and terms.typed("zone")[1].any()):
+        return None
+    if is_descending:
+        numbers = ~numbers  # the reverse order, for all 64-bit integers
+    return numbers <= np.partition(numbers[places], most - 1)[most - 1]
+
+
+def _first_texts(texts: pa.Array, most: int, is_descending: bool) -> Any | None:
+    """Which distinct texts may be among the first. Each is in a row, so there are enough before others."""
+    if len(texts) <= most:
+        return None
+    direction = "descending" if is_descending else "ascending"
+    chosen = pc.select_k_unstable(pa.table({"text": texts}), k=most, sort_keys=[("text", direction)])
+    last = texts[chosen[-1].as_py()]
+    return np.asarray((pc.greater_equal if is_descending else pc.less_equal)(texts, last))
