@@ -161,6 +161,7 @@ class QuadRuns:
             else:
                 for key, segments in self._by_key(stored, known).items():
                     self._layers.setdefault(key, Layers()).late.append(segments)
+        self._sizes: dict[tuple[int, int], int] = {}
         self._cached: OrderedDict[Segment | tuple[int, int], Run] = OrderedDict()
         """Runs of segments, and those of all segments of a graph and predicate in the base."""
         self._cached_rows = 0
@@ -190,7 +191,13 @@ class QuadRuns:
             yield key, self.size(key)
 
     def size(self, key: tuple[int, int]) -> int:
-        layers = self._layers[key]
+        known = self._sizes.get(key)
+        if known is None:
+            known = self._sizes[key] = self._size_of(self._layers[key])
+        return known
+
+    @staticmethod
+    def _size_of(layers: Layers) -> int:
         late = sum(segment.weight for segments in layers.late for segment in segments)
         rows = sum(run.total() for run in layers.rows)
         return sum(segment.stop - segment.start for segment in layers.base) + late + rows
