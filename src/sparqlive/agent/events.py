@@ -66,12 +66,13 @@ def end(ending: Ending, sentence: str) -> bytes:
 def _parts(view: View, format_: Format, kind: str, epoch: int, blocks: Iterable[Block]) -> Iterator[bytes]:
     """Events of bounded size. Until the last one, a reader has no position: it holds a part of the rows."""
     is_json = format_ == "json"
-    parts = _json_parts(view, epoch, blocks) if is_json else _patches(view, blocks)
-    before, end = next(parts), "}"
-    for part in parts:
-        yield _event(kind, f'{before},"complete":false}}' if is_json else before, "")
-        kind, before, end = "delta", part, ',"complete":true}'
-    yield _event(kind, before + end if is_json else before, epoch)
+    is_first = True
+    for part, is_last in _json_parts(view, epoch, blocks) if is_json else _patches(view, blocks):
+        if is_json:
+            is_whole = is_first and is_last
+            part += "}" if is_whole else f',"complete":{"true" if is_last else "false"}}}'
+        yield _event(kind if is_first else "delta", part, epoch if is_last else "")
+        is_first = False
 
 
 def is_part(event: bytes) -> bool:
@@ -79,24 +80,28 @@ def is_part(event: bytes) -> bool:
     return event.partition(b"data: ")[0].endswith(b"id: \n")
 
 
-def _json_parts(view: View, epoch: int, blocks: Iterable[Block]) -> Iterator[str]:
+def _json_parts(view: View, epoch: int, blocks: Iterable[Block]) -> Iterator[tuple[str, bool]]:
+    """The parts of a content or a change, each with whether it is the last."""
     if view.form == "ASK":
         weights = [weight for block in blocks for weight in block.weights.tolist()]
-        return iter((json_weighted_answer(epoch, weights),))
+        return iter(((json_weighted_answer(epoch, weights), True),))
     return json_weighted(view.variables, epoch, blocks, view.texts)
 
 
-def _patches(view: View, blocks: Iterable[Block]) -> Iterator[str]:
+def _patches(view: View, blocks: Iterable[Block]) -> Iterator[tuple[str, bool]]:
+    """The same as RDF Patches."""
     decode = view.dictionary.quads
-    empty = True
-    for block in blocks:
+    remaining = iter(blocks)
+    block = next(remaining, None)
+    while True:
         signed: dict[bool, list[tuple[int, int, int, int]]] = {True: [], False: []}
-        for (subject, predicate, object_), weight in block.rows():
+        for (subject, predicate, object_), weight in () if block is None else block.rows():
             signed[weight > 0].append((subject, predicate, object_, DEFAULT_GRAPH))
-        yield "".join(write_patch([Batch(tuple(decode(signed[True])), tuple(decode(signed[False])))]))
-        empty = False
-    if empty:
-        yield "".join(write_patch([Batch((), ())]))
+        block = next(remaining, None)
+        patch = write_patch([Batch(tuple(decode(signed[True])), tuple(decode(signed[False])))])
+        yield "".join(patch), block is None
+        if block is None:
+            return
 
 
 def _event(kind: str, data: str, identity: int | str | None = None) -> bytes:

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
@@ -430,27 +430,32 @@ def json_delta(
 
 def json_weighted(
     variables: Sequence[str], epoch: int, blocks: Iterable[Block], texts: Texts
-) -> Iterator[str]:
-    """Yields a content or a delta in parts of bounded size, each one line of JSON without its last brace.
+) -> Iterator[tuple[str, bool]]:
+    """Yields a content or a delta in parts of bounded size, each with whether it is the last.
 
-    A part is a result in the JSON results format with the members epoch and weights: one weight per binding,
-    in the same order.
+    A part is one line of JSON without its last brace: a result in the JSON results format with the members
+    epoch and weights, one weight per binding, in the same order. It does not wait for the next one.
     """
     rows = Rows(_ONE_LINE, variables, texts)
     written: list[str] = []
     weights: list[int] = []
-    empty, most = True, _FIRST_PART_CHARACTERS
-    for block in blocks:
-        for start in range(0, len(block.weights), _PART_ROWS):
-            for part, cells in rows.encoded(block.take(slice(start, start + _PART_ROWS))):
-                written.append(rows.joined(part, cells))
-                weights += part.weights.tolist()
-                if sum(map(len, written)) > most:
-                    yield _json_part(variables, epoch, written, weights)
-                    written, weights, empty = [], [], False
-                    most = min(8 * most, _PART_CHARACTERS)
-    if weights or empty:
-        yield _json_part(variables, epoch, written, weights)
+    most = _FIRST_PART_CHARACTERS
+    pieces = (
+        block.take(slice(start, start + _PART_ROWS))
+        for block in blocks
+        for start in range(0, len(block.weights), _PART_ROWS)
+    )
+    # None: more rows follow, which are not encoded yet.
+    for encoded in chain.from_iterable(chain((None,), rows.encoded(piece)) for piece in pieces):
+        if sum(map(len, written)) > most:
+            yield _json_part(variables, epoch, written, weights), False
+            written, weights = [], []
+            most = min(8 * most, _PART_CHARACTERS)
+        if encoded is not None:
+            part, cells = encoded
+            written.append(rows.joined(part, cells))
+            weights += part.weights.tolist()
+    yield _json_part(variables, epoch, written, weights), True
 
 
 def _json_part(variables: Sequence[str], epoch: int, rows: Sequence[str], weights: Sequence[int]) -> str:
