@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from sparqlive.cli.arguments import Format
 from sparqlive.engine.view import GRAPH_FORMS, Answer, Delta, Epoch, View
+from sparqlive.opening import say
 from sparqlive.sparql.results import json_delta, tsv_term
 
 if TYPE_CHECKING:
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 def print_json(report: Mapping[str, Any]) -> None:
     """Prints one object on one line."""
     print(json.dumps(report, ensure_ascii=False), flush=True)
+
+
+def say_empty(things: str, action: str, command: str, store: Path | None, agent: str | None) -> None:
+    """Says that a list is empty, and which command changes that."""
+    where = f"--agent {agent}" if agent is not None else f"--store {store}"
+    say(f"There are no {things} yet. To {action}, run: sparqlive {command} {where}")
 
 
 def epoch_report(epoch: Epoch, source: str | None = None, seconds: float | None = None) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from sparqlive.cli.arguments import (
     query_text,
     store_or_agent,
 )
-from sparqlive.cli.output import print_json
+from sparqlive.cli.output import print_json, say_empty
 from sparqlive.cli.sessions import writing_session
-from sparqlive.opening import ensure_store, say
+from sparqlive.opening import ensure_store
 from sparqlive.pipeline.progress import duration
 
 commands = typer.Typer(
@@ -87,8 +87,7 @@ def list_sources(
         with sparqlive.open(store, read_only=True) as session:
             found = [source.status() for source in session.sources.values()]
     if not found:
-        where = f"--agent {agent}" if agent is not None else f"--store {store}"
-        say(f"There are no sources yet. To add one, run: sparqlive source add KIND ADDRESS {where}")
+        say_empty("sources", "add one", "source add KIND ADDRESS", store, agent)
     for status in found:
         if json:
             print_json(status)

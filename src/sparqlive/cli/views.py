@@ -26,12 +26,12 @@ from sparqlive.cli.arguments import (
     query_text,
     store_or_agent,
 )
-from sparqlive.cli.output import print_delta, print_json, write_result
+from sparqlive.cli.output import print_delta, print_json, say_empty, write_result
 from sparqlive.cli.sessions import apply_files, default_graph_value, reading_session, writing_session
 from sparqlive.engine.deferred import Refresh, parse_refresh
 from sparqlive.engine.register import check_view_name
 from sparqlive.engine.view import Delta, View
-from sparqlive.opening import reading, say
+from sparqlive.opening import reading
 from sparqlive.pipeline.progress import Progress
 
 
@@ -247,8 +247,7 @@ def _list_views(
                 {"name": name, "query": kept.text, **kept.stats()} for name, kept in session.views.items()
             ]
     if not found:
-        where = f"--agent {agent}" if agent is not None else f"--store {store}"
-        say(f"There are no views yet. To register one, run: sparqlive view NAME QUERY {where}")
+        say_empty("views", "register one", "view NAME QUERY", store, agent)
     for one in found:
         if as_json:
             print_json(one)
