@@ -260,8 +260,14 @@ def python() -> str:
     """An interpreter that sparqlx runs on: 3.12 or newer."""
     if sys.version_info >= (3, 12):
         return sys.executable
-    found = filter(None, map(shutil.which, ("python3.14", "python3.13", "python3.12")))
-    runs = (path for path in found if not subprocess.run([path, "-c", ""], capture_output=True).returncode)
+    names = ("python3.14", "python3.13", "python3.12")
+    beside = Path(sys.base_prefix).parent  # where pyenv and uv keep other versions
+    found = [path for name in names for path in (shutil.which(name), *map(str, beside.glob(f"*/bin/{name}")))]
+    runs = (
+        path
+        for path in found
+        if path and not subprocess.run([path, "-c", ""], capture_output=True).returncode
+    )
     return next(runs, "python3.12")
 
 
@@ -315,14 +321,13 @@ def browser() -> Client:
     def event_source(agent: Started) -> None:
         with page() as one:
             one.goto(f"{agent.site}/")
-            one.on("request", lambda asked: _change_once(agent, asked.url))
+            added = '<http://x/c> <http://x/p> "3" .'
+            one.on(
+                "request", lambda asked: asked.url.endswith("/first") and agent.session.apply(insert=added)
+            )
             seen = one.evaluate(_EVENTS, f"{agent.address}/views/all/changes")
+            agent.session.apply(delete=added)  # not before: a reader gets the sum of what it has missed
             assert seen == [["snapshot", 2], ["delta", 1]], seen
-
-    def _change_once(agent: Started, url: str) -> None:
-        if url.endswith("/first"):
-            agent.session.apply(insert='<http://x/c> <http://x/p> "3" .')
-            agent.session.apply(delete='<http://x/c> <http://x/p> "3" .')
 
     return Client("browser", {"YASGUI": yasgui, "EventSource": event_source})
 
@@ -349,13 +354,19 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Says nothing."""
 
 
+def _installed(package: str) -> str | None:
+    """The version of a package of npm."""
+    description = PLACE / "node_modules" / package / "package.json"
+    return json.loads(description.read_text())["version"] if description.exists() else None
+
+
 def install() -> None:
     """Installs the clients that are not there yet."""
     PLACE.mkdir(parents=True, exist_ok=True)
-    if not all((PLACE / "node_modules" / package).exists() for package in NPM):
-        subprocess.run(
-            ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(PLACE), *NPM]
-        )
+    absent = [f"{package}@{version}" for package, version in NPM.items() if _installed(package) != version]
+    if absent:
+        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(PLACE)]
+        subprocess.run([*command, *absent])
     if not all((PLACE / "python" / package).exists() for package in PYPI):
         command = [python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*command, "--target", str(PLACE / "python"), *PYPI])

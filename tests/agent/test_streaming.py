@@ -8,7 +8,7 @@ import json
 import socket
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import httpx
 import pyarrow as pa
@@ -19,7 +19,7 @@ import sparqlive
 from sparqlive.agent import events
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.settings import Settings
-from sparqlive.sparql.results import write_results
+from sparqlive.sparql.results import json_weighted, write_results
 from sparqlive.zset.blocks import Block
 from tests.agent.conftest import serving
 from tests.agent.reading import content_of, reading
@@ -78,6 +78,25 @@ def test_the_first_rows_leave_before_the_next_are_read() -> None:
     assert '"value":"5"' in next(pieces)
     assert read == [0]
     assert len("".join(pieces).split('"value"')) == 5
+
+
+def test_the_first_event_leaves_before_the_next_is_encoded(session: sparqlive.Session) -> None:
+    view, encoded = filled(session, 5_000), []
+
+    def texts(ids: Sequence[int]) -> list[str]:
+        encoded.extend(ids)
+        return view.texts(ids)
+
+    answer = view.now()
+    parts = json_weighted(view.variables, answer.epoch, answer.distinct_blocks(), texts)
+    first, is_last = next(parts)
+    rows = len(json.loads(first + "}")["weights"])
+    assert not is_last
+    assert rows < 1_000
+    assert len(encoded) <= rows * len(view.variables)
+    following = list(parts)
+    assert [is_last for _, is_last in following] == [False] * (len(following) - 1) + [True]
+    assert rows + sum(len(json.loads(part + "}")["weights"]) for part, _ in following) == 5_000
 
 
 @pytest.mark.parametrize("syntax", ["json", "csv", "tsv", "xml"])
