@@ -146,7 +146,7 @@ def test_epochs_in_between(
         orders(range(30, 40))
     )
     session.check()
-    texts = [text for _, text in session._epochs.persistence.store.sources(()).terms]  # type: ignore[union-attr]
+    texts = [text for _, text in session._epochs.persistence.store.sources(tuple).terms]  # type: ignore[union-attr]
     assert len(texts) == len(set(texts))
 
 

@@ -116,9 +116,14 @@ def total_names(operator: op.Group) -> list[str]:
     return names
 
 
+def is_wide(name: str) -> bool:
+    """Whether a total may need more than 64 bits: sums of values do, counts do not."""
+    return name.startswith(_WIDE)
+
+
 def added(names: Iterable[str]) -> list[str]:
-    """The sums of totals; those of values are wider than those of counts."""
-    return [f"sum({name}) AS {name}" if name.startswith(_WIDE) else total(name) for name in names]
+    """The sums of totals."""
+    return [f"sum({name}) AS {name}" if is_wide(name) else total(name) for name in names]
 
 
 def redone_from_totals(

@@ -28,6 +28,14 @@ class Later:
     make: Callable[[], Any]
 
 
+@dataclass(frozen=True)
+class LaterFrame:
+    """A frame with these columns that is named when something first reads it."""
+
+    columns: Sequence[str]
+    make: Callable[[], Frame]
+
+
 class Backend(Protocol):
     dialect: Dialect
     shares: bool
@@ -52,6 +60,9 @@ class Backend(Protocol):
 
     def materialize(self, frame: Frame) -> Frame:
         """The same rows, computed now if the backend can hold them: for several queries."""
+
+    def held(self, frame: Frame) -> tuple[Frame, pa.Table | None]:
+        """The same rows, computed now and in this process; as they were, and None, if they are not few."""
 
     def function(self, function: Function, kind: pa.DataType) -> str:
         """The name under which SQL calls a Python function of Arrow arrays; `kind` is its result's type."""

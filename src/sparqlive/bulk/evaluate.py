@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from sparqlive.bulk import (
     distinct,
     extend,
@@ -50,6 +52,7 @@ from sparqlive.plan.delta import State
 from sparqlive.plan.keys import pushable
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.sparql.algebra import Term, Var
+from sparqlive.zset.run import Column
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,15 @@ def content_frames(plan: op.Operator, evaluation: Evaluation) -> ResultFrames:
 
 
 @dataclass(frozen=True)
+class StoredSource:
+    """Stored rows of a keeping operator's source; a row may be there several times."""
+
+    whole: Callable[[], Solutions]
+    having: Callable[[Column], Solutions | None]
+    """Those whose first variable has one of the values; None if reading all of them is cheaper."""
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """What operators are evaluated on: the quads of both states, the dictionary, the parameters."""
 
@@ -125,8 +137,8 @@ class Evaluation:
     parameters: Sequence[Sequence[int]]
     named: dict[tuple[op.Operator, State], Solutions] = field(default_factory=dict)
     """What is there already, by its state: it is stored, or was computed before. Each row once."""
-    kept: Mapping[op.Keeping, Solutions] = field(default_factory=dict)
-    """Rows that sources of keeping operators had before the change, which may be there several times."""
+    kept: Mapping[op.Keeping, StoredSource] = field(default_factory=dict)
+    """Rows that sources of keeping operators had before the change."""
     totals: Mapping[op.Operator, Totals] = field(default_factory=dict)
     """The totals of groups before the change, and those of the change, where they are known."""
 
@@ -210,10 +222,30 @@ class Evaluation:
 
         Rows that are stored are not restricted: callers do that themselves.
         """
-        stored = self.kept.get(operator) or self.named.get((operator.source, State.OLD))
+        kept = self.kept.get(operator)
+        if kept is not None:
+            found = None
+            if operator.source.variables and self.quads.lookup is not None:
+                values = self.values(keys, operator.source.variables[0])
+                found = None if values is None else kept.having(values)
+            return kept.whole() if found is None else found
+        stored = self.named.get((operator.source, State.OLD))
         if stored is not None:
             return stored
         return self.content(operator.source, State.OLD, frozenset(operator.source.variables), keys)
+
+    def held(self, solutions: Solutions) -> Solutions:
+        """The same solutions, computed now if they are few and what they reach is looked up."""
+        if not solutions.small or self.quads.lookup is None:
+            return solutions
+        return solutions.of(self.backend.held(solutions.frame)[0])
+
+    def values(self, keys: Keys | None, variable: Var) -> Column | None:
+        """The values of a variable in keys, sorted, each once; None if they are many, or have none."""
+        if keys is None or not keys.small or variable not in keys.variables:
+            return None
+        table = self.backend.held(keys.frame)[1]
+        return None if table is None else np.unique(table.column(column(variable)).to_numpy())
 
     def share(self, solutions: Solutions) -> Solutions:
         """The same solutions, for several uses in one query; what is not small is left as it is."""

@@ -161,6 +161,8 @@ def _call(function: str, read: tuple[Var, ...]) -> str:
 
 def with_terms(evaluation: Evaluation, source: Solutions, read: tuple[Var, ...]) -> Frame:
     """The source's columns, and the text of the n-th variable in `a_n`, NULL if the plan itself tells it."""
+    if read:
+        source = evaluation.held(source)
     frame, columns = source.frame, source.frame.columns
     small = source.small
     for number, variable in enumerate(read):
@@ -168,7 +170,8 @@ def with_terms(evaluation: Evaluation, source: Solutions, read: tuple[Var, ...])
         if variable in source.own_text:
             frame = frame.select("*", f"{own} AS a_{number}")
             continue
-        found = evaluation.terms.frame.select(f"id AS {name}", "term AS found")
+        found = evaluation.terms.of(source, variable, ("id", "term"))
+        found = found.select(f"id AS {name}", "term AS found")
         if variable in source.plain:
             frame = frame.broadcast(small).join(found, [name])
         else:

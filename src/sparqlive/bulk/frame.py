@@ -132,7 +132,11 @@ class Frame:
         return Frame(Select(self, f"DISTINCT {', '.join(self.columns) or _NOTHING}"), self.columns)
 
     def first_row(self) -> Frame:
-        return Frame(Select(self, ", ".join(self.columns) or _NOTHING, " LIMIT 1"), self.columns)
+        return self.limited(1)
+
+    def limited(self, count: int) -> Frame:
+        """At most so many of the rows."""
+        return Frame(Select(self, ", ".join(self.columns) or _NOTHING, f" LIMIT {count}"), self.columns)
 
     def first_rows(self, order: str, count: int) -> Frame:
         """So many rows that come first in an order."""

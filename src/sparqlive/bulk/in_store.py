@@ -9,38 +9,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sparqlive.bulk import scan
-from sparqlive.bulk.backend import Backend
+from sparqlive.bulk import scan, stored_totals
+from sparqlive.bulk.aggregate import Totals
+from sparqlive.bulk.backend import Backend, LaterFrame
 from sparqlive.bulk.delta import delta_frames
 from sparqlive.bulk.dialect import total
-from sparqlive.bulk.evaluate import Evaluation, ResultFrames, content_frames, rows_of_table, table_columns
+from sparqlive.bulk.evaluate import (
+    Evaluation,
+    ResultFrames,
+    StoredSource,
+    content_frames,
+    rows_of_table,
+    table_columns,
+)
 from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.lookup import Lookup
 from sparqlive.bulk.solutions import WEIGHT, Solutions
+from sparqlive.bulk.stored_rows import StoredRelation, table
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES, entry_table
+from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.saving import Saved, Target
-from sparqlive.store.store import Sources
+from sparqlive.store.store import LaterChanges, Sources
 from sparqlive.zset.run import Column, Run
 
 FEW_CHANGES = 50_000
 """Up to so many changes are broadcast, and what they join is restricted by their keys."""
-
-
-@dataclass(frozen=True)
-class StoredRelation:
-    """Where the rows of a relation are: the weights of the same row in several places add up."""
-
-    files: Sequence[str]
-    rows: Column
-    """One row after the other, each with its weight."""
 
 
 @dataclass(frozen=True)
@@ -65,20 +69,27 @@ NO_CHANGES = Changes(StoredRelation((), np.empty((0, 5), dtype=np.int64)), 0, 0,
 
 
 class InStore:
-    """Evaluates plans of one epoch."""
+    """Evaluates plans of one epoch.
+
+    sources: for whole files; stored: the quads in files and the changes after them, to look single ones up.
+    """
 
     def __init__(
         self,
         backend: Callable[[], Backend],
         sources: Callable[[], Sources],
+        stored: Callable[[], tuple[QuadRuns, Run]],
         target: Target,
         id_of: Callable[[Term], int],
         exceptions: Mapping[str, int],
         enter: Callable[[str], int],
+        texts_of: Callable[[Column], Mapping[int, str]],
         changes: Changes = NO_CHANGES,
     ) -> None:
         self._make_backend = backend
         self._sources = sources
+        self._stored = stored
+        self._texts_of = texts_of
         self._target = target
         self._id_of = id_of
         self._exceptions = exceptions
@@ -100,27 +111,63 @@ class InStore:
         relation: str,
         kept: Mapping[op.Keeping, StoredRelation],
         known: Mapping[op.Operator, Saved],
+        totals: Mapping[op.Group, StoredRelation],
     ) -> Saved:
         """The change of a plan, for a relation.
 
         kept: the rows that the sources of keeping operators had. known: changes that were computed before.
+        totals: those that groups had.
         """
 
         def frames(evaluation: Evaluation) -> ResultFrames:
             backend = evaluation.backend
             deltas = {
-                operator: self._solutions(backend, operator, _relation_of(self._target, saved), saved.count)
-                if saved.count
-                else None
+                operator: self._changed(backend, operator, saved) if saved.count else None
                 for operator, saved in known.items()
             }
-            before = {
-                operator: self._solutions(backend, operator.source, stored)
-                for operator, stored in kept.items()
+            before = {of: _source(backend, of.source, stored) for of, stored in kept.items()}
+            known_totals: dict[op.Operator, Totals] = {
+                of: stored_totals.before_and_of_change(evaluation, of, changed, stored)
+                for of, stored in totals.items()
+                if (changed := deltas.get(of.source)) is not None
             }
-            return delta_frames(plan, replace(evaluation, kept=before), deltas)
+            evaluation = replace(evaluation, kept=before, totals=known_totals)
+            return delta_frames(plan, evaluation, deltas)
 
         return self._saved(plan, relation, frames, before_changes=True)
+
+    def totals_delta(
+        self, operator: op.Group, relation: str, stored: StoredRelation, changed: Saved
+    ) -> Saved:
+        """The change of the stored totals of groups, from that of their source."""
+
+        def frames(evaluation: Evaluation) -> ResultFrames:
+            source = self._changed(evaluation.backend, operator.source, changed)
+            both = stored_totals.before_and_of_change(evaluation, operator, source, stored)
+            return ResultFrames(stored_totals.change(evaluation, operator, both), None)
+
+        return self._saved(operator, relation, frames, before_changes=True)
+
+    def totals(self, operator: op.Group, relation: str, source: Saved | StoredRelation) -> Saved:
+        """The totals of groups, from the content of their source."""
+
+        def frames(evaluation: Evaluation) -> ResultFrames:
+            rows = _relation_of(self._target, source) if isinstance(source, Saved) else source
+            solutions = _solutions(evaluation.backend, operator.source, rows)
+            return ResultFrames(stored_totals.content(evaluation, operator, solutions), None)
+
+        return self._saved(operator, relation, frames)
+
+    def totals_difference(self, operator: op.Group, relation: str, stored: StoredRelation) -> Saved:
+        """What is to be added to stored totals to get those after the changes, from scratch."""
+
+        def frames(evaluation: Evaluation) -> ResultFrames:
+            needed = frozenset(operator.source.variables)
+            source = evaluation.content(operator.source, State.NEW, needed, None)
+            made = stored_totals.content(evaluation, operator, source)
+            return ResultFrames(_minus(evaluation.backend, made, stored), None)
+
+        return self._saved(operator, relation, frames)
 
     def content(self, plan: op.Operator, relation: str) -> Saved:
         """The content of a plan after the changes, from scratch, for a relation."""
@@ -130,13 +177,9 @@ class InStore:
         """What is to be added to stored rows to get the content of a plan after the changes, from scratch."""
 
         def frames(evaluation: Evaluation) -> ResultFrames:
-            names = table_columns(plan)
             made = content_frames(plan, evaluation)
-            there = _table(evaluation.backend, names, stored)
-            there = there.select(*names[:-1], f"-{WEIGHT} AS {WEIGHT}")
-            both = made.rows.select(*names).union(there)
-            rows = both.grouped(names[:-1], total(WEIGHT)).where(f"{WEIGHT} <> 0")
-            return ResultFrames(rows, made.new_terms)
+            rows = made.rows.select(*table_columns(plan))
+            return ResultFrames(_minus(evaluation.backend, rows, stored), made.new_terms)
 
         return self._saved(plan, relation, frames)
 
@@ -151,7 +194,10 @@ class InStore:
         sources = self._sources()
         with self._make_backend() as backend:
             quads = self._quads(backend, sources, before_changes)
-            terms = Terms(backend, _terms(backend, sources), plan, self._id_of, self._exceptions)
+            look_up = None if quads.lookup is None else quads.lookup.terms
+            names = ("id", "term", *(NAMES if sources.has_types else ()))
+            dictionary = LaterFrame(names, lambda: _terms(backend, sources, names))
+            terms = Terms(backend, dictionary, plan, self._id_of, self._exceptions, look_up)
             result = frames(Evaluation(backend, quads, terms, ()))
             if result.new_terms is not None:
                 found: Any = backend.rows(result.new_terms)
@@ -160,26 +206,41 @@ class InStore:
             return backend.save(result.rows, relation, self._target)
 
     def _quads(self, backend: Backend, sources: Sources, before_changes: bool) -> scan.TableOfQuads:
-        base = _table_of_files(backend, sources.quad_files, scan.QUAD)
-        own = self._changes if self._changes.count and not before_changes else NO_CHANGES
-        if len(sources.log) or sources.log_files or own.count:
-            deletes = sources.logged_deletes + own.deletes
-            late = self._log(backend, sources, own, grouped=deletes > 0)
-            base = backend.view(scan.with_changes(base, late, deletes <= FEW_CHANGES, deletes > 0))
+        """As they were before the changes of this epoch, and these; or as they are now."""
+        own = NO_CHANGES if before_changes else self._changes
+
+        def base() -> Frame:
+            return self._scanned(backend, sources, own)
+
         if not before_changes:
             return scan.TableOfQuads(base, None, self._id_of)
-        changes = _table(backend, _CHANGE, self._changes.relation) if self._changes.count else None
-        few = self._changes.count <= FEW_CHANGES
-        predicates = self._changes.predicates
-        return scan.TableOfQuads(base, changes, self._id_of, few_changes=few, changed_predicates=predicates)
+        count, relation = self._changes.count, self._changes.relation
+        few = count <= FEW_CHANGES
+        return scan.TableOfQuads(
+            base,
+            table(backend, _CHANGE, relation) if count else None,
+            self._id_of,
+            lookup=self._lookup if count and few and not relation.files else None,
+            few_changes=few,
+            changed_predicates=self._changes.predicates,
+        )
 
-    def _log(self, backend: Backend, sources: Sources, own: Changes, *, grouped: bool) -> Frame:
+    def _scanned(self, backend: Backend, sources: Sources, own: Changes) -> Frame:
+        """The quads of the last epoch with changes of this one."""
+        base, later = _table_of_files(backend, sources.quad_files, scan.QUAD), sources.later
+        if not (len(later.rows) or later.files or own.count):
+            return base
+        deletes = later.deletes + own.deletes
+        late = self._log(backend, later, own, grouped=deletes > 0)
+        return backend.view(scan.with_changes(base, late, deletes <= FEW_CHANGES, deletes > 0))
+
+    def _log(self, backend: Backend, later: LaterChanges, own: Changes, *, grouped: bool) -> Frame:
         """The change since the files of quads, as s, p, o, g, w; grouped: each quad once."""
-        rows = np.concatenate([sources.log, own.relation.rows])
-        files = [*sources.log_files, *own.relation.files]
+        rows = np.concatenate([later.rows, own.relation.rows])
+        files = [*later.files, *own.relation.files]
         if grouped and not files:
             rows = self._net_rows(rows)
-        late = _table(backend, _CHANGE, StoredRelation(files, rows))
+        late = table(backend, _CHANGE, StoredRelation(files, rows))
         if grouped and files:
             late = backend.view(late.grouped(scan.QUAD, total(WEIGHT)).where(f"{WEIGHT} <> 0"))
         return late
@@ -187,16 +248,40 @@ class InStore:
     def _net_rows(self, rows: Column) -> Column:
         """The sum of changes that this process has, computed once per number of them."""
         if len(rows) not in self._net:
-            run = Run.sort([np.ascontiguousarray(rows[:, number]) for number in range(4)], rows[:, 4].copy())
+            run = _sorted(rows)
             assert run.weights is not None
             self._net[len(rows)] = np.column_stack([*run.columns, run.weights])
         return self._net[len(rows)]
 
-    def _solutions(
-        self, backend: Backend, plan: op.Operator, stored: StoredRelation, count: int | None = None
-    ) -> Solutions:
-        solutions = rows_of_table(plan, _table(backend, table_columns(plan), stored))
-        return replace(solutions, small=count is not None and count <= FEW_CHANGES)
+    @cached_property
+    def _lookup(self) -> Lookup:
+        """Looks up quads of an epoch whose changes this process has."""
+        changes = _sorted(self._changes.relation.rows)
+        return Lookup(*self._stored(), changes, self._id_of, self._texts_of)
+
+    def _changed(self, backend: Backend, plan: op.Operator, saved: Saved) -> Solutions:
+        solutions = _solutions(backend, plan, _relation_of(self._target, saved))
+        return replace(solutions, small=saved.count <= FEW_CHANGES)
+
+
+def _sorted(changes: Column) -> Run:
+    """The sum of changes, which are rows of s, p, o, g, w."""
+    *columns, weights = (np.ascontiguousarray(column) for column in changes.T)
+    return Run.sort(columns, weights)
+
+
+def _solutions(backend: Backend, plan: op.Operator, stored: StoredRelation) -> Solutions:
+    return rows_of_table(plan, table(backend, table_columns(plan), stored))
+
+
+def _source(backend: Backend, plan: op.Operator, stored: StoredRelation) -> StoredSource:
+    def having(keys: Column) -> Solutions | None:
+        rows = stored.having(keys)
+        if rows is None:
+            return None
+        return replace(_solutions(backend, plan, StoredRelation((), rows)), small=True)
+
+    return StoredSource(cache(lambda: _solutions(backend, plan, stored)), having)
 
 
 def _relation_of(target: Target, saved: Saved) -> StoredRelation:
@@ -206,24 +291,21 @@ def _relation_of(target: Target, saved: Saved) -> StoredRelation:
     return StoredRelation((), np.column_stack(saved.rows))
 
 
+def _minus(backend: Backend, made: Frame, stored: StoredRelation) -> Frame:
+    """What is to be added to stored rows to get others."""
+    *columns, _ = made.columns
+    there = table(backend, made.columns, stored).select(*columns, f"-{WEIGHT} AS {WEIGHT}")
+    return made.union(there).grouped(columns, total(WEIGHT)).where(f"{WEIGHT} <> 0")
+
+
 def _table_of_files(backend: Backend, files: Sequence[str], columns: Sequence[str]) -> Frame:
     if files:
         return backend.files(files, columns)
     return backend.local(pa.table({name: pa.array([], pa.int64()) for name in columns}))
 
 
-def _table(backend: Backend, columns: Sequence[str], stored: StoredRelation) -> Frame:
-    """All rows of a relation; the same row may be there several times."""
-    frames = [backend.files(stored.files, columns)] if stored.files else []
-    if len(stored.rows) or not frames:
-        rows = {name: pa.array(stored.rows[:, n], pa.int64()) for n, name in enumerate(columns)}
-        frames.append(backend.local(pa.table(rows)))
-    return frames[0] if len(frames) == 1 else backend.view(frames[0].union(*frames[1:]))
-
-
-def _terms(backend: Backend, sources: Sources) -> Frame:
-    """The dictionary, with typed columns where all files have them."""
-    names = ("id", "term", *(NAMES if sources.has_types else ()))
+def _terms(backend: Backend, sources: Sources, names: Sequence[str]) -> Frame:
+    """The dictionary."""
     frames = [backend.files(sources.term_files, names)] if sources.term_files else []
     if sources.terms or not frames:
         frames.append(backend.local(entry_table(sources.terms).select(names)))

@@ -54,8 +54,8 @@ def outward(
         plan, state = remaining.pop(position)
         others = frozenset(v for other, _ in remaining for v in other.variables)
         before = frozenset(running.variables) if running is not None else frozenset()
-        if running is not None and plan.children:
-            running = evaluation.share(running)
+        if running is not None:
+            running = evaluation.held(evaluation.share(running) if plan.children else running)
         part = _part(evaluation, running, plan, state, needed | others | before, keys)
         if running is None:
             lasting = [v for v in part.variables if v in part.always and v in needed]
@@ -78,9 +78,9 @@ def _part(
     wanted: frozenset[Var],
     keys: Keys | None,
 ) -> Solutions:
-    """A factor, restricted by what is there already; a leaf is restricted by the join itself."""
+    """A factor, restricted by what is there already; a leaf that is scanned, by the join itself."""
     reached = keys_of(running).only(pushable(plan)) if running is not None and running.small else None
-    if reached is not None and not plan.children:
+    if reached is not None and not plan.children and evaluation.quads.lookup is None:
         return evaluation.content(plan, state, wanted, None)
     part = evaluation.content(plan, state, wanted, reached or keys)
     return narrowed(part, wanted, sums=not part.small)

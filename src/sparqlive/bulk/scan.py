@@ -25,6 +25,7 @@ from sparqlive.zset.run import Column
 if TYPE_CHECKING:
     from sparqlive.bulk.backend import Backend
     from sparqlive.bulk.evaluate import Evaluation
+    from sparqlive.bulk.lookup import Lookup
 
 QUAD = ("s", "p", "o", "g")
 
@@ -39,6 +40,8 @@ class Quads(Protocol):
     id_of: Callable[[Term], int]
     are_broadcast: bool
     few_changes: bool
+    lookup: Lookup | None
+    """Finds the quads that few keys reach, where that is cheaper than a scan."""
 
     def of(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
         """The quads of a state in some graphs (of one predicate), with their weights: s, p, o, g, w."""
@@ -55,21 +58,26 @@ class TableOfQuads:
 
     def __init__(
         self,
-        before: Frame,
+        before: Frame | Callable[[], Frame],
         changes: Frame | None,
         id_of: Callable[[Term], int],
         *,
+        lookup: Lookup | None = None,
         are_broadcast: bool = False,
         few_changes: bool = True,
         changed_predicates: frozenset[int] | None = None,
     ) -> None:
-        """`changed_predicates`: the predicates that the changes have, if they are known."""
+        """`before`: the quads, or how to name them if they are scanned.
+
+        `changed_predicates`: the predicates that the changes have, if they are known.
+        """
         self.id_of = id_of
+        self.lookup = lookup
         self._changed_predicates = changed_predicates
         self.few_changes = few_changes
         self.are_broadcast = are_broadcast
         self._changes = changes
-        self._before = before
+        self._before: Frame | Callable[[], Frame] = before
 
     def of(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
         """Each time another frame: several readers of one would have all quads written to a common table,
@@ -81,6 +89,8 @@ class TableOfQuads:
         if state is State.DELTA:
             assert self._changes is not None
             return self._changes.select(*QUAD, WEIGHT).where(" AND ".join(conditions))
+        if not isinstance(self._before, Frame):
+            self._before = self._before()
         found = self._before
         if state is State.NEW and self._changes is not None and self._may_change(predicate):
             found = with_changes(found, self._changes, self.few_changes)
@@ -126,6 +136,7 @@ class QuadsByPredicate:
     """Each predicate and graph a table of its own: patterns read those that they match, as they are."""
 
     are_broadcast = False
+    lookup: Lookup | None = None
 
     def __init__(
         self, backend: Backend, tables: PairTables, id_of: Callable[[Term], int], few_changes: bool = True
@@ -260,17 +271,44 @@ def _matches(evaluation: Evaluation, scan: op.Scan, state: State, keys: Keys | N
         place = places.setdefault(scan.graph.variable, "g")
         if place != "g":
             conditions.append(f"g = {place}")
-    frame = quads.of(state, scan.graph, predicate)
-    if conditions:
-        frame = frame.where(" AND ".join(conditions))
-    frame = frame.select(*(f"{places[v]} AS {column(v)}" for v in scan.variables), WEIGHT)
+    columns = [f"{places[v]} AS {column(v)}" for v in scan.variables]
+    table = _looked_up(evaluation, scan, state, predicate, keys)
+    if table is None:
+        frame = quads.of(state, scan.graph, predicate)
+        frame = frame.where(" AND ".join(conditions)) if conditions else frame
+        frame = restricted(frame.select(*columns, WEIGHT), keys, scan.variables)
+    elif conditions:
+        local = evaluation.backend.local(table)
+        frame = local.where(" AND ".join(conditions)).select(*columns, WEIGHT)
+    else:
+        renamed = {column(v): table.column(places[v]) for v in scan.variables}
+        frame = evaluation.backend.local(pa.table({**renamed, WEIGHT: table.column(WEIGHT)}))
     return Solutions(
-        restricted(frame, keys, scan.variables),
+        frame,
         scan.variables,
         always=scan.always,
         plain=scan.always,
         small=(state is State.DELTA and quads.few_changes) or _is_reached(scan, keys),
     )
+
+
+def _looked_up(
+    evaluation: Evaluation, scan: op.Scan, state: State, predicate: int | None, keys: Keys | None
+) -> pa.Table | None:
+    """The changes, or the quads of the subjects that a pattern or the keys name.
+
+    None if quads have to be scanned.
+    """
+    quads, subject = evaluation.quads, scan.positions[0]
+    if quads.lookup is None:
+        return None
+    if state is State.DELTA:
+        return quads.lookup.changes(scan.graph, predicate)
+    if not isinstance(subject, Var):
+        subjects: Column | None = np.array([quads.id_of(subject)], dtype=np.int64)
+    else:
+        subjects = evaluation.values(keys, subject)
+    return None if subjects is None else quads.lookup.quads(state, scan.graph, predicate, subjects)
 
 
 def _is_reached(leaf: op.Operator, keys: Keys | None) -> bool:

@@ -7,16 +7,17 @@ Invariant: an id stands for one term, so a value that was read once is right for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
 from pyoxigraph import Literal
 
-from sparqlive.bulk.backend import Backend, Function
+from sparqlive.bulk.backend import Backend, Function, LaterFrame
 from sparqlive.bulk.dialect import ZERO
 from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.solutions import Solutions, column
 from sparqlive.plan import operators as op
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import UNDEF, term_of
@@ -24,6 +25,7 @@ from sparqlive.sparql.algebra import Call, Constant, Expression, Term, Var
 from sparqlive.sparql.columns import NAMES, SCHEMA, typed
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
 from sparqlive.sparql.values import Value, value_of
+from sparqlive.zset.run import Column
 
 _CACHED_VALUES = 50_000
 _CACHED_EXPRESSIONS = 256
@@ -39,8 +41,11 @@ class Terms:
         plan: op.Operator,
         id_of: Callable[[Term], int],
         exceptions: Mapping[str, int],
+        look_up: Callable[[Column], pa.Table] | None = None,
     ) -> None:
-        columns = terms.columns if isinstance(terms, Frame) else backend.columns(terms)
+        """`look_up`: gives the terms of a few ids, with their typed columns."""
+        self._look_up = look_up
+        columns = terms.columns if isinstance(terms, LaterFrame) else backend.columns(terms)
         self.has_types = set(NAMES) <= set(columns)
         """Whether the table has the typed columns, which are computed otherwise."""
         self._terms = terms
@@ -51,11 +56,20 @@ class Terms:
         self._exceptional_name: str | None = None
         self._functions: dict[tuple[pa.DataType, Expression, tuple[Var, ...]], str] = {}
 
+    def of(self, source: Solutions, variable: Var, names: Sequence[str]) -> Frame:
+        """Columns of the dictionary; of the terms of a variable only, where they are few and looked up."""
+        if source.small and self._look_up is not None:
+            table = self._backend.held(source.frame)[1]
+            if table is not None:
+                found = self._look_up(table.column(column(variable)).to_numpy())
+                return self._backend.local(found.select(names))
+        return self.frame.select(*names)
+
     @cached_property
     def frame(self) -> Frame:
         """The dictionary, for plans that read terms."""
-        if isinstance(self._terms, Frame):
-            return self._terms
+        if isinstance(self._terms, LaterFrame):
+            return self._terms.make()
         return self._backend.frame(self._terms, ("id", "term", *(NAMES if self.has_types else ())))
 
     def condition(self, condition: Expression, variables: tuple[Var, ...]) -> str:

@@ -28,6 +28,8 @@ def typed_column(variable: Var, name: str) -> str:
 
 def with_types(evaluation: Evaluation, source: Solutions, read: Mapping[Var, Collection[str]]) -> Frame:
     """The source's columns, and beside them the typed columns that are read; NULL for what is unbound."""
+    if any(read.values()):
+        source = evaluation.held(source)
     frame = source.frame
     for variable, names in read.items():
         if names:
@@ -70,7 +72,8 @@ def _with_found(
 ) -> Frame:
     """With what the dictionary has of a variable's terms, each column as `f_…`."""
     key = column(variable)
-    found = evaluation.terms.frame.select(f"id AS {key}", *(f"{name} AS f_{name}" for name in names))
+    found = evaluation.terms.of(source, variable, ("id", *names))
+    found = found.select(f"id AS {key}", *(f"{name} AS f_{name}" for name in names))
     if variable in source.plain:
         return frame.broadcast(source.small).join(found, [key])
     if source.small:

@@ -69,7 +69,9 @@ class BulkData:
                 self._export = _Export(self.quads, self.dictionary)
             sources = self._export.sources()
         if undone:
-            sources = replace(sources, log=np.concatenate([sources.log, np.array(undone, dtype=np.int64)]))
+            rows = np.concatenate([sources.later.rows, np.array(undone, dtype=np.int64)])
+            later = replace(sources.later, rows=rows)
+            sources = replace(sources, find_later=lambda: later)
         return sources
 
     def terms(self) -> pa.Table:
@@ -148,8 +150,10 @@ class _Export:
         self._log.extend(changes)
 
     def sources(self) -> Sources:
-        found = self._store.sources(self._dictionary.new_entries())
-        return replace(found, log=np.array(self._log, dtype=np.int64).reshape(-1, 5))
+        found = self._store.sources(self._dictionary.new_entries)
+        rows = np.array(self._log, dtype=np.int64).reshape(-1, 5)
+        later = replace(found.later, rows=rows)
+        return replace(found, find_later=lambda: later)
 
     def close(self) -> None:
         self._store.close()

@@ -21,6 +21,7 @@ from sparqlive.engine.stored_data import StoredData
 from sparqlive.engine.stored_names import all_names, names_of_failed, unshared_names
 from sparqlive.errors import StoreFailed
 from sparqlive.live.content import PlanContent, Product
+from sparqlive.live.maintained import totals_name
 from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
@@ -32,6 +33,7 @@ from sparqlive.store.compaction import Each
 from sparqlive.store.compactor import Compactor
 from sparqlive.store.connections import Poller
 from sparqlive.store.locks import Lease
+from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.saving import Saved
 from sparqlive.store.store import Sources, Store
@@ -315,6 +317,16 @@ class Persistence:
         """Drops a view, and the relations that no other view uses."""
         self.store.drop(name, {*unshared_names(content), gathered_name(name)}, epoch)
 
+    def forget_totals(self, content: PlanContent) -> None:
+        """Deletes the totals of groups that a held content would not keep up to date."""
+        keys = [name.removesuffix("/rows") for name in all_names(content) if name.endswith("/rows")]
+        prefixes = tuple(totals_name(key, None) for key in keys)
+        stale = [name for name in self.store.catalog.bases() if name.startswith(prefixes)]
+        if stale:
+            with self.store.catalog.transaction():
+                for name in stale:
+                    self.store.catalog.forget_relation(name, self.epoch)
+
     # Deferred views
 
     def load_deferred(self, name: str, deferred: Deferred) -> None:
@@ -516,6 +528,10 @@ class Persistence:
     def sources(self) -> Sources:
         """Where a bulk backend finds the quads and terms of the last epoch."""
         return self._data.sources()
+
+    def stored_quads(self) -> tuple[QuadRuns, Run]:
+        """The quads of the last epoch, to look single ones up: those in files, and the changes after them."""
+        return self._data.stored_quads()
 
     def close(self) -> None:
         """Closes the store after a running compaction; the caller must not hold the session's lock."""

@@ -527,6 +527,8 @@ class Registration:
         else:
             content = keep(kept, store.saved)
             content.reserve(needed)
+            if deferred is None and not read_only:
+                store.forget_totals(content)
         content.computed_by(None)
         view = self._add(name, text, parsed, plan, content, deferred, store.owner(name))
         view.begin_history(since)

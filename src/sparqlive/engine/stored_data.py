@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +20,20 @@ from sparqlive.store.runs import QUADS, RunFile
 from sparqlive.store.store import Sources, Store
 from sparqlive.store.term_runs import TermRuns
 from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
-from sparqlive.zset.run import Column
+from sparqlive.zset.run import Column, Run
+
+_NO_CHANGES = Run([np.empty(0, dtype=np.int64)] * 4, np.empty(0, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class _LookedUp:
+    """The quads of an epoch: those in files, and the changes after them, sorted by s, p, o, g."""
+
+    base: tuple[int, frozenset[str]]
+    """The epoch and the files of the base."""
+    epoch: int
+    runs: QuadRuns
+    later: Run
 
 
 class StoredData:
@@ -33,6 +47,7 @@ class StoredData:
         self._terms = store.terms()
         dictionary.load(self._terms, store.catalog.terms(), store.catalog.exceptions())
         self._at = store.catalog.epoch()
+        self._looked_up: _LookedUp | None = None
         if not store.catalog.read_only:
             dictionary.start_journal()
 
@@ -52,7 +67,32 @@ class StoredData:
 
     def sources(self) -> Sources:
         """Where a bulk backend finds the quads and terms of the last epoch."""
-        return self._store.sources(self._dictionary.new_entries())
+        return self._store.sources(self._dictionary.new_entries)
+
+    def stored_quads(self) -> tuple[QuadRuns, Run]:
+        """The quads of the last epoch, to look single ones up: those in files, and the changes after them.
+
+        The changes are net, sorted by s, p, o, g.
+        """
+        catalog, epoch = self._store.catalog, self._store.catalog.epoch()
+        base = self._store.quads_epoch(), frozenset(run.path for run in catalog.runs(QUADS))
+        known, log = self._looked_up, list[Column]()
+        if known is not None and known.base == base and known.epoch <= epoch:
+            new = [stored for _, stored in catalog.changes(known.epoch)]
+            log = [stored for stored in new if isinstance(stored, np.ndarray)]
+            if len(log) < len(new):  # an epoch has left its changes in files
+                known = None
+        else:
+            known = None
+        if known is None:
+            runs, log = self._store.quads(self._runs)
+            known = _LookedUp(base, epoch, runs, _NO_CHANGES)
+        later = known.later
+        if log:
+            *columns, weights = (np.ascontiguousarray(column) for column in np.concatenate(log).T)
+            later = later.with_run(Run.sort(columns, weights))
+        self._looked_up = replace(known, epoch=epoch, later=later)
+        return known.runs, later
 
     def committed(self, terms: TermRun | None) -> None:
         """Starts a new journal of terms after a commit; `terms` is the file of those in the old journal."""

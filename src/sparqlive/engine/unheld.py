@@ -12,17 +12,21 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparqlive.bulk.in_store import NO_CHANGES, Changes, InStore, StoredRelation
+from sparqlive.bulk import stored_totals
+from sparqlive.bulk.aggregate import follows_from_totals
+from sparqlive.bulk.in_store import NO_CHANGES, Changes, InStore
+from sparqlive.bulk.stored_rows import StoredRelation
 from sparqlive.engine.carry import NOT_HELD, Choice, FileBackend, Outcome
 from sparqlive.live.compiler import Compiler
 from sparqlive.live.content import PlanContent, Product
 from sparqlive.live.keeper import EXPANDED_ROWS
-from sparqlive.live.maintained import key_of, state_name
+from sparqlive.live.maintained import key_of, state_name, totals_name
 from sparqlive.live.quads import Change, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
@@ -63,11 +67,19 @@ class UnheldContent(PlanContent):
             if isinstance(operator, op.Keeping)
         }
         """The operators whose state is stored, with the names of the relations; the lowest first."""
+        self.totals: dict[op.Group, str] = {
+            operator: totals_name(key, number)
+            for number, operator in operators.items()
+            if isinstance(operator, op.Group) and follows_from_totals(operator)
+        }
+        """The groups whose totals are stored beside their state, which a held content does not store."""
 
     def relations(self) -> Iterator[tuple[str, int, Any]]:
         yield self.name, len(self.plan.variables), self.first.get(self.name)
         for operator, name in self.kept.items():
             yield name, len(operator.source.variables), self.first.get(name)
+        for group, name in self.totals.items():
+            yield name, stored_totals.width(group), self.first.get(name)
 
     def saved(self) -> None:
         """Notes that the first relations are in the store."""
@@ -170,10 +182,12 @@ class Unheld:
         return InStore(
             lambda: way.create(target),
             self._store.sources,
+            self._store.stored_quads,
             target,
             dictionary.id_of,
             dictionary.exceptions,
             dictionary.enter,
+            dictionary.texts_of,
             changes,
         )
 
@@ -230,6 +244,11 @@ class Unheld:
             for plan, name in (*wanted, (part.stored_plan, part.name)):
                 if not self._store.has_relation(name):
                     part.first[name] = in_store.content(plan, name)
+            for group, name in part.totals.items():
+                if not self._store.has_relation(name):
+                    state = part.kept[group]
+                    source = part.first.get(state) or self._stored(state)
+                    part.first[name] = in_store.totals(group, name, source)
             part.carried = way.name
 
     def attempt(self) -> AbstractContextManager[str]:
@@ -269,12 +288,19 @@ class Unheld:
     def _carried(self, in_store: InStore, content: UnheldContent) -> dict[str, Saved]:
         """By the delta rules: the operators' state first, which the operators above read."""
         kept: dict[op.Keeping, StoredRelation] = {}
+        totals: dict[op.Group, StoredRelation] = {}
         known: dict[op.Operator, Saved] = {}
         found: dict[str, Saved] = {}
         for operator, name in content.kept.items():
-            known[operator.source] = found[name] = in_store.delta(operator.source, name, kept, known)
+            changed = in_store.delta(operator.source, name, kept, known, totals)
+            known[operator.source] = found[name] = changed
             kept[operator] = self._stored(name)
-        found[content.name] = in_store.delta(content.stored_plan, content.name, kept, known)
+            if isinstance(operator, op.Group) and operator in content.totals:
+                of_totals = content.totals[operator]
+                totals[operator] = self._stored(of_totals)
+                if changed.count:
+                    found[of_totals] = in_store.totals_delta(operator, of_totals, totals[operator], changed)
+        found[content.name] = in_store.delta(content.stored_plan, content.name, kept, known, totals)
         return found
 
     def _rebuilt(self, in_store: InStore, content: UnheldContent) -> dict[str, Saved]:
@@ -283,7 +309,10 @@ class Unheld:
             (operator.source, name) for operator, name in content.kept.items()
         ]
         wanted.append((content.stored_plan, content.name))
-        return {name: in_store.difference(plan, name, self._stored(name)) for plan, name in wanted}
+        found = {name: in_store.difference(plan, name, self._stored(name)) for plan, name in wanted}
+        for group, name in content.totals.items():
+            found[name] = in_store.totals_difference(group, name, self._stored(name))
+        return found
 
     def differing(self, content: PlanContent, way: FileBackend) -> tuple[int, Mapping[Row, int]]:
         """What is missing in a content (and, with negative weights, too much) by its recomputation.
@@ -299,7 +328,7 @@ class Unheld:
 
     def _stored(self, name: str) -> StoredRelation:
         parts = self._store.parts(name)
-        return StoredRelation(parts.addresses, parts.rows)
+        return StoredRelation(parts.addresses, parts.rows, partial(parts.having, self._store.store.readers))
 
 
 def changes_of(changes: Sequence[Change], files: ChangeFiles | None) -> Changes:

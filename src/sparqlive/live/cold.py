@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparqlive.zset.columns import Mask
+from sparqlive.zset.columns import COLUMN_ROWS, Mask
 from sparqlive.zset.relation import KeyedRelation
 from sparqlive.zset.run import Column, Run, RunRows
 
@@ -32,14 +32,23 @@ class Cold:
         self._late: Run | None = None
 
     def has_before(self, subject: int, object_: int) -> bool:
+        weight = self._change_of(subject, object_)
+        return weight > 0 if weight else self.disk.has_pair(self._key, subject, object_)
+
+    def _change_of(self, subject: int, object_: int) -> int:
         weight = self._changes.get(subject, _NO_CHANGES).get(object_, 0)
         if not weight and self._late is not None:
             weight = self._late_changes(subject).get(object_, 0)
-        return weight > 0 if weight else self.disk.has_pair(self._key, subject, object_)
+        return weight
 
     def has_many(self, subjects: Column, objects: Column) -> Mask:
         """Which of many pairs, sorted, existed before the current epoch; reads each segment at most once."""
         found = self.disk.has_pairs(self._key, subjects, objects)
+        if len(subjects) < COLUMN_ROWS:
+            for place, pair in enumerate(zip(subjects.tolist(), objects.tolist(), strict=True)):
+                if weight := self._change_of(*pair):
+                    found[place] = weight > 0
+            return found
         self._merge()
         if self._late is not None:
             assert self._late.weights is not None

@@ -44,6 +44,11 @@ def state_name(key: str, number: int) -> str:
     return f"{key}/state/{number}"
 
 
+def totals_name(key: str, number: int | None) -> str:
+    """The name of the relation with the totals of a group, where its content is not held; None: of any."""
+    return f"{key}/totals/{'' if number is None else number}"
+
+
 class Spent:
     """The cost of some work so far: how often it ran, for how many rows, and the seconds."""
 

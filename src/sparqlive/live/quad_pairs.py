@@ -9,7 +9,7 @@ no plan reads stay on disk (`live/cold.py`). Invariant: pairs and their inverse 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from operator import methodcaller
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -136,8 +136,13 @@ class QuadPairs:
                 unread.append(quad)
             elif pairs.has_before(subject, object_):
                 found.add(quad)
-        if self.cold:
-            found.update(quad for quad in sorted(unread, key=_disk_order) if quad in self)
+        if self.cold and unread:
+            for key, part in groupby(sorted(unread, key=_disk_order), lambda quad: (quad[3], quad[1])):
+                listed = list(part)
+                if key in self.cold:
+                    columns = np.array(listed, dtype=np.int64).T
+                    there = self.cold[key].has_many(columns[0], columns[2])
+                    found.update(quad for quad, is_there in zip(listed, there, strict=True) if is_there)
         return found
 
     def effective(self, wanted: Mapping[Quad, int]) -> list[Change]:
@@ -184,12 +189,12 @@ class QuadPairs:
         pairs = self.in_memory.get(key) or self.cold.get(key)
         if pairs is None:
             return np.zeros(len(subjects), dtype=bool)
+        if isinstance(pairs, Cold):
+            return pairs.has_many(subjects, objects)
         if _is_few(subjects, pairs):
             has = pairs.has_before
             found = map(has, subjects.tolist(), objects.tolist())
             return np.fromiter(found, dtype=bool, count=len(subjects))
-        if isinstance(pairs, Cold):
-            return pairs.has_many(subjects, objects)
         pairs.merge()
         if pairs.run is None:
             return np.zeros(len(subjects), dtype=bool)

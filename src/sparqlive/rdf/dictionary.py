@@ -107,6 +107,10 @@ class Older(Protocol):
         """The text of an id, or None."""
         ...
 
+    def texts_of(self, numbers: Ids, /) -> dict[int, str]:
+        """The texts of those of the sorted ids that are known."""
+        ...
+
     def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks, /) -> None:
         """Marks those of the sorted ids, given with texts, that are known and not marked yet."""
         ...
@@ -188,6 +192,21 @@ class Dictionary:
             if (known := part.text(number)) is not None:
                 return known
         return None if self._older is None else self._older.text_of(number)
+
+    def texts_of(self, numbers: Ids) -> dict[int, str]:
+        """The texts of those of the sorted ids that are known."""
+        found: dict[int, str] = {}
+        parts = (*self._new_columns, *self._columns)
+        for number in numbers.tolist():
+            text = self._texts.get(number) or next(
+                (known for part in parts if (known := part.text(number)) is not None), None
+            )
+            if text is not None:
+                found[number] = text
+        if self._older is not None and len(found) < len(numbers):
+            unknown = [number for number in numbers.tolist() if number not in found]
+            found |= self._older.texts_of(np.array(unknown, dtype=np.int64))
+        return found
 
     def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
         """Marks those of the sorted ids, given with texts, that are known and not marked yet."""

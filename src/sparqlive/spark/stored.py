@@ -23,7 +23,7 @@ from sparqlive.session import Session
 from sparqlive.sparql.arrow import ColumnType, Typing, plain_text
 from sparqlive.store.locks import lend
 from sparqlive.store.place import Place
-from sparqlive.store.runs import QUADS, TERMS, RunFile, group_bounds, names_of, read_columns, read_terms
+from sparqlive.store.runs import QUADS, TERMS, RunFile, group_bounds, names_of, read_columns, read_terms_of
 from sparqlive.store.store import Store
 from sparqlive.store.streaming import StoredParts, parts_of
 from sparqlive.zset.run import Column
@@ -58,13 +58,16 @@ class TermFiles:
         few = [place for place, number in enumerate(ids.tolist()) if number in self.few] if self.few else []
         add(np.array(few, dtype=np.int64), pa.array([self.few[int(ids[p])] for p in few], pa.large_string()))
         for run in self.files:
-            for start, stop, first, last in group_bounds(self.place, run):
+            chosen = []
+            for group, first, last in group_bounds(self.place, run):
                 begin, end = np.searchsorted(ids, first), np.searchsorted(ids, last, side="right")
                 if begin < end:
-                    terms = read_terms(self.place, run, start, stop)
-                    places = np.minimum(np.searchsorted(terms.ids, ids[begin:end]), len(terms.ids) - 1)
-                    hits = np.flatnonzero(terms.ids[places] == ids[begin:end])
-                    add(hits + begin, terms.texts.take(pa.array(places[hits])))
+                    chosen.append((group, begin, end))
+            read = read_terms_of(self.place, run, [group for group, _, _ in chosen])
+            for terms, (_, begin, end) in zip(read, chosen, strict=True):
+                places = np.minimum(np.searchsorted(terms.ids, ids[begin:end]), len(terms.ids) - 1)
+                hits = np.flatnonzero(terms.ids[places] == ids[begin:end])
+                add(hits + begin, terms.texts.take(pa.array(places[hits])))
         if (where < 0).any():
             raise StoreFailed("The store has an id without a term. Run: sparqlive check")
         return pa.concat_arrays(found).take(pa.array(where)).cast(pa.string())

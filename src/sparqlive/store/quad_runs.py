@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise, repeat
 from threading import Lock
@@ -20,8 +20,9 @@ import numpy as np
 
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns
+from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers, places_of
 from sparqlive.zset.columns import Mask, group_starts
-from sparqlive.zset.run import Column, Run, RunRows
+from sparqlive.zset.run import Column, Run, RunRows, search
 
 Stored = Column | Sequence[RunFile]
 """The changes of an epoch: their rows, or the files that hold them."""
@@ -70,21 +71,38 @@ def _segments_of(place: Place, run: RunFile) -> Iterator[Segment]:
 
 def read_pairs(place: Place, segment: Segment) -> Run:
     """The pairs of a segment, with weights if it is of the change log."""
-    names = ("s", "o") if segment.run.epoch is None else ("s", "o", "w")
-    columns = read_columns(place, segment.run, names, segment.start, segment.stop)
+    columns = read_columns(place, segment.run, _columns(segment), segment.start, segment.stop)
     subjects, objects, *weights = map(np.ascontiguousarray, columns)
     return Run((subjects, objects), *weights)
 
 
-def weights_of(place: Place, segments: Sequence[Segment], subjects: Column, objects: Column) -> Column:
+def _columns(segment: Segment) -> tuple[str, ...]:
+    return ("s", "o") if segment.run.epoch is None else ("s", "o", "w")
+
+
+def weights_of(readers: Readers, segments: Sequence[Segment], subjects: Column, objects: Column) -> Column:
     """The weights that sorted pairs have in the segments of a layer; reads those that can contain them."""
     found = np.zeros(len(subjects), dtype=np.int64)
     starts = [_pairs_before(subjects, objects, segment.first[2:]) for segment in segments[1:]]
     for segment, (start, stop) in zip(segments, pairwise([0, *starts, len(subjects)]), strict=True):
         if start != stop:
-            found[start:stop] = _weights_in(
-                read_pairs(place, segment), subjects[start:stop], objects[start:stop]
-            )
+            found[start:stop] = _weights_of(readers, segment, subjects[start:stop], objects[start:stop])
+    return found
+
+
+def _weights_of(readers: Readers, segment: Segment, subjects: Column, objects: Column) -> Column:
+    """Reads a segment, or searches it for few pairs."""
+    if len(subjects) * ROWS_PER_SEARCH > segment.stop - segment.start:
+        return _weights_in(read_pairs(readers.place, segment), subjects, objects)
+    reader = readers.of(segment.run)
+    low, high = reader.find("s", subjects, segment.start, segment.stop)
+    there, column = low < high, reader.column("o")
+    low[there] = search(column, objects[there], low[there], high[there], before=True)
+    there &= low < high
+    there[there] = column[low[there]] == objects[there]
+    found = there.astype(np.int64)
+    if segment.run.epoch is not None:
+        found[there] = reader.column("w")[low[there]]
     return found
 
 
@@ -114,11 +132,11 @@ class Layers:
         late = [found for segments in self.late if (found := _within(segments, low, high))]
         return Layers(_within(self.base, low, high), late, self.rows)
 
-    def has(self, place: Place, subjects: Column, objects: Column) -> Mask:
+    def has(self, readers: Readers, subjects: Column, objects: Column) -> Mask:
         """Which of many sorted pairs are there; reads the segments that can contain them."""
         found = np.zeros(len(subjects), dtype=np.int64)
         for segments in (self.base, *self.late) if self.base else self.late:
-            found += weights_of(place, segments, subjects, objects)
+            found += weights_of(readers, segments, subjects, objects)
         for run in self.rows:
             found += _weights_in(run, subjects, objects)
         is_there: Mask = found > 0
@@ -131,6 +149,23 @@ def _within(segments: list[Segment], low: int, high: int) -> list[Segment]:
 
     first = max(0, bisect_left(segments, low, key=subject) - 1)
     return segments[first : bisect_right(segments, high, key=subject)]
+
+
+def _reached(segments: Sequence[Segment], subjects: Column) -> Iterator[tuple[Segment, Column]]:
+    """The segments of a layer that can contain some of the sorted subjects, with these."""
+    for number, segment in enumerate(segments):
+        start = 0 if number == 0 else int(np.searchsorted(subjects, segment.first[2], "left"))
+        stop = len(subjects)
+        if number + 1 < len(segments):  # the next one may have more pairs of its first subject
+            stop = int(np.searchsorted(subjects, segments[number + 1].first[2], "right"))
+        if start < stop:
+            yield segment, subjects[start:stop]
+
+
+def _of_subjects(run: Run, subjects: Column) -> tuple[Column, Column, Column]:
+    places = places_of(run.columns[0], subjects)
+    weights = np.ones(len(places), dtype=np.int64) if run.weights is None else run.weights[places]
+    return run.columns[0][places], run.columns[1][places], weights
 
 
 class QuadRuns:
@@ -150,6 +185,7 @@ class QuadRuns:
         """
         self._place = place
         self._most_rows: int = cached_rows or (CACHED_ROWS if known is None else known._most_rows)
+        self._readers: Readers = Readers(place) if known is None else known._readers
         self._files: dict[str, list[Segment]] = {}
         self._layers: dict[tuple[int, int], Layers] = {}
         for key, segments in self._by_key(runs, known).items():
@@ -269,7 +305,7 @@ class QuadRuns:
 
     def has_pairs(self, key: tuple[int, int], subjects: Column, objects: Column) -> Mask:
         """Which of many sorted pairs a graph and predicate has; reads the segments that can contain them."""
-        return self._layers[key].has(self._place, subjects, objects)
+        return self._layers[key].has(self._readers, subjects, objects)
 
     def layers(self, key: tuple[int, int], low: int, high: int) -> Layers | None:
         """Where pairs with subjects from `low` to `high` are; None if there are none."""
@@ -280,6 +316,36 @@ class QuadRuns:
         """Notes the segments of new files, so that they need not be read to find them."""
         for segment in segments:
             self._files.setdefault(segment.path, []).append(segment)
+
+    @property
+    def values_read(self) -> int:
+        """How many values searches have read so far."""
+        return self._readers.values_read
+
+    def of_subjects(
+        self, subjects: Column, is_read: Callable[[int, int], bool]
+    ) -> Iterator[tuple[tuple[int, int], Column, Column, Column]]:
+        """The pairs of some sorted subjects by graph and predicate, of which `is_read` chooses some.
+
+        With their weights: a pair may be there several times, and then they add up.
+        """
+        for key, layers in self._layers.items():
+            if not is_read(*key):
+                continue
+            for segments in (layers.base, *layers.late):
+                for segment, part in _reached(segments, subjects):
+                    yield key, *self._of_subjects(segment, part)
+            for run in layers.rows:
+                yield key, *_of_subjects(run, subjects)
+
+    def _of_subjects(self, segment: Segment, subjects: Column) -> tuple[Column, Column, Column]:
+        if len(subjects) * ROWS_PER_SEARCH > segment.stop - segment.start:
+            return _of_subjects(read_pairs(self._place, segment), subjects)
+        reader = self._readers.of(segment.run)
+        low, high = reader.find("s", subjects, segment.start, segment.stop)
+        objects, *weights = reader.rows(_columns(segment)[1:], low, high)
+        found = np.repeat(subjects, high - low)
+        return found, objects, weights[0] if weights else np.ones(len(found), dtype=np.int64)
 
     def _look(self, segment: Segment) -> Run:
         """The rows of a segment, kept in memory for a while."""

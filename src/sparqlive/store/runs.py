@@ -11,6 +11,7 @@ bit, or another file under this name, is an error and never returns wrong rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
 from typing import Any
@@ -24,20 +25,21 @@ import xxhash
 from sparqlive.errors import StoreFailed
 from sparqlive.rdf.term_columns import TermColumns, large
 from sparqlive.sparql.columns import REPEATING, has_types, term_table
+from sparqlive.store.layout import ROWS_PER_GROUP, TERMS_PER_GROUP, write_run
 from sparqlive.store.place import Place, Readable
 from sparqlive.zset.run import Column
 
 QUADS = "quads"
 TERMS = "terms"
 ROWS_A_FILE = 1_000_000
-# The unit of reading a part of a file.
-ROWS_PER_GROUP = 131_072
 # The end of a file: the length of the footer before it, and the name of the format.
 _END_BYTES = 8
 _DIGEST_BYTES = 8
+ALL_GROUPS = -1
+"""Stands for all row groups of a file."""
 _READ_BYTES = 1 << 22
-# The rows that show whether a column has few values.
-_SAMPLE = 1 << 14
+# The rows that show whether a column has one value.
+_SAMPLE = 1 << 10
 Digests = bytes
 
 
@@ -94,19 +96,21 @@ def described(place: Place, path: str, relation: str, epoch: int | None = None) 
 def write_rows(place: Place, name: str, columns: dict[str, Column]) -> tuple[int, bytes]:
     """Writes a sorted relation of integers; returns its size in bytes and its digests."""
     table = pa.table({title: pa.array(column, pa.int64()) for title, column in columns.items()})
-    return _write(place, name, table, [title for title, column in columns.items() if _repeats(column)])
+    repeating = [title for title, column in columns.items() if _repeats(column)]
+    plain = [title for title in columns if title not in repeating]
+    return _write(place, name, table, plain, repeating, ROWS_PER_GROUP)
 
 
 def _repeats(column: Column) -> bool:
-    """Whether a dictionary of values makes a column smaller; ids that occur once make it larger and slow."""
-    start = max(0, (len(column) - _SAMPLE) // 2)
-    sample = column[start : start + _SAMPLE]
-    return 4 * len(np.unique(sample)) < 3 * len(sample)
+    """Whether a column has one value, as far as a sample shows, such as a weight or a graph."""
+    sample = column[:: max(1, len(column) // _SAMPLE)]
+    return bool((sample == sample[0]).all())
 
 
 def write_terms(place: Place, name: str, terms: TermColumns) -> tuple[int, bytes]:
     """Writes terms with their typed columns; returns the size of the file in bytes and its digests."""
-    return _write(place, name, term_table(pa.array(terms.ids), terms.texts), [*REPEATING])
+    table = term_table(pa.array(terms.ids), terms.texts)
+    return _write(place, name, table, ["id"], REPEATING, TERMS_PER_GROUP)
 
 
 def has_typed_terms(place: Place, run: RunFile) -> bool:
@@ -116,18 +120,11 @@ def has_typed_terms(place: Place, run: RunFile) -> bool:
 
 
 def _write(
-    place: Place, name: str, table: pa.Table, with_dictionary: bool | list[str] = True
+    place: Place, name: str, table: pa.Table, plain: Sequence[str], repeating: Sequence[str], rows: int
 ) -> tuple[int, bytes]:
     place.create(name)
-    pq.write_table(
-        table,
-        place.path(name),
-        filesystem=place.files,
-        compression="zstd",
-        use_dictionary=with_dictionary,
-        row_group_size=ROWS_PER_GROUP,
-        write_page_checksum=True,
-    )
+    where = place.path(name)
+    write_run(table, where, plain, repeating, rows, filesystem=place.files, write_page_checksum=True)
     place.sync(name)
     return place.size(name), digests_of(place, name)
 
@@ -178,7 +175,7 @@ def _chunk(stream: Readable, metadata: Any, group: int, column: int) -> bytes:
     return stream.read(about.total_compressed_size)
 
 
-class _Verified:
+class Verified:
     """An open file; each part is compared with its digest before it is read."""
 
     def __init__(self, place: Place, run: RunFile, stream: Readable) -> None:
@@ -189,6 +186,7 @@ class _Verified:
         self._file = pq.ParquetFile(
             place.path(run.path), filesystem=place.files, page_checksum_verification=True
         )
+        self.metadata = self._file.metadata
 
     def _compare(self, number: int, content: bytes) -> None:
         start = number * _DIGEST_BYTES
@@ -197,36 +195,41 @@ class _Verified:
 
     def read(self, names: Sequence[str], start: int, stop: int | None) -> pa.Table:
         """Reads columns of the rows from `start` to `stop`, or of all rows without `stop`."""
-        metadata = self._file.metadata
-        groups, skipped = _groups(metadata, start, metadata.num_rows if stop is None else stop)
-        if self._digests:
-            self._compare_columns(groups, names)
-        table = self._file.read_row_groups(groups, columns=list(names))
+        groups, skipped = _groups(self.metadata, start, self.metadata.num_rows if stop is None else stop)
+        table = self.read_groups(groups, names)
         return table if stop is None else table.slice(start - skipped, stop - start)
+
+    def read_groups(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
+        """Reads columns of some row groups."""
+        self.compare(groups, names)
+        return self._file.read_row_groups(groups, columns=list(names))
 
     def groups(self) -> Iterator[tuple[int, int]]:
         """The first row of each row group, and the row after its last."""
-        sizes = [self._file.metadata.row_group(group).num_rows for group in range(self._file.num_row_groups)]
+        sizes = [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
         return pairwise(accumulate(sizes, initial=0))
 
-    def _compare_columns(self, groups: Iterable[int], names: Sequence[str]) -> None:
-        metadata = self._file.metadata
+    def compare(self, groups: Iterable[int], names: Sequence[str]) -> None:
+        """Raises if a column of some row groups is not what was written."""
+        if not self._digests:
+            return
+        metadata = self.metadata
         width = metadata.num_columns
         columns = [n for n in range(width) if metadata.schema.column(n).name in names]
         for group, column in product(groups, columns):
             self._compare(2 + group * width + column, _chunk(self._stream, metadata, group, column))
 
-    def bounds(self, name: str) -> list[tuple[int, int, int, int]]:
-        """The row groups: first row, end, and the least and the greatest value of a column."""
-        metadata, found = self._file.metadata, []
+    def bounds(self, name: str) -> list[tuple[int, int, int]]:
+        """The row groups with rows: number, and the least and the greatest value of a column."""
+        metadata, found = self.metadata, []
         place = metadata.schema.names.index(name)
         for number, (start, stop) in enumerate(self.groups()):
             statistics = metadata.row_group(number).column(place).statistics
             if statistics is not None and statistics.has_min_max:
-                found.append((start, stop, statistics.min, statistics.max))
+                found.append((number, statistics.min, statistics.max))
             elif start != stop:
                 values = self.read([name], start, stop).column(name).to_numpy()
-                found.append((start, stop, int(values.min()), int(values.max())))
+                found.append((number, int(values.min()), int(values.max())))
         return found
 
     def close(self) -> None:
@@ -246,11 +249,13 @@ def _groups(metadata: Any, start: int, stop: int) -> tuple[list[int], int]:
     return groups, skipped
 
 
-def _read(place: Place, run: RunFile, names: Sequence[str], start: int = 0, stop: int | None = None) -> Any:
+@contextmanager
+def verified(place: Place, run: RunFile) -> Iterator[Verified]:
+    """Opens a file; each part of it is compared with its digest before it is read."""
     with _DamageReport(place, run.path), place.opened(run.path) as stream:
-        file = _Verified(place, run, stream)
+        file = Verified(place, run, stream)
         try:
-            return file.read(names, start, stop)
+            yield file
         finally:
             file.close()
 
@@ -262,20 +267,17 @@ def read_columns(
     place: Place, run: RunFile, names: Sequence[str], start: int = 0, stop: int | None = None
 ) -> list[Column]:
     """Reads columns of a file as arrays, or a part of their rows."""
-    table = _read(place, run, names, start, stop)
+    with verified(place, run) as file:
+        table = file.read(names, start, stop)
     return [table.column(title).to_numpy() for title in names]
 
 
 def read_groups(place: Place, run: RunFile, names: Sequence[str]) -> Iterator[list[Column]]:
     """Reads columns of a file as arrays, one row group at a time."""
-    with _DamageReport(place, run.path), place.opened(run.path) as stream:
-        file = _Verified(place, run, stream)
-        try:
-            for start, stop in file.groups():
-                table = file.read(names, start, stop)
-                yield [table.column(title).to_numpy() for title in names]
-        finally:
-            file.close()
+    with verified(place, run) as file:
+        for start, stop in file.groups():
+            table = file.read(names, start, stop)
+            yield [table.column(title).to_numpy() for title in names]
 
 
 def read_between(
@@ -290,17 +292,12 @@ def read_between(
 
     The first `width` names are the columns by which it is sorted; None is no bound.
     """
-    with _DamageReport(place, run.path), place.opened(run.path) as stream:
-        file = _Verified(place, run, stream)
-        try:
-            bounds = [file.bounds(name) for name in names[:width]]
-            for found in zip(*bounds, strict=True):
-                start, stop, *_ = found[0]
-                if _may_overlap([(least, most) for _, _, least, most in found], low, high):
-                    table = file.read(names, start, stop)
-                    yield [table.column(title).to_numpy() for title in names]
-        finally:
-            file.close()
+    with verified(place, run) as file:
+        bounds = [file.bounds(name) for name in names[:width]]
+        for found in zip(*bounds, strict=True):
+            if _may_overlap([(least, most) for _, least, most in found], low, high):
+                table = file.read_groups([found[0][0]], names)
+                yield [table.column(title).to_numpy() for title in names]
 
 
 def _may_overlap(
@@ -320,21 +317,25 @@ def _may_overlap(
     return True
 
 
-def group_bounds(place: Place, run: RunFile) -> list[tuple[int, int, int, int]]:
-    """The row groups of a terms file: first row, end, first id and last id."""
-    with _DamageReport(place, run.path), place.opened(run.path) as stream:
-        file = _Verified(place, run, stream)
-        try:
-            return file.bounds("id")
-        finally:
-            file.close()
+def group_bounds(place: Place, run: RunFile) -> list[tuple[int, int, int]]:
+    """The row groups of a terms file: number, first id and last id."""
+    with verified(place, run) as file:
+        return file.bounds("id")
 
 
-def read_terms(place: Place, run: RunFile, start: int = 0, stop: int | None = None) -> TermColumns:
-    """Reads a terms file, or a part of its rows."""
-    table = _read(place, run, ("id", "term"), start, stop)
-    texts = pa.concat_arrays([large(chunk) for chunk in table.column("term").chunks])
-    return TermColumns(table.column("id").to_numpy(), texts)
+def read_terms(place: Place, run: RunFile) -> TermColumns:
+    """Reads a terms file."""
+    return next(read_terms_of(place, run, [ALL_GROUPS]))
+
+
+def read_terms_of(place: Place, run: RunFile, groups: Iterable[int]) -> Iterator[TermColumns]:
+    """Reads row groups of a terms file, one after the other."""
+    with verified(place, run) as file:
+        for group in groups:
+            numbers = range(file.metadata.num_row_groups) if group == ALL_GROUPS else [group]
+            table = file.read_groups(list(numbers), ("id", "term"))
+            texts = pa.concat_arrays([large(chunk) for chunk in table.column("term").chunks])
+            yield TermColumns(table.column("id").to_numpy(), texts)
 
 
 def terms_with_prefix(terms: TermColumns, prefixes: Sequence[str]) -> dict[int, str]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,7 @@ from sparqlive.store.runs import (
     read_terms,
 )
 from sparqlive.store.seals import Damaged
+from sparqlive.store.seeking import Readers
 from sparqlive.store.term_runs import MOST_BYTES, TermRuns, write_term_run
 from sparqlive.zset.relation import Elsewhere, rows_of
 from sparqlive.zset.run import Column, Run
@@ -51,24 +53,51 @@ _TERM_RUNS = 8
 
 
 @dataclass(frozen=True)
-class Sources:
-    """The locations of quads and terms: files, and the part that is not in files yet."""
-
-    quad_files: Sequence[str]
-    log: Column
-    log_files: Sequence[str]
+class LaterChanges:
     """The change log after the files of quads: rows of s, p, o, g, w, and files with these columns."""
+
+    rows: Column
+    files: Sequence[str]
     deletes_in_files: int
-    """How many changes in the files of the log delete a quad."""
-    term_files: Sequence[str]
-    terms: Sequence[tuple[int, str]]
+    """How many changes in the files delete a quad."""
+
+    @property
+    def deletes(self) -> int:
+        """How many changes delete a quad."""
+        return self.deletes_in_files + int((self.rows[:, 4] < 0).sum())
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Quads and terms for readers of whole files: the files, and the part that is not in files yet.
+
+    Each is found when it is first read.
+    """
+
+    find_quad_files: Callable[[], Sequence[str]]
+    find_later: Callable[[], LaterChanges]
+    find_term_files: Callable[[], Sequence[str]]
+    find_terms: Callable[[], Sequence[tuple[int, str]]]
     has_types: bool
     """Whether all files of terms have the typed columns."""
 
-    @property
-    def logged_deletes(self) -> int:
-        """How many changes of the log delete a quad."""
-        return self.deletes_in_files + int((self.log[:, 4] < 0).sum())
+    @cached_property
+    def quad_files(self) -> Sequence[str]:
+        return self.find_quad_files()
+
+    @cached_property
+    def later(self) -> LaterChanges:
+        """The change log after the files of quads."""
+        return self.find_later()
+
+    @cached_property
+    def term_files(self) -> Sequence[str]:
+        return self.find_term_files()
+
+    @cached_property
+    def terms(self) -> Sequence[tuple[int, str]]:
+        """The terms that are in no file."""
+        return self.find_terms()
 
 
 _MOST_OVERLAY = 10_000
@@ -115,6 +144,7 @@ class Store:
         self._lease: Lease | None = None
         try:
             self.place = self._place(address)
+            self.readers = Readers(self.place)
             self._check_runs()
             if read_only:
                 self._take_lease()
@@ -302,8 +332,17 @@ class Store:
         """The terms of some files, of which `known` have read some."""
         return TermRuns(self.place, runs, *known, most_bytes=self._term_bytes)
 
-    def sources(self, more_terms: Iterable[tuple[int, str]]) -> Sources:
+    def sources(self, more_terms: Callable[[], Iterable[tuple[int, str]]]) -> Sources:
         """The files of quads and terms, and the part not in files yet, for readers outside this process."""
+        return Sources(
+            lambda: self._verified(self.catalog.runs(QUADS)),
+            self._later,
+            self.term_files,
+            lambda: [*self.catalog.terms(), *more_terms()],
+            all(self._has_types(run) for run in self._term_runs()),
+        )
+
+    def _later(self) -> LaterChanges:
         rows, files, deletes = [np.empty((0, 5), dtype=np.int64)], list[RunFile](), 0
         for epoch, stored in self.catalog.changes(self.quads_epoch()):
             if isinstance(stored, np.ndarray):
@@ -311,16 +350,7 @@ class Store:
             else:
                 files += stored
                 deletes += self.catalog.deletes(epoch)
-        term_runs = self._term_runs()
-        return Sources(
-            self._verified(self.catalog.runs(QUADS)),
-            np.concatenate(rows),
-            self._verified(files),
-            deletes,
-            self._verified(term_runs),
-            [*self.catalog.terms(), *more_terms],
-            all(self._has_types(run) for run in term_runs),
-        )
+        return LaterChanges(np.concatenate(rows), self._verified(files), deletes)
 
     def term_files(self) -> list[str]:
         """The files of terms, for readers that do not compare digests."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import numpy as np
 
@@ -19,8 +19,12 @@ from sparqlive.store.place import Place
 from sparqlive.store.ranges import rows_before
 from sparqlive.store.runs import QUADS, RunFile, names_of, read_columns
 from sparqlive.store.saving import Saved
+from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column, Run
+
+_READ_ROWS = 1_000_000
+"""Of relations with fewer rows, single rows are always searched."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,27 @@ class StoredParts:
         names = names_of(self.name, self.width, is_delta=True)
         parts = [np.stack(read_columns(self.place, run, names)).T for run in self.delta_runs]
         return summed([self.rows, *parts], self.width)
+
+    def having(self, readers: Readers, keys: Column) -> Column | None:
+        """Rows whose first column has one of the sorted keys, each with its weight last.
+
+        A row may be there several times: its weight is the sum. None if reading all rows is cheaper.
+        """
+        size = sum(run.rows for run in (*self.runs, *self.delta_runs))
+        if not self.width or len(keys) * ROWS_PER_SEARCH > size > _READ_ROWS:
+            return None
+        found = [self.rows[np.isin(self.rows[:, 0], keys)]]
+        ends = [run.first[0] for run in self.runs[1:]]
+        bounded = [*zip_longest(self.runs, ends), *((run, None) for run in self.delta_runs)]
+        for run, end in bounded:
+            start = int(np.searchsorted(keys, run.first[0], "left"))
+            stop = len(keys) if end is None else int(np.searchsorted(keys, end, "right"))
+            if start < stop:
+                reader = readers.of(run)
+                names = names_of(self.name, self.width, is_delta=run.epoch is not None)
+                low, high = reader.find(names[0], keys[start:stop])
+                found.append(np.column_stack(reader.rows(names, low, high)))
+        return np.concatenate(found)
 
     def total_weight(self) -> int:
         """The number of rows, counted with their multiplicity."""

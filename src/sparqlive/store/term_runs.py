@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sparqlive.rdf.term_columns import UNKNOWN, Gathered, Ids, Marks, TermColumns, is_in
 from sparqlive.store.place import Place
-from sparqlive.store.runs import TERMS, RunFile, group_bounds, read_columns, read_terms, write_terms
+from sparqlive.store.runs import (
+    ALL_GROUPS,
+    TERMS,
+    RunFile,
+    group_bounds,
+    read_columns,
+    read_terms_of,
+    write_terms,
+)
+from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers
 
 MOST_BYTES = 1 << 40
 """Without a limit on memory."""
@@ -23,11 +33,10 @@ _EXPANSION = 3
 
 @dataclass(frozen=True)
 class _Group:
-    """A row group of a file: its rows, and the first and the last id."""
+    """A row group of a file, and its first and last id."""
 
     path: str
-    start: int
-    stop: int
+    number: int
     first: int
     last: int
 
@@ -45,6 +54,7 @@ class TermRuns:
         self._place = place
         self._files = {run.path: run for run in files}
         self._most_bytes = most_bytes
+        self._readers: Readers = known[0]._readers if known else Readers(place)
         self._groups: dict[str, tuple[list[_Group], list[int]]] = {}
         self._read: OrderedDict[_Group, TermColumns] = OrderedDict()
         self._bytes = 0
@@ -67,14 +77,14 @@ class TermRuns:
 
     def read(self) -> None:
         """Reads the terms that memory has room for."""
-        for group in (group for path in self._files for group in self._groups_of(path)[0]):
-            if self._bytes >= self._most_bytes:
-                return
-            self._columns(group)
+        for path in self._files:
+            for _ in self._load(path, self._groups_of(path)[0]):
+                if self._bytes >= self._most_bytes:
+                    return
 
     def add(self, run: RunFile, columns: TermColumns) -> None:
         """Adds a file whose terms are in memory, also while queries read the others."""
-        group = _Group(run.path, 0, len(columns), int(columns.ids[0]), int(columns.ids[-1]))
+        group = _Group(run.path, ALL_GROUPS, int(columns.ids[0]), int(columns.ids[-1]))
         self._groups = {**self._groups, run.path: ([group], [group.first])}
         self._keep(group, columns)
         self._files = {**self._files, run.path: run}
@@ -85,38 +95,58 @@ class TermRuns:
             groups, firsts = self._groups_of(path)
             place = bisect_right(firsts, number) - 1
             if place >= 0 and number <= groups[place].last:
-                known = self._columns(groups[place]).text(number)
-                if known is not None:
-                    return known
+                for columns in self._load(path, [groups[place]]):
+                    if (known := columns.text(number)) is not None:
+                        return known
         return None
 
     def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
         """Marks those of the sorted ids, given with texts, that are in the files and not marked yet."""
         for path in self._files:
-            if not (marks == UNKNOWN).any():
+            places = np.flatnonzero(marks == UNKNOWN)
+            if not len(places):
                 return
-            for group in self._groups_of(path)[0]:
-                start, stop = np.searchsorted(numbers, [group.first, group.last])
-                part = slice(int(start), int(stop) + 1)
-                wanted = numbers[part][marks[part] == UNKNOWN]
-                if len(wanted) and (columns := self._having(group, wanted)) is not None:
-                    columns.match(numbers, texts, marks)
+            for columns in self._having(path, numbers[places]):
+                columns.match(numbers, texts, marks)
 
     def gather(self, wanted: Gathered) -> None:
         """Adds the texts of ids that are in the files and not gathered yet."""
         for path in self._files:
-            for group in self._groups_of(path)[0]:
-                if len(wanted.missing(group.first, group.last)):
-                    wanted.add(self._columns(group))
+            groups, firsts = self._groups_of(path)
+            missing = wanted.missing(firsts[0], groups[-1].last) if groups else []
+            if len(missing):
+                for columns in self._having(path, wanted.numbers[missing]):
+                    wanted.add(columns)
 
-    def _having(self, group: _Group, numbers: Ids) -> TermColumns | None:
-        """The terms of a group; None if none of the ids is there, which the ids alone tell."""
-        known = self._read.get(group)
-        if known is not None or not self.is_limited:
-            return known or self._columns(group)
-        run = self._files[group.path]
-        (ids,) = read_columns(self._place, run, ("id",), group.start, group.stop)
-        return read_terms(self._place, run, group.start, group.stop) if is_in(numbers, ids).any() else None
+    def texts_of(self, numbers: Ids) -> dict[int, str]:
+        """The texts of those of the sorted ids that are in the files."""
+        found: dict[int, str] = {}
+        for path in self._files:
+            for columns in self._having(path, numbers):
+                known = is_in(numbers, columns.ids)
+                found |= {number: columns.text(number) or "" for number in numbers[known].tolist()}
+        return found
+
+    def _having(self, path: str, numbers: Ids) -> Iterator[TermColumns]:
+        """Row groups of a file that have some of the sorted ids; of those that are read, only such."""
+        groups, firsts = self._groups_of(path)
+        wanted = numbers[(numbers >= firsts[0]) & (numbers <= groups[-1].last)] if groups else numbers[:0]
+
+        def chosen() -> list[_Group]:
+            places = np.unique(np.searchsorted(firsts, wanted, side="right") - 1)
+            return [groups[place] for place in places.tolist()]
+
+        if self.is_limited and not all(group in self._read for group in chosen()):
+            wanted = wanted[self._has(self._files[path], wanted)]
+        yield from self._load(path, chosen())
+
+    def _has(self, run: RunFile, numbers: Ids) -> npt.NDArray[np.bool_]:
+        """Which of the sorted ids a file has; reads ids alone."""
+        if len(numbers) < run.rows // ROWS_PER_SEARCH:
+            low, high = self._readers.of(run).find("id", numbers)
+            return low < high
+        (ids,) = read_columns(self._place, run, ("id",))
+        return is_in(numbers, ids)
 
     def _groups_of(self, path: str) -> tuple[list[_Group], list[int]]:
         """The row groups of a file, and their first ids."""
@@ -127,12 +157,18 @@ class TermRuns:
             self._groups = {**self._groups, path: known}
         return known
 
-    def _columns(self, group: _Group) -> TermColumns:
-        known = self._read.get(group)
-        if known is None:
-            known = read_terms(self._place, self._files[group.path], group.start, group.stop)
-            self._keep(group, known)
-        return known
+    def _load(self, path: str, groups: Sequence[_Group]) -> Iterator[TermColumns]:
+        """Row groups of a file, which is opened if some of them are not in memory."""
+        known = {group: self._read.get(group) for group in groups}
+        yield from (columns for columns in known.values() if columns is not None)
+        unread = [group for group, columns in known.items() if columns is None]
+        for group, columns in zip(unread, self._read_groups(path, unread), strict=True):
+            self._keep(group, columns)
+            yield columns
+
+    def _read_groups(self, path: str, groups: Sequence[_Group]) -> Iterator[TermColumns]:
+        if groups:
+            yield from read_terms_of(self._place, self._files[path], [group.number for group in groups])
 
     def _keep(self, group: _Group, columns: TermColumns) -> None:
         """Keeps terms in memory. Queries read in threads of their own."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 import numpy.typing as npt
@@ -227,8 +227,8 @@ class Run:
             high[several] = np.searchsorted(first, keys[several], side="right")
         for column, values in zip(self.columns[1:], rows[1:], strict=True):
             low, high = (
-                _search(column, values, low, high, before=True),
-                _search(column, values, low, high, before=False),
+                search(column, values, low, high, before=True),
+                search(column, values, low, high, before=False),
             )
         return low, low < high
 
@@ -238,7 +238,13 @@ class Run:
         return size + (self.weights.nbytes if self.weights is not None else 0)
 
 
-def _search(column: Column, values: Column, low: Column, high: Column, *, before: bool) -> Column:
+class Places(Protocol):
+    """A column whose values are read at some places of it."""
+
+    def __getitem__(self, places: Column, /) -> Column: ...
+
+
+def search(column: Places, values: Column, low: Column, high: Column, *, before: bool) -> Column:
     """For each value, the first position in its window where the column is not below it (or is above it)."""
     low, high = low.copy(), high.copy()
     open_ = np.flatnonzero(low < high)

@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -41,6 +42,8 @@ _TYPES = {
 
 
 Result = TypeVar("Result")
+_MOST_HELD = 50_000
+"""Up to so many rows are computed ahead, to look up what they reach."""
 _BATCH_ROWS = 65_536
 """So many rows of a result that is saved are in memory at once."""
 
@@ -77,6 +80,8 @@ class DuckDb:
         self._views: list[str] = []
         self._waiting: dict[str, Later] = {}
         self._functions: list[str] = []
+        self._held: dict[int, tuple[Frame, Frame, pa.Table | None]] = {}
+        """Frames that were computed, by their nodes: the frame itself, the table for it, and its rows."""
         self._is_stopped = False
         """Whether a query was stopped: its thread may be busy with the connection for another moment."""
 
@@ -110,6 +115,15 @@ class DuckDb:
     def materialize(self, frame: Frame) -> Frame:
         return self.frame(self.query(frame), frame.columns)
 
+    def held(self, frame: Frame) -> tuple[Frame, pa.Table | None]:
+        known = self._held.get(id(frame.node))
+        if known is None:
+            table = self.query(frame.limited(_MOST_HELD + 1))
+            is_few = table.num_rows <= _MOST_HELD
+            held = (self.local(table), table) if is_few else (frame, None)
+            known = self._held[id(frame.node)] = (frame, *held)
+        return known[1:]
+
     def function(self, function: Function, kind: pa.DataType) -> str:
         name = f"function_{next(_NUMBERS)}"
         self._add(name, function, kind)
@@ -122,7 +136,9 @@ class DuckDb:
         return self._view(f"SELECT {', '.join(columns)} FROM read_parquet([{listed}])", columns)
 
     def local(self, table: pa.Table) -> Frame:
-        return self.frame(table, table.column_names)
+        frame = replace(self.frame(table, table.column_names), is_empty=table.num_rows == 0)
+        self._held[id(frame.node)] = frame, frame, table
+        return frame
 
     def view(self, frame: Frame) -> Frame:
         return self._view(frame.sql(self.dialect), frame.columns)
@@ -194,6 +210,7 @@ class DuckDb:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._waiting.clear()
+        self._held.clear()
         if self._is_stopped:
             return
         while self._views:

@@ -35,6 +35,7 @@ from sparqlive.store.compaction import Writer
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Layers, QuadRuns, Segment, segments_of
 from sparqlive.store.runs import QUADS, RunFile, read_columns, terms_with_prefix
+from sparqlive.store.seeking import Readers
 from sparqlive.store.term_runs import TermRuns, write_term_run
 from sparqlive.zset.columns import ColumnRows, group_starts, last_rows
 
@@ -254,11 +255,11 @@ class _Task:
             columns.append(np.ones(len(columns[0]), dtype=np.int64))
         rows = last_rows(ColumnRows(columns), by=(1, 3, 0, 2))
         subjects, predicates, objects, graphs, weights = rows.columns
-        there = np.zeros(len(rows), dtype=bool)
+        there, readers = np.zeros(len(rows), dtype=bool), Readers(self.place)
         for start, stop in pairwise(group_starts(predicates, graphs).tolist()):
             stored = task.stored.get((int(graphs[start]), int(predicates[start])))
             if stored is not None:
-                there[start:stop] = stored.has(self.place, subjects[start:stop], objects[start:stop])
+                there[start:stop] = stored.has(readers, subjects[start:stop], objects[start:stop])
         inserted = weights > 0
         names = [np.unique(column[inserted]).tolist() for column in (predicates, graphs)]
         changed = rows.take(there == (weights < 0))

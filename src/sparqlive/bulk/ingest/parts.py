@@ -23,13 +23,13 @@ from sparqlive.bulk.ingest.documents import PIECE_BYTES
 from sparqlive.rdf.columns import Encoded, Ids, together
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
 from sparqlive.sparql.columns import REPEATING, term_table
+from sparqlive.store.layout import ROWS_PER_GROUP, TERMS_PER_GROUP, write_run
 from sparqlive.store.place import file_system
 
 ROWS_A_FILE = 1 << 20
 _SMALL_GROUP_ROWS = ROWS_A_FILE // 8
 """Below this a graph and predicate shares its file with others."""
 _TERM_BYTES_A_FILE = 128 << 20
-_ROWS_A_ROW_GROUP = 1 << 17
 _BITS = 8
 _CELLS = 1 << _BITS
 _ID_BYTES = 8
@@ -320,7 +320,7 @@ def merge_quads(task: QuadTask, target: str, name: str) -> QuadFile:
     table = pa.Table.from_arrays(
         [pa.array(column) for column in (subject, predicate, object_, graph)], schema=_QUAD_SCHEMA
     )
-    _write(table, f"{target}/{path}", ("p", "g"), list("spog"), _ORDER)
+    _write(table, f"{target}/{path}", ("s", "o"), ("p", "g"), list("spog"), _ORDER, ROWS_PER_GROUP)
     return QuadFile(
         path,
         len(subject),
@@ -359,7 +359,8 @@ def merge_terms(task: TermTask, target: str, name: str) -> tuple[TermFile, dict[
     """Writes a file of terms; ids that stand for several terms, or may stand for none, with their terms."""
     ids, texts, clashes = distinct_terms(task)
     path = f"terms/{name}.parquet"
-    _write(term_table(pa.array(ids), texts), f"{target}/{path}", REPEATING, ["id"], ("id",))
+    table = term_table(pa.array(ids), texts)
+    _write(table, f"{target}/{path}", ("id",), REPEATING, ["id"], ("id",), TERMS_PER_GROUP)
     return TermFile(path, len(ids), int(ids[0]), int(ids[-1])), clashes
 
 
@@ -406,20 +407,25 @@ def _read_terms(task: TermTask) -> tuple[Ids, pa.LargeStringArray]:
 
 
 def _write(
-    table: pa.Table, path: str, repeating: Sequence[str], statistics: Sequence[str], order: Sequence[str]
+    table: pa.Table,
+    path: str,
+    plain: Sequence[str],
+    repeating: Sequence[str],
+    statistics: Sequence[str],
+    order: Sequence[str],
+    rows: int,
 ) -> None:
     files, place = file_system(path)
-    pq.write_table(
+    sorting = pq.SortingColumn.from_ordering(table.schema, [(name, "ascending") for name in order])
+    write_run(
         table,
         place,
+        plain,
+        repeating,
+        rows,
         filesystem=files,
-        row_group_size=_ROWS_A_ROW_GROUP,
-        use_dictionary=list(repeating) or False,
         write_statistics=list(statistics),
-        compression="zstd",
-        compression_level=1,
-        sorting_columns=pq.SortingColumn.from_ordering(table.schema, [(name, "ascending") for name in order]),
-        store_schema=table.schema.metadata is not None,
+        sorting_columns=sorting,
     )
 
 

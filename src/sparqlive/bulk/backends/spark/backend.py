@@ -64,6 +64,8 @@ class SparkBackend:
         # are part of the query there, and functions stay.
         self._is_connect = is_connect(session)
         self._tables: dict[str, DataFrame] = {}
+        self._held: dict[int, tuple[Frame, Frame, pa.Table | None]] = {}
+        """Frames that were computed, by their nodes: the frame itself, the table for it, and its rows."""
 
     def frame(self, data: DataFrame | Later, columns: Sequence[str]) -> Frame:
         data = data.make() if isinstance(data, Later) else data
@@ -94,10 +96,19 @@ class SparkBackend:
         try:
             count = rows.count()
             if count <= FEW_ROWS:
-                return replace(self.local(rows.toArrow()), is_empty=count == 0), True
+                return self.local(rows.toArrow()), True
             return self.frame(rows.localCheckpoint(), frame.columns), count <= _BROADCAST_ROWS
         finally:
             rows.unpersist()
+
+    def held(self, frame: Frame) -> tuple[Frame, pa.Table | None]:
+        known = self._held.get(id(frame.node))
+        if known is None:
+            table = self.rows(frame.limited(FEW_ROWS))
+            is_few = table.num_rows < FEW_ROWS
+            held = (self.local(table), table) if is_few else (frame, None)
+            known = self._held[id(frame.node)] = (frame, *held)
+        return known[1:]
 
     def repeats(self, frame: Frame) -> bool:
         """Spark computes a common table expression for each of its readers."""
@@ -130,7 +141,10 @@ class SparkBackend:
 
     def local(self, table: pa.Table) -> Frame:
         if table.num_rows <= FEW_ROWS or self._scratch is None:
-            return self.frame(frame_of(self._session, table), table.column_names)
+            frame = self.frame(frame_of(self._session, table), table.column_names)
+            frame = replace(frame, is_empty=table.num_rows == 0)
+            self._held[id(frame.node)] = frame, frame, table
+            return frame
         place, name = self._scratch.place, f"{self._scratch.folder}/{uuid4()}.parquet"
         pq.write_table(table, place.path(name), filesystem=place.files)
         return self.files([place.uri(name)], table.column_names)
@@ -177,6 +191,7 @@ class SparkBackend:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._held.clear()
         while self._views:
             self._session.catalog.dropTempView(self._views.pop())
         while self._functions:

@@ -29,7 +29,7 @@ from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES, entry_table
-from sparqlive.store.store import Sources
+from sparqlive.store.store import LaterChanges, Sources
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.run import Column, Run
 
@@ -58,9 +58,9 @@ class Carrier:
         self._exceptions = exceptions
         self._enter = enter
         quads = self._quads(sources.quad_files)
-        is_small = not sources.log_files
+        later = sources.later
         self._before = (
-            self._with_changes(quads, sources.log) if is_small else self._with_files(quads, sources)
+            self._with_files(quads, later) if later.files else self._with_changes(quads, later.rows)
         )
         columns = ("id", "term", *(NAMES if sources.has_types else ()))
         self._terms = Later(columns, lambda: self._term_frame(sources, columns))
@@ -91,17 +91,17 @@ class Carrier:
         later = frame_of(self._spark, table)
         return later if files is None else files.union(later)
 
-    def _with_files(self, quads: DataFrame, sources: Sources) -> DataFrame:
+    def _with_files(self, quads: DataFrame, later: LaterChanges) -> DataFrame:
         """The quads after a log that is in files, at least in part."""
         columns = (*_QUAD, "w")
-        late = read_files(self._spark, sources.log_files, columns)
-        if len(sources.log):
-            late = late.union(self._frame(sources.log, columns))
-        if not sources.logged_deletes:
+        late = read_files(self._spark, later.files, columns)
+        if len(later.rows):
+            late = late.union(self._frame(later.rows, columns))
+        if not later.deletes:
             return quads.union(late.select(*_QUAD))
         net = late.groupBy(*_QUAD).agg({"w": "sum"}).withColumnRenamed("sum(w)", "w")
         deleted = net.where("w < 0").select(*_QUAD)
-        few = deleted.hint("broadcast") if sources.logged_deletes <= FEW_CHANGES else deleted
+        few = deleted.hint("broadcast") if later.deletes <= FEW_CHANGES else deleted
         return quads.join(few, list(_QUAD), "left_anti").union(net.where("w > 0").select(*_QUAD))
 
     def _with_changes(self, quads: DataFrame, log: npt.NDArray[np.int64]) -> DataFrame:

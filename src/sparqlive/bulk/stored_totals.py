@@ -1,0 +1,112 @@
+"""Totals of groups as a stored relation: a change reads those of the groups that it touches, and no rows.
+
+A row has a group's keys and its totals (`bulk/aggregate.py`); a sum that may need more than 64 bits is two
+columns. Totals are linear, so a group's totals are the weighted sum of its rows in the relation, wherever
+these are. Invariant: a group with rows has one row of totals; a change removes the old one and adds the new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparqlive.bulk.aggregate import WEIGHTS, Totals, added, is_wide, total_names, totals
+from sparqlive.bulk.dialect import ONE, Dialect, number, total
+from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.solutions import WEIGHT, Solutions, column
+from sparqlive.bulk.stored_rows import StoredRelation, table
+from sparqlive.plan import operators as op
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.evaluate import Evaluation
+
+_UNIT = 1 << 48
+"""Of the higher one of the two columns of a wide sum."""
+
+
+def width(operator: op.Group) -> int:
+    """The number of columns of the relation, without the weight."""
+    names = total_names(operator)
+    return len(operator.keys) + len(names) + sum(map(is_wide, names))
+
+
+def content(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Frame:
+    """The rows of the relation, from a content of the operator's source."""
+    made = totals(evaluation, operator, source)
+    return _packed(evaluation.backend.dialect, operator, made, ONE)
+
+
+def before_and_of_change(
+    evaluation: Evaluation, operator: op.Group, changed: Solutions, stored: StoredRelation
+) -> Totals:
+    """The totals of the groups that a change touches: before it, and of the change."""
+    backend, keys = evaluation.backend, [column(v) for v in operator.keys]
+    change, rows = backend.held(totals(evaluation, operator, changed))
+    if rows is not None and keys:
+        found = stored.having(np.unique(rows.column(keys[0]).to_numpy()))
+        stored = stored if found is None else StoredRelation((), found)
+    old = _unpacked(backend.dialect, operator, table(backend, _columns(operator), stored))
+    if rows is not None:
+        old = backend.held(old)[0]
+    others = " OR ".join(f"{name} <> 0" for name in total_names(operator) if name.startswith("others_"))
+    is_complete = not others or not any(
+        backend.rows(part.where(others).limited(1)).num_rows for part in (old, change)
+    )
+    return Totals(old, change, is_complete)
+
+
+def change(evaluation: Evaluation, operator: op.Group, both: Totals) -> Frame:
+    """The change of the relation."""
+    keys, names = [column(v) for v in operator.keys], total_names(operator)
+    old = both.old
+    if keys:
+        old = old.join(both.change.select(*keys).distinct(), keys, "SEMI").select(*keys, *names)
+    new = old.union(both.change.select(*keys, *names)).grouped(keys, *added(names))
+    dialect = evaluation.backend.dialect
+    rows = _packed(dialect, operator, old, number(-1)).union(
+        _packed(dialect, operator, new.where(f"{WEIGHTS} <> 0"), ONE)
+    )
+    *columns, _ = rows.columns
+    return rows.grouped(columns, total(WEIGHT)).where(f"{WEIGHT} <> 0")
+
+
+def _columns(operator: op.Group) -> tuple[str, ...]:
+    return (*(f"c{place}" for place in range(width(operator))), WEIGHT)
+
+
+def _packed(dialect: Dialect, operator: op.Group, made: Frame, weight: str) -> Frame:
+    names = _columns(operator)[:-1]
+    expressions = [*(column(v) for v in operator.keys), *_halves(dialect, operator)]
+    columns = (f"{expression} AS {name}" for expression, name in zip(expressions, names, strict=True))
+    return made.select(*columns, f"{weight} AS {WEIGHT}")
+
+
+def _halves(dialect: Dialect, operator: op.Group) -> Iterator[str]:
+    for name in total_names(operator):
+        if is_wide(name):
+            high = f"CAST({dialect.quotient(name, str(_UNIT))} AS BIGINT)"
+            yield high
+            yield f"CAST({name} - {dialect.product(high, str(_UNIT))} AS BIGINT)"
+        else:
+            yield name
+
+
+def _unpacked(dialect: Dialect, operator: op.Group, rows: Frame) -> Frame:
+    keys = [column(v) for v in operator.keys]
+    places = iter(_columns(operator)[len(keys) :])
+    sums = []
+
+    def summed(place: str) -> str:
+        return f"sum({dialect.product(place, WEIGHT)})"
+
+    for name in total_names(operator):
+        high = summed(next(places))
+        if is_wide(name):
+            sums.append(f"{high} * {_UNIT} + {summed(next(places))} AS {name}")
+        else:
+            sums.append(f"CAST({high} AS BIGINT) AS {name}")
+    own = [f"c{place} AS {key}" for place, key in enumerate(keys)]
+    named = rows.select(*own, *rows.columns[len(keys) :])
+    return named.grouped(keys, *sums).where(f"{WEIGHTS} <> 0")

@@ -1,0 +1,69 @@
+"""How the columns of a run are laid out in its file, so that single values can be read.
+
+A column of ids has one page per row group, with plain values that are not compressed: the values are the last
+bytes of the column's part of a row group, so a sorted column is searched where it is. Columns that hold few
+values are compressed. Invariant: every file is Parquet that any reader understands; a file with this layout
+says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROWS_PER_GROUP = 131_072
+"""The unit of reading a part of a file in full."""
+TERMS_PER_GROUP = 4096
+"""Of terms: single ones are read by the row group."""
+ID_BYTES = 8
+_KEY = b"sparqlive.layout"
+_VERSION = b"1"
+_MOST_HEADER_BYTES = 1 << 10
+
+
+def write_run(
+    table: pa.Table, where: str, plain: Sequence[str], repeating: Sequence[str], rows: int, **more: Any
+) -> None:
+    """Writes a table in row groups of so many rows.
+
+    plain: the columns whose single values are read. repeating: those that a dictionary makes smaller. `more`:
+    further options.
+    """
+    pq.write_table(
+        table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: _VERSION}),
+        where,
+        row_group_size=rows,
+        max_rows_per_page=rows,
+        data_page_size=max(1 << 20, 2 * rows * ID_BYTES),
+        use_dictionary=[*repeating] or False,
+        compression={name: "none" if name in plain else "zstd" for name in table.column_names},
+        **more,
+    )
+
+
+def has_layout(metadata: Any) -> bool:
+    """Whether a file, given by its metadata, has this layout."""
+    return (metadata.metadata or {}).get(_KEY) == _VERSION
+
+
+def end_of_values(chunk: Any) -> int | None:
+    """Where the plain values of a column end in a file with this layout; None if they are not plain.
+
+    chunk: the metadata of the column in a row group.
+    """
+    if chunk.compression != "UNCOMPRESSED" or chunk.has_dictionary_page:
+        return None
+    header = chunk.total_compressed_size - chunk.num_values * ID_BYTES
+    assert 0 < header < _MOST_HEADER_BYTES, "a column of plain values has one page"
+    return int(chunk.data_page_offset + chunk.total_compressed_size)
+
+
+def only_value(chunk: Any) -> int | None:
+    """The value of all rows of a column in a row group, if its statistics say so."""
+    found = chunk.statistics
+    if found is None or not found.has_min_max or found.null_count or found.min != found.max:
+        return None
+    return int(found.min)

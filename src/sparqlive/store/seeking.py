@@ -1,0 +1,203 @@
+"""Reads single rows of runs: finds them by binary search in a sorted column, where the file has it.
+
+What a search costs depends on the rows that it finds, and on the logarithm of the file's rows. On local disks
+columns are mapped into memory; elsewhere, and in files of another layout, the row groups that a search
+touches are read, and stay in memory up to a bound. Invariant: a column of a row group is compared with its
+digest before its first value is read.
+"""
+
+from __future__ import annotations
+
+import mmap
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+from typing import TypeAlias
+
+import numpy as np
+
+from sparqlive.store.layout import ID_BYTES, end_of_values, has_layout, only_value
+from sparqlive.store.place import LocalPlace, Place
+from sparqlive.store.runs import RunFile, verified
+from sparqlive.zset.run import Column
+
+CACHED_ROWS = 2_000_000
+"""Rows of row groups that are in memory because they are read in full, at most."""
+ROWS_PER_SEARCH = 256
+"""Searching for a row takes about as long as reading so many rows in order."""
+_MOST_FILES = 4096
+Values: TypeAlias = "memoryview[int]"
+"""Numbers; indexing a memoryview is several times faster than indexing an array, and needs no alignment."""
+
+
+class Readers:
+    """Files of one place that were read lately."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.values_read = 0
+        """Counts values that were read one by one, and those of row groups that were read in full."""
+        self._files: OrderedDict[str, RunReader] = OrderedDict()
+        self._groups: OrderedDict[tuple[str, int, str], Column] = OrderedDict()
+        self._rows = 0
+        self._guard = Lock()
+
+    def of(self, run: RunFile) -> RunReader:
+        with self._guard:
+            found = self._files.get(run.path)
+            if found is None:
+                found = self._files[run.path] = RunReader(self, run)
+            self._files.move_to_end(run.path)
+            if len(self._files) > _MOST_FILES:
+                self._files.popitem(last=False)
+            return found
+
+    def group(self, run: RunFile, group: int, name: str) -> Column:
+        """A column of a row group, read in full; it stays in memory for a while."""
+        key = run.path, group, name
+        with self._guard:
+            known = self._groups.get(key)
+            if known is not None:
+                self._groups.move_to_end(key)
+                return known
+        with verified(self.place, run) as file:
+            column: Column = file.read_groups([group], [name]).column(name).to_numpy()
+        with self._guard:
+            self.values_read += len(column)
+            if key not in self._groups:
+                self._groups[key] = column
+                self._rows += len(column)
+            while len(self._groups) > 1 and self._rows > CACHED_ROWS:
+                self._rows -= len(self._groups.popitem(last=False)[1])
+        return column
+
+
+class RunReader:
+    """A file, whose rows are found by their values."""
+
+    def __init__(self, readers: Readers, run: RunFile) -> None:
+        self._readers = readers
+        self.run = run
+        self._columns: dict[str, _Column] = {}
+        self._mapped: mmap.mmap | None = None
+
+    def column(self, name: str) -> _Column:
+        """A column; `column[rows]` reads its values at some rows."""
+        known = self._columns.get(name)
+        if known is None:
+            known = self._columns[name] = self._described(name)
+        return known
+
+    def _described(self, name: str) -> _Column:
+        with verified(self._readers.place, self.run) as file:
+            metadata = file.metadata
+            starts = np.array([0, *(stop for _, stop in file.groups())], dtype=np.int64)
+            place = metadata.schema.names.index(name)
+            chunks = [metadata.row_group(group).column(place) for group in range(metadata.num_row_groups)]
+            is_mapped = has_layout(metadata) and isinstance(self._readers.place, LocalPlace)
+            ends = [end_of_values(chunk) if is_mapped else None for chunk in chunks]
+            return _Column(self, name, starts, ends, [only_value(chunk) for chunk in chunks])
+
+    def mapped(self, start: int, end: int) -> Values:
+        """Numbers of the file, which the operating system reads where they are touched."""
+        if self._mapped is None:
+            with open(self._readers.place.path(self.run.path), "rb") as stream:
+                self._mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            self._mapped.madvise(mmap.MADV_RANDOM)
+        return memoryview(self._mapped)[start:end].cast("q")
+
+    def compare(self, group: int, name: str) -> None:
+        with verified(self._readers.place, self.run) as file:
+            file.compare([group], [name])
+
+    def group(self, group: int, name: str) -> Column:
+        return self._readers.group(self.run, group, name)
+
+    def count(self, values: int) -> None:
+        self._readers.values_read += values
+
+    def find(self, name: str, keys: Column, start: int = 0, stop: int | None = None) -> tuple[Column, Column]:
+        """The range of rows of each key, in a column that is sorted between `start` and `stop`."""
+        parts = self.column(name).parts(start, self.run.rows if stop is None else stop)
+        firsts = [values[low] for values, low, _, _ in parts]
+        found = np.empty((2, len(keys)), dtype=np.int64)
+        for place, key in enumerate(keys.tolist()):
+            values, low, high, before = parts[max(0, bisect_left(firsts, key) - 1)]
+            found[0, place] = before + bisect_left(values, key, low, high)
+            values, low, high, before = parts[max(0, bisect_right(firsts, key) - 1)]
+            found[1, place] = before + bisect_right(values, key, low, high)
+        self.count(len(firsts) + len(keys) * 2 * self.run.rows.bit_length())
+        return found[0], found[1]
+
+    def rows(self, names: Sequence[str], low: Column, high: Column) -> list[Column]:
+        """Columns of the rows in some ranges."""
+        places = expanded(low, high)
+        return [self.column(name)[places] for name in names]
+
+
+class _Column:
+    """A column of a file, read where it is indexed."""
+
+    def __init__(
+        self,
+        reader: RunReader,
+        name: str,
+        starts: Column,
+        ends: Sequence[int | None],
+        only: Sequence[int | None],
+    ) -> None:
+        """starts: the first row of each row group. ends: where its plain values end. only: its only value."""
+        self._reader = reader
+        self._name = name
+        self._starts = starts
+        self._ends = ends
+        self._only = only
+        self._mapped: dict[int, Values] = {}
+
+    def parts(self, start: int, stop: int) -> list[tuple[Values, int, int, int]]:
+        """The row groups between two rows: values, first place and end in them, and the rows before them."""
+        first, last = np.searchsorted(self._starts, [start, stop - 1], side="right").tolist()
+        found = []
+        for group in range(first - 1, last):
+            before, end = self._starts[group : group + 2].tolist()
+            found.append((self._values(group), max(start, before) - before, min(stop, end) - before, before))
+        return found
+
+    def _values(self, group: int) -> Values:
+        """The values of a row group: mapped into memory, or read in full."""
+        known = self._mapped.get(group)
+        if known is None:
+            end = self._ends[group]
+            if end is None:
+                return np.ascontiguousarray(self._reader.group(group, self._name)).data
+            self._reader.compare(group, self._name)
+            size = int(self._starts[group + 1] - self._starts[group])
+            known = self._mapped[group] = self._reader.mapped(end - ID_BYTES * size, end)
+        return known
+
+    def __getitem__(self, rows: Column) -> Column:
+        groups = np.searchsorted(self._starts, rows, side="right") - 1
+        found = np.empty(len(rows), dtype=np.int64)
+        for group in np.unique(groups).tolist():
+            chosen = np.flatnonzero(groups == group)
+            only = self._only[group]
+            if only is not None:
+                found[chosen] = only
+                continue
+            values, before = self._values(group), int(self._starts[group])
+            found[chosen] = [values[row - before] for row in rows[chosen].tolist()]
+        self._reader.count(len(rows))
+        return found
+
+
+def expanded(low: Column, high: Column) -> Column:
+    """All numbers of some ranges, one range after the other."""
+    sizes = high - low
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(high - ends, sizes)
+
+
+def places_of(column: Column, keys: Column) -> Column:
+    """Where a sorted column has one of the keys."""
+    return expanded(np.searchsorted(column, keys, "left"), np.searchsorted(column, keys, "right"))

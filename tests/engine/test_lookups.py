@@ -1,0 +1,171 @@
+"""Deltas of views that are not held read the rows that they meet, whatever the files look like."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sparqlive
+from bench.orders import Catalogue
+from bench.scale import PREFIX, VIEWS
+from sparqlive.bulk.backends.duckdb import DuckDb
+from sparqlive.store import compaction, layout, runs
+from sparqlive.store.runs import Verified
+
+SHAPES = {
+    "join": "SELECT ?a ?b ?c { ?a :p ?b . ?b :p ?c }",
+    "star": "SELECT ?a ?b ?v { ?a :p ?b . ?a :v ?v }",
+    "named": "SELECT ?g ?a ?v { GRAPH ?g { ?a :v ?v . ?a :p ?b } }",
+    "any": "SELECT ?p ?o { ?a :p ?b . ?b ?p ?o }",
+    "fixed": "SELECT ?o ?v { :n1 :p ?o . ?o :v ?v }",
+    "optional": "SELECT ?a ?b ?v { ?a :p ?b OPTIONAL { ?b :v ?v FILTER(?v > 2) } }",
+    "missing": "SELECT ?a ?b { ?a :p ?b FILTER NOT EXISTS { ?b :v ?v } }",
+    "distinct": "SELECT DISTINCT ?b ?v { ?a :p ?b . ?a :v ?v }",
+    "totals": "SELECT ?b (SUM(?v) AS ?sum) (COUNT(*) AS ?n) (AVG(?v) AS ?mean) { ?a :p ?b . ?a :v ?v } "
+    "GROUP BY ?b",
+    "total": "SELECT (SUM(?v) AS ?sum) (COUNT(?b) AS ?n) { ?a :v ?v OPTIONAL { ?a :p ?b } }",
+    "least": "SELECT ?b (MIN(?v) AS ?least) { ?a :p ?b . ?a :v ?v } GROUP BY ?b",
+    "text": "SELECT ?a (CONCAT(STR(?v), '!') AS ?t) { ?a :v ?v FILTER(?v != 3) }",
+}
+_TYPE = "http://www.w3.org/2001/XMLSchema#"
+VALUES = [
+    *(f'"{n}"^^<{_TYPE}integer>' for n in (1, 2, 3, 2**63 - 1, -(2**63))),
+    f'"2.5"^^<{_TYPE}decimal>',
+    f'"1e0"^^<{_TYPE}double>',
+    '"x"',
+]
+
+
+@pytest.fixture
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and row groups of a few rows: a subject's quads may be in two of them."""
+    monkeypatch.setattr(runs, "ROWS_PER_GROUP", 7)
+    monkeypatch.setattr(runs, "TERMS_PER_GROUP", 5)
+    monkeypatch.setattr(compaction, "ROWS_A_FILE", 20)
+    monkeypatch.setattr(compaction, "SMALL", 10)
+    for module in ("quad_runs", "term_runs", "streaming"):
+        monkeypatch.setattr(f"sparqlive.store.{module}.ROWS_PER_SEARCH", 0)
+
+
+def quads(chance: random.Random, count: int) -> list[str]:
+    """Random quads as lines, many of one subject and of one object."""
+
+    def node(usual: str) -> str:
+        return f"<{PREFIX}{chance.choice([usual, f'n{chance.randrange(30)}'])}>"
+
+    found = []
+    for _ in range(count):
+        graph = chance.choice(["", "", f" <{PREFIX}g>", f" <{PREFIX}h>"])
+        name, object_ = ("p", node("n2")) if chance.random() < 0.6 else ("v", chance.choice(VALUES))
+        found.append(f"{node('n1')} <{PREFIX}{name}> {object_}{graph} .\n")
+    return found
+
+
+@pytest.mark.parametrize("default_graph", ["strict", "union"])
+def test_the_same_as_held_views(
+    default_graph: Any, tmp_path: Path, small_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(5)
+    there: set[str] = set()
+    with (
+        sparqlive.open(tmp_path / "store", memory=0, default_graph=default_graph) as session,
+        sparqlive.open(default_graph=default_graph) as held,
+    ):
+        first = quads(chance, 150)
+        for one in (session, held):
+            one.apply(insert="".join(first))
+        there.update(first)
+        session.compact()
+        for name, query in SHAPES.items():
+            for one in (session, held):
+                one.view(name, f"PREFIX : <{PREFIX}> {query}")
+            assert not session.views[name].content.is_held
+        scans = counted(monkeypatch)
+        for epoch in range(10):
+            gone = chance.sample(sorted(there), 4)
+            new = [quad for quad in quads(chance, 6) if quad not in gone]
+            for one in (session, held):
+                one.apply(insert="".join(new), delete="".join(gone))
+            there = (there - set(gone)) | set(new)
+            for name in SHAPES:
+                assert weights(session, name) == weights(held, name), (epoch, name)
+            if epoch == 5:
+                session.compact()
+        session.check()
+        assert scans["looked up"] > 50
+
+
+def weights(session: sparqlive.Session, name: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for solution in session.views[name].solutions():
+        key = str(sorted((str(variable), str(term)) for variable, term in solution.items()))
+        found[key] = found.get(key, 0) + 1
+    return found
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Counts lookups of quads."""
+    from sparqlive.bulk.lookup import Lookup
+
+    counts = {"looked up": 0}
+    original = Lookup.quads
+
+    def count(*arguments: Any) -> Any:
+        counts["looked up"] += 1
+        return original(*arguments)
+
+    monkeypatch.setattr(Lookup, "quads", count)
+    return counts
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Iterator[tuple[sparqlive.Session, Catalogue]]:
+    """A store whose quads are in files, with the three views of the benchmark, none of them held."""
+    catalogue = Catalogue(30_000)
+    catalogue.write(tmp_path / "orders.nt")
+    with sparqlive.open(tmp_path / "store", memory=0) as session:
+        session.load(str(tmp_path / "orders.nt"))
+        for name, query in VIEWS.items():
+            session.view(name, f"PREFIX : <{PREFIX}> {query}")
+        session.compact()
+        session.apply(insert=catalogue.new_orders(2, 1))
+        yield session, catalogue
+
+
+def test_a_small_batch_reads_no_predicate(
+    orders: tuple[sparqlive.Session, Catalogue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, catalogue = orders
+    rows: list[int] = []
+    read_groups = Verified.read_groups
+
+    def count(self: Verified, groups: Any, names: Any) -> Any:
+        table = read_groups(self, groups, names)
+        if "term" not in names:
+            rows.append(table.num_rows)
+        return table
+
+    def refuse(self: DuckDb, paths: Any, columns: Any) -> Any:
+        raise AssertionError(f"a small batch scans {columns} of {paths}")
+
+    monkeypatch.setattr(Verified, "read_groups", count)
+    monkeypatch.setattr(DuckDb, "files", refuse)
+    epoch = session.apply(insert=catalogue.new_orders(4, 7), delete=catalogue.new_orders(1, 2))
+    assert {choice.strategy for choice in epoch.choices.values()} == {"duckdb"}
+    assert sum(rows) == 0
+    monkeypatch.undo()
+    session.check()
+
+
+def test_files_of_another_layout_are_read_too(
+    orders: tuple[sparqlive.Session, Catalogue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, catalogue = orders
+    monkeypatch.setattr("sparqlive.store.seeking.has_layout", lambda metadata: False)
+    assert layout.ROWS_PER_GROUP > 0
+    session.apply(insert=catalogue.new_orders(4, 7))
+    session.check()
