@@ -497,6 +497,8 @@ class Registration:
                 keep = self._views.keeper.keep if view.deferred is None else view.deferred.keep
                 self._views.give(view, keep(rewrite(kept_of(view.plan)), None))
             for view in stale:
+                if view.deferred is None:
+                    store.forget_totals(view.content)
                 view.begin_history(store.save(view.name, view.content, view.epoch, damaged))
             return [view.name for view in stale]
 
