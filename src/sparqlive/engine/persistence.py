@@ -21,7 +21,7 @@ from sparqlive.engine.stored_data import StoredData
 from sparqlive.engine.stored_names import all_names, names_of_failed, unshared_names
 from sparqlive.errors import StoreFailed
 from sparqlive.live.content import PlanContent, Product
-from sparqlive.live.maintained import totals_name
+from sparqlive.live.maintained import is_totals, totals_name
 from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
@@ -284,12 +284,21 @@ class Persistence:
         """Whether a content uses one of the relations."""
         return not relations.isdisjoint(all_names(content))
 
-    def save(self, name: str, content: PlanContent, epoch: int, damaged: Set[str] = frozenset()) -> int:
-        """Writes a recomputed content; its history starts now."""
+    def save(
+        self,
+        name: str,
+        content: PlanContent,
+        epoch: int,
+        damaged: Set[str] = frozenset(),
+        since: int | None = None,
+    ) -> int:
+        """Writes a recomputed content. Returns where its history starts: now, or `since` if rows stay."""
         commit = self._contents(content, epoch, damaged)
         forgotten = {*commit.forgotten, *(damaged & all_names(content))}
-        self._data.committed(self.store.save(name, replace(commit, forgotten=forgotten)))
-        return epoch
+        if since is None or not all(map(is_totals, forgotten)):
+            since = epoch
+        self._data.committed(self.store.save(name, replace(commit, forgotten=forgotten), since))
+        return since
 
     def _contents(self, content: PlanContent, epoch: int, new: Set[str]) -> Commit:
         """The relations of a content that are new or not in the store, ready to be committed."""

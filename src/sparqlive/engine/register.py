@@ -562,7 +562,7 @@ class Registration:
         if unheld.is_stored(kept):
             return unheld.keep(kept, why), since
         with unheld.computed(kept, self._by_files("auto"), why) as content:
-            return content, store.save(name, content, self._epochs.epoch)
+            return content, store.save(name, content, self._epochs.epoch, since=since)
 
     def _move_to_store(self, views: Sequence[View], why: str) -> None:
         """Gives held views contents that are not, all or none, between epochs. Called under the lock."""

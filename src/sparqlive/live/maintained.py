@@ -49,6 +49,11 @@ def totals_name(key: str, number: int | None) -> str:
     return f"{key}/totals/{'' if number is None else number}"
 
 
+def is_totals(name: str) -> bool:
+    """Whether a relation has the totals of a group."""
+    return "/totals/" in name
+
+
 class Spent:
     """The cost of some work so far: how often it ran, for how many rows, and the seconds."""
 

@@ -493,13 +493,13 @@ class Store:
         """The recorded owner of a view, if any."""
         return self.catalog.meta(f"owner/{name}") or None
 
-    def save(self, name: str, commit: Commit) -> TermRun | None:
-        """Writes the recomputed content of a view."""
+    def save(self, name: str, commit: Commit, since: int) -> TermRun | None:
+        """Writes the recomputed content of a view, whose history starts at an epoch."""
 
         def register(commit: Commit) -> None:
             with self.catalog.transaction():
                 self._name(commit)
-                self.catalog.set_since(name, commit.epoch)
+                self.catalog.set_since(name, since)
 
         return self._with_files(commit, register)
 
