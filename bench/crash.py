@@ -42,6 +42,8 @@ VIEWS = {
     "path": "SELECT ?x { :n1 :p+ ?x }",
     "later": "SELECT ?x ?y { ?x :p ?z . ?z :q ?y }",
 }
+MUCH = 1 << 30
+"""Of memory: all views are held."""
 Model = set[ox.Quad]
 
 
@@ -70,13 +72,16 @@ def model(seed: int, epoch: int) -> Model:
     return data
 
 
-def opened(path: Path) -> sparqlive.Session:
-    """Small bounds, so that a short run writes many files and compacts often, every other store by ranges."""
+def opened(path: Path, memory: int) -> sparqlive.Session:
+    """Small bounds, so that a short run writes many files and compacts often, every other store by ranges.
+
+    With no memory, views stay in the store.
+    """
     compactor.DUE_ROWS = 60
     compaction.SMALL = 5
     compaction.LARGE = 20 if path.name[-1] in "13579" else 10**9
     ranges.ROWS_A_TASK = 8
-    session = sparqlive.open(path)
+    session = sparqlive.open(path, memory=memory)
     session._epochs.strategies.workers = lambda: (Here(), "live")  # type: ignore[method-assign]
     return session
 
@@ -95,9 +100,9 @@ def applied(session: sparqlive.Session, come: Model, gone: Model, by_workers: bo
 # The writer
 
 
-def write(path: Path, seed: int, last: int, say: Callable[[int], None]) -> None:
+def write(path: Path, seed: int, last: int, memory: int, say: Callable[[int], None]) -> None:
     """Registers views and applies batches up to an epoch; views come and go in between."""
-    with opened(path) as session:
+    with opened(path, memory) as session:
         rng = random.Random(f"{seed}/{session.epoch}/views")
         for name, text in VIEWS.items():
             session.view(
@@ -122,9 +127,9 @@ def write(path: Path, seed: int, last: int, say: Callable[[int], None]) -> None:
 # What is left
 
 
-def inspect(path: Path, seed: int, acknowledged: int) -> int:
+def inspect(path: Path, seed: int, acknowledged: int, memory: int) -> int:
     """Raises where the store is not as it must be; its epoch."""
-    with opened(path) as session:
+    with opened(path, memory) as session:
         assert acknowledged <= session.epoch <= acknowledged + 1, (
             f"epoch {acknowledged} was acknowledged, and the store is at {session.epoch}"
         )
@@ -184,16 +189,18 @@ def forked(action: Callable[[], None]) -> int:
         os._exit(code)
 
 
-def inspected(path: Path, seed: int, acknowledged: int) -> None:
-    child = forked(lambda: (inspect(path, seed, acknowledged), None)[1])
+def inspected(path: Path, seed: int, acknowledged: int, memory: int) -> None:
+    child = forked(lambda: (inspect(path, seed, acknowledged, memory), None)[1])
     if os.waitpid(child, 0)[1]:
         raise SystemExit(f"seed {seed}, after epoch {acknowledged}: the store {path} is not as it must be")
 
 
-def kill_at_random(path: Path, seed: int, acknowledged: int, rng: random.Random) -> tuple[int, bool]:
+def kill_at_random(
+    path: Path, seed: int, acknowledged: int, memory: int, rng: random.Random
+) -> tuple[int, bool]:
     """One life of a writer: the last epoch acknowledged, and whether it was killed."""
-    seconds = rng.choice((0.05, 0.2, 0.5)) * rng.random() + 0.02
-    return lived(partial(write, path, seed, acknowledged + 200), acknowledged, seconds)
+    seconds = rng.choice((0.05, 0.2, 0.5)) * rng.random() + (0.02 if memory else 0.5)
+    return lived(partial(write, path, seed, acknowledged + 200, memory), acknowledged, seconds)
 
 
 def lived(
@@ -221,9 +228,10 @@ def random_kills(directory: Path, until: float, least: int, first_seed: int) -> 
         path, acknowledged = directory / f"random-{seed}", 0
         rng = random.Random(seed)
         for _ in range(25):
-            acknowledged, was_killed = kill_at_random(path, seed, acknowledged, rng)
+            memory = rng.choice((0, MUCH, MUCH))
+            acknowledged, was_killed = kill_at_random(path, seed, acknowledged, memory, rng)
             kills += was_killed
-            inspected(path, seed, acknowledged)
+            inspected(path, seed, acknowledged, memory)
             acknowledged = epoch_of(path)
             if time.monotonic() > until and kills >= least:
                 break
@@ -286,10 +294,10 @@ class Steps:
         setattr(owner, name, watched)
 
 
-def scenario(path: Path, seed: int, fatal: int, say: Callable[[int], None]) -> None:
+def scenario(path: Path, seed: int, fatal: int, memory: int, say: Callable[[int], None]) -> None:
     """Every kind of commit once: epochs, views, a refresh, a compaction, a drop."""
     Steps(fatal).install()
-    with opened(path) as session:
+    with opened(path, memory) as session:
         data = set(session.quads())
 
         def apply(by_workers: bool = False) -> None:
@@ -308,21 +316,24 @@ def scenario(path: Path, seed: int, fatal: int, say: Callable[[int], None]) -> N
         session.views["later"].refresh()
         apply()
         session.view("distinct", f"PREFIX : <{EX}> {VIEWS['group']}", replace=True)
-        session.drop("distinct")
         apply(by_workers=True)
         session.compact()
+        apply()
+        session.drop("distinct")
         apply()
 
 
 def faults(directory: Path, until: float, least: int, stride: int = 16) -> tuple[int, bool]:
     """How many steps there was a kill before, and whether those were all.
 
-    First every sixteenth, then those between: a short run covers all kinds.
+    First every sixteenth, then those between: a short run covers all kinds. In every third store no view is
+    held.
     """
     fatal, offset, kills = 1, 1, 0
     while time.monotonic() < until or kills < least:
         path, seed = directory / f"fault-{fatal}", 7
-        acknowledged, was_killed = lived(partial(scenario, path, seed, fatal), 0, None)
+        memory = 0 if fatal % 3 == 1 else MUCH
+        acknowledged, was_killed = lived(partial(scenario, path, seed, fatal, memory), 0, None)
         if not was_killed:  # there are fewer steps
             offset += 1
             fatal = offset
@@ -330,8 +341,8 @@ def faults(directory: Path, until: float, least: int, stride: int = 16) -> tuple
                 return kills, True
             continue
         kills += 1
-        inspected(path, seed, acknowledged)
-        inspected(path, seed, acknowledged)  # the opening after a crash has left all in order, too
+        inspected(path, seed, acknowledged, memory)
+        inspected(path, seed, acknowledged, MUCH - memory)  # the first opening has left all in order, too
         shutil.rmtree(path)
         path.with_suffix(".cursor").unlink(missing_ok=True)
         fatal += stride

@@ -666,7 +666,9 @@ class Session:
     def repair(self) -> list[str]:
         """Verifies every file of the store, and recomputes views whose files are damaged or missing.
 
-        Returns their names. Quads and terms cannot be recomputed: an error names their damaged file.
+        Of views that are not held in memory, it also recomputes what differs from its recomputation, such as
+        the totals of groups. Returns the names of the views. Quads and terms cannot be recomputed: an error
+        names their damaged file.
         """
         return self._registration.repair()
 

@@ -8,11 +8,14 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction, head, place, seals
+from sparqlive.store import compaction, head, place, runs, seals
 from sparqlive.store import store as store_module
 from tests.store.test_history import contents
 from tests.store.test_store import quad, query
@@ -315,6 +318,70 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "store"
 
 
+def _state_format(path: Path, number: int, *changed: str) -> None:
+    """Writes another format into a catalog, with the seals of it and of changed tables."""
+    seal = seals.seal_of("meta", ("format", str(number)))
+    with sqlite3.connect(path / "catalog.sqlite") as database:
+        database.execute("UPDATE meta SET value = ?, seal = ? WHERE key = 'format'", (str(number), seal))
+        for table in ("meta", *changed):
+            total = f"(SELECT sum(seal & 4294967295) FROM {table})"
+            database.execute(f"UPDATE totals SET total = {total} WHERE name = ?", (table,))
+        totals = database.execute("SELECT name, rows, total FROM totals WHERE name <> ''").fetchall()
+        root = sum(seals._part(*total) for total in totals) & 0xFFFFFFFF
+        database.execute("UPDATE totals SET total = ? WHERE name = ''", (root,))
+        (rows,) = database.execute("SELECT rows FROM totals WHERE name = ''").fetchone()
+        (store,) = database.execute("SELECT value FROM meta WHERE key = 'store'").fetchone()
+    database.close()
+    (path / "head").write_text(head.Head(store, rows, root).line)
+
+
+@pytest.fixture
+def of_format_4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A closed store as format 4 was: files of another layout, no totals of groups."""
+
+    def write(table: pa.Table, where: str, plain: Any, repeating: Any, rows: int, **more: Any) -> None:
+        pq.write_table(table, where, row_group_size=rows, compression="zstd", **more)
+
+    path = tmp_path / "store"
+    monkeypatch.setattr(compaction, "SMALL", 2)
+    with monkeypatch.context() as patch, sparqlive.open(path) as session:
+        patch.setattr(runs, "write_run", write)
+        session.load({quad(random.Random(seed)) for seed in range(60)})
+        session.view("group", "SELECT ?p (COUNT(*) AS ?n) { ?s ?p ?o } GROUP BY ?p")
+        session.compact()
+        session.apply(insert=[quad(random.Random(99))])
+    _state_format(path, 4)
+    return path
+
+
+def test_a_store_of_format_4_is_brought_to_this_one(of_format_4: Path) -> None:
+    with pytest.raises(sparqlive.StoreFailed, match=r"has format 4.*Open it once for writing"):
+        sparqlive.open(of_format_4, read_only=True)
+    with sparqlive.open(of_format_4, memory=0) as session:
+        view, data = session.views["group"], set(session.quads())
+        assert not view.content.is_held
+        assert [delta.epoch for delta in view.changes(since=1)] == [2], "the history is still there"
+        session.apply(insert=[quad(random.Random(123))], delete=list(data)[:20])
+        session.check()
+        session.compact()
+        session.apply(insert=[quad(random.Random(124))])
+        session.check()
+        expected = view.weights()
+    with sparqlive.open(of_format_4, memory=0, read_only=True) as session:
+        assert session.views["group"].weights() == expected
+
+
+def test_a_damaged_catalog_of_format_4_is_refused_and_left(of_format_4: Path) -> None:
+    with sqlite3.connect(of_format_4 / "catalog.sqlite") as database:
+        database.execute("UPDATE runs SET rows = 7")
+    database.close()
+    for _ in range(2):  # nothing was written by the first attempt
+        with pytest.raises(sparqlive.StoreFailed, match="damaged"):
+            sparqlive.open(of_format_4)
+        with pytest.raises(sparqlive.StoreFailed, match="has format 4"):
+            sparqlive.open(of_format_4, read_only=True)
+
+
 def to_format_3(path: Path) -> None:
     """What a store of format 3 was: runs without the epoch of a delta."""
     with sqlite3.connect(path / "catalog.sqlite") as database:
@@ -327,21 +394,8 @@ def to_format_3(path: Path) -> None:
             "digests BLOB, PRIMARY KEY (path)) WITHOUT ROWID"
         )
         database.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", runs)
-        database.execute("UPDATE meta SET value = '3', seal = ? WHERE key = 'format'", _seal_of_format_3())
-        for table in ("runs", "meta"):
-            total = f"(SELECT sum(seal & 4294967295) FROM {table})"
-            database.execute(f"UPDATE totals SET total = {total} WHERE name = ?", (table,))
-        totals = database.execute("SELECT name, rows, total FROM totals WHERE name <> ''").fetchall()
-        root = sum(seals._part(*total) for total in totals) & 0xFFFFFFFF
-        database.execute("UPDATE totals SET total = ? WHERE name = ''", (root,))
-        (number,) = database.execute("SELECT rows FROM totals WHERE name = ''").fetchone()
-        (store,) = database.execute("SELECT value FROM meta WHERE key = 'store'").fetchone()
     database.close()
-    (path / "head").write_text(head.Head(store, number, root).line)
-
-
-def _seal_of_format_3() -> tuple[int]:
-    return (seals.seal_of("meta", ("format", "3")),)
+    _state_format(path, 3, "runs")
 
 
 def test_a_store_of_format_3_is_brought_to_this_one(old: Path) -> None:

@@ -52,6 +52,9 @@ class Dialect(Protocol):
     def product(self, number: str, weight: str) -> str:
         """The product of a number of 64 bits and a weight, wide enough for any sum of such products."""
 
+    def halves(self, total: str, unit: int) -> tuple[str, str]:
+        """A sum of such products as two numbers of 64 bits: so many units, rounded to zero, and the rest."""
+
     def arithmetic_or_null(self, sign: str, left: str, right: str) -> str:
         """`+`, `-` or `*` of two numbers of 64 bits; NULL if the result has more."""
 
@@ -112,6 +115,10 @@ class SparkSql:
 
     def product(self, number: str, weight: str) -> str:
         return f"(CAST({number} AS DECIMAL(19, 0)) * CAST({weight} AS DECIMAL(18, 0)))"
+
+    def halves(self, total: str, unit: int) -> tuple[str, str]:
+        high = f"({total} DIV {unit})"
+        return high, f"CAST({total} - {self.product(high, str(unit))} AS BIGINT)"
 
     def arithmetic_or_null(self, sign: str, left: str, right: str) -> str:
         return f"{_TRY_FUNCTIONS[sign]}({left}, {right})"
@@ -182,6 +189,13 @@ class DuckDbSql:
 
     def product(self, number: str, weight: str) -> str:
         return f"(CAST({number} AS HUGEINT) * {weight})"
+
+    def halves(self, total: str, unit: int) -> tuple[str, str]:
+        exact = (
+            f"CAST({total} AS HUGEINT)"  # a decimal, if it was in this process, would be divided as double
+        )
+        high = f"({exact} // {unit})"
+        return f"CAST({high} AS BIGINT)", f"CAST({exact} - {high} * {unit} AS BIGINT)"
 
     def arithmetic_or_null(self, sign: str, left: str, right: str) -> str:
         return f"TRY({left} {sign} {right})"

@@ -2,7 +2,8 @@
 
 A row has a group's keys and its totals (`bulk/aggregate.py`); a sum that may need more than 64 bits is two
 columns. Totals are linear, so a group's totals are the weighted sum of its rows in the relation, wherever
-these are. Invariant: a group with rows has one row of totals; a change removes the old one and adds the new.
+these are. Invariant: a group with rows has one row of totals, the same on every backend; a change removes the
+old one and adds the new.
 """
 
 from __future__ import annotations
@@ -86,9 +87,7 @@ def _packed(dialect: Dialect, operator: op.Group, made: Frame, weight: str) -> F
 def _halves(dialect: Dialect, operator: op.Group) -> Iterator[str]:
     for name in total_names(operator):
         if is_wide(name):
-            high = f"CAST({dialect.quotient(name, str(_UNIT))} AS BIGINT)"
-            yield high
-            yield f"CAST({name} - {dialect.product(high, str(_UNIT))} AS BIGINT)"
+            yield from dialect.halves(name, _UNIT)
         else:
             yield name
 

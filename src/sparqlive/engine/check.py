@@ -3,18 +3,20 @@
 Up to `REFERENCE_QUADS` quads, the reference evaluator recomputes each view from its query and the quads of
 the view's epoch. It shares no code with planning and maintenance, but works row by row. Above that, a backend
 that did not carry the view recomputes its plan: DuckDB if the view was last computed or carried live, the
-generated Python if DuckDB or Spark did it, and both if a store does not say. Invariant: checking changes
-nothing.
+generated Python if DuckDB or Spark did it, and both if a store does not say. Of contents that are not held,
+a bulk backend also recomputes what their operators store: state, and totals of groups. Invariant: checking
+changes nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
 from sparqlive.engine.results import TermRow
+from sparqlive.engine.stored_names import all_names
 from sparqlive.engine.view import View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import CheckFailed
@@ -50,7 +52,31 @@ def check(epochs: Epochs, union: bool) -> dict[str, tuple[str, ...]]:
     if epochs.quads.size > REFERENCE_QUADS:
         return _check_by_backends(epochs)
     _check_by_reference(epochs, union)
+    for view, content in _unheld_contents(epochs) if not epochs.read_only else ():
+        _check_unheld(view, content, epochs)
     return {name: ("reference",) for name, view in epochs.views.items() if view.failure is None}
+
+
+def _unheld_contents(epochs: Epochs) -> Iterator[tuple[View, PlanContent]]:
+    """Contents that are not held, each once, with a view that has them."""
+    seen: set[PlanContent] = set()
+    for view in epochs.views.values():
+        for content in view.content.stored_parts() if view.failure is None else ():
+            if not content.is_held and content not in seen:
+                seen.add(content)
+                yield view, content
+
+
+def wrong_relations(epochs: Epochs, damaged: Set[str]) -> set[str]:
+    """The relations of contents that are not held which differ from their recomputation.
+
+    Contents with a damaged relation are not compared.
+    """
+    found: set[str] = set()
+    for _, content in _unheld_contents(epochs):
+        if damaged.isdisjoint(all_names(content)):
+            found |= _differing(content, epochs)[1].keys()
+    return found
 
 
 # By the reference evaluator
@@ -144,18 +170,21 @@ def _check_content(view: View, content: PlanContent, epochs: Epochs, evaluator: 
 
 
 def _check_unheld(view: View, content: PlanContent, epochs: Epochs) -> str:
-    """Compares in the store: a backend recomputes the content, and joins it with the stored rows.
+    """Compares in the store: a backend recomputes all relations, and joins them with the stored rows.
 
     Returns the backend's name.
     """
-    assert epochs.views.unheld is not None
-    unheld, strategies = epochs.views.unheld, epochs.strategies
-    way = strategies.file_backend("auto", epochs.quads.size)
-    name, count, missing = strategies.by_files(
-        way, "auto", lambda way: (way.name, *unheld.differing(content, way))
-    )
-    if not count:
+    name, differing = _differing(content, epochs)
+    if not differing:
         return name
+    if content.name not in differing:
+        count = sum(count for count, _ in differing.values())
+        raise CheckFailed(
+            f"What view {view.name!r} stores for its next delta differs from its recomputation, although "
+            f"its result does not (relations: {', '.join(sorted(differing))}; differing rows: {count:,}). "
+            f"Run `sparqlive check --repair`."
+        )
+    count, missing = differing[content.name]
     shown = {tuple(map(view.dictionary.term, row)): weight for row, weight in missing.items()}
     examples = "; ".join(
         f"({', '.join('UNDEF' if term is None else str(term) for term in row)}) occurs {abs(weight)} times "
@@ -166,6 +195,19 @@ def _check_unheld(view: View, content: PlanContent, epochs: Epochs) -> str:
     raise CheckFailed(
         f"View {view.name!r} differs from its recomputation in {count:,} rows: {examples}{more}."
     )
+
+
+def _differing(
+    content: PlanContent, epochs: Epochs
+) -> tuple[str, Mapping[str, tuple[int, Mapping[Row, int]]]]:
+    """The name of the backend that compares a content, and the relations that differ."""
+    assert epochs.views.unheld is not None
+    unheld, strategies = epochs.views.unheld, epochs.strategies
+    way = strategies.file_backend("auto", epochs.quads.size)
+    found: tuple[str, Mapping[str, tuple[int, Mapping[Row, int]]]] = strategies.by_files(
+        way, "auto", lambda way: (way.name, unheld.differing(content, way))
+    )
+    return found
 
 
 def _term_rows(

@@ -56,7 +56,7 @@ def ingest_runs(
 def _collisions(store: Store, dictionary: Dictionary, ingested: IngestResult, folder: str) -> dict[str, int]:
     """New ids for terms of the files whose id stands for another term in the dictionary."""
     unnamed = [RunFile(f"{folder}/{file.path}", TERMS, file.rows, 0, (), b"") for file in ingested.term_files]
-    files = TermRuns(store.place, unnamed)
+    files = TermRuns(store.readers, unnamed)
     taken = {}
     for number, text in list(dictionary.entries()):
         other = files.text_of(number)

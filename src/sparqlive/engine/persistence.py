@@ -330,11 +330,20 @@ class Persistence:
         """Deletes the totals of groups that a held content would not keep up to date."""
         keys = [name.removesuffix("/rows") for name in all_names(content) if name.endswith("/rows")]
         prefixes = tuple(totals_name(key, None) for key in keys)
-        stale = [name for name in self.store.catalog.bases() if name.startswith(prefixes)]
+        stale = {name for name in self.store.catalog.bases() if name.startswith(prefixes)}
         if stale:
-            with self.store.catalog.transaction():
-                for name in stale:
-                    self.store.catalog.forget_relation(name, self.epoch)
+            self.forget(stale)
+
+    def forget(self, relations: Set[str], views: Iterable[str] = ()) -> None:
+        """Deletes relations, which are computed again when they are missed.
+
+        views: those whose history goes with them.
+        """
+        with self.store.catalog.transaction():
+            for name in relations:
+                self.store.catalog.forget_relation(name, self.epoch)
+            for name in views:
+                self.store.catalog.set_since(name, self.epoch)
 
     # Deferred views
 

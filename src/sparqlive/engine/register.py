@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -17,10 +17,12 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from sparqlive.engine.carry import FileBackend, Strategy
+from sparqlive.engine.check import wrong_relations
 from sparqlive.engine.deferred import Deferred, Refresh, check_refresh, stored_refresh
 from sparqlive.engine.limits import QUERY_CHARACTERS
 from sparqlive.engine.outgrown import Outgrown
 from sparqlive.engine.services import Services
+from sparqlive.engine.stored_names import all_names
 from sparqlive.engine.view import View
 from sparqlive.engine.views import readable
 from sparqlive.engine.writer import Epochs
@@ -28,6 +30,7 @@ from sparqlive.errors import Error, TooLarge, ViewExists
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.lent import LentQuads
+from sparqlive.live.maintained import is_totals
 from sparqlive.live.once import Runnable, reads_of, runnable, snapshot_for
 from sparqlive.live.prepared import Bulk, Prepared, prepare, prepare_apart
 from sparqlive.live.quads import Quad, Quads
@@ -486,6 +489,7 @@ class Registration:
             if store is None:
                 return []
             damaged = store.damaged()
+            damaged |= wrong_relations(self._epochs, damaged)
             stale = [
                 view
                 for view in self._views.by_name.values()
@@ -493,14 +497,30 @@ class Registration:
             ]
             for view in stale:
                 self._views.release_content(view)
-            for view in stale:
+            held = [view for view in stale if view.content.is_held]
+            unheld = [view for view in stale if not view.content.is_held]
+            for view in held:
                 keep = self._views.keeper.keep if view.deferred is None else view.deferred.keep
                 self._views.give(view, keep(rewrite(kept_of(view.plan)), None))
-            for view in stale:
-                if view.deferred is None:
-                    store.forget_totals(view.content)
+            for view in held:
                 view.begin_history(store.save(view.name, view.content, view.epoch, damaged))
+            if unheld:
+                self._repair_in_store(store, unheld, damaged)
             return [view.name for view in stale]
+
+    def _repair_in_store(self, store: Persistence, views: Sequence[View], damaged: Set[str]) -> None:
+        """Computes damaged relations of contents that are not held again. If it fails, opening does it."""
+        lost = {view: damaged & all_names(view.content) for view in views}
+        without_history = [view for view in views if not all(map(is_totals, lost[view]))]
+        store.forget(set[str]().union(*lost.values()), [view.name for view in without_history])
+        for view in without_history:
+            view.begin_history(store.epoch)
+        for view in views:
+            kept, why = rewrite(kept_of(view.plan)), view.content.why
+            content, since = self._unheld_content(store, view.name, kept, view.since, why)
+            self._views.give(view, content)
+            view.moved()
+            view.begin_history(since)
 
     # Views of a store
 

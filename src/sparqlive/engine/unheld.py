@@ -70,9 +70,12 @@ class UnheldContent(PlanContent):
         self.totals: dict[op.Group, str] = {
             operator: totals_name(key, number)
             for number, operator in operators.items()
-            if isinstance(operator, op.Group) and follows_from_totals(operator)
+            if isinstance(operator, op.Group)
+            and follows_from_totals(operator)
+            and not store.store.catalog.read_only
         }
-        """The groups whose totals are stored beside their state, which a held content does not store."""
+        """The groups whose totals are stored beside their state, which a held content does not store, and of
+        which a reader of a store has no use."""
 
     def relations(self) -> Iterator[tuple[str, int, Any]]:
         yield self.name, len(self.plan.variables), self.first.get(self.name)
@@ -314,17 +317,20 @@ class Unheld:
             found[name] = in_store.totals_difference(group, name, self._stored(name))
         return found
 
-    def differing(self, content: PlanContent, way: FileBackend) -> tuple[int, Mapping[Row, int]]:
-        """What is missing in a content (and, with negative weights, too much) by its recomputation.
+    def differing(self, content: PlanContent, way: FileBackend) -> dict[str, tuple[int, Mapping[Row, int]]]:
+        """The relations of a content that differ from their recomputation.
 
-        How many rows, and the first of them.
+        Of each, how many rows are missing or (with negative weights) too much, and the first of them.
         """
         assert isinstance(content, UnheldContent)
+        place = self._store.store.place
         with self._store.store.attempt() as folder:
-            in_store = self._in_store(way, folder)
-            saved = in_store.difference(content.stored_plan, content.name, self._stored(content.name))
-            place = self._store.store.place
-            return saved.count, dict(islice(rows_of_saved(place, saved).items(), 5))
+            found = self._rebuilt(self._in_store(way, folder), content)
+            return {
+                name: (saved.count, dict(islice(rows_of_saved(place, saved).items(), 5)))
+                for name, saved in found.items()
+                if saved.count
+            }
 
     def _stored(self, name: str) -> StoredRelation:
         parts = self._store.parts(name)

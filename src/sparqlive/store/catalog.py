@@ -34,11 +34,11 @@ from sparqlive.store.place import sync
 from sparqlive.store.private import open_private
 from sparqlive.store.runs import QUADS, RunFile
 from sparqlive.store.seals import NO_EPOCH, Damaged, Sealed
-from sparqlive.store.upgrade import UNSEALED, UPGRADED, make_private, upgrade
+from sparqlive.store.upgrade import SAME_TABLES, UNSEALED, UPGRADED, make_private, upgrade
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column, RunRows
 
-FORMAT = 4
+FORMAT = 5
 # Tables that are compared when a store is opened. The others are compared when they are first read.
 _COMPARED_FIRST = ("meta", "changes", "terms", "exceptions", "relations", "runs", "replaced", "views")
 Durability = Literal["epoch", "relaxed"]
@@ -148,18 +148,23 @@ class Catalog:
                 number, root = self._sealed.load()
                 found = Head(self.meta("store") or "", number, root)
                 compare_head(self.directory, head, found)
-                for table in _COMPARED_FIRST:
-                    self._sealed.compare(table)
+                self._compare_first()
         except BaseException:
             self._database.close()
             raise
         return found
+
+    def _compare_first(self) -> None:
+        for table in _COMPARED_FIRST:
+            self._sealed.compare(table)
 
     def _upgrade(self, head: Head | None) -> None:
         """Upgrades a catalog of an older format, unless it is outdated."""
         found = self._format()
         if found != UNSEALED:
             compare_head(self.directory, head, Head(self.meta("store") or "", *self._sealed.load()))
+        if found >= SAME_TABLES:
+            self._compare_first()
         self._database.close()
         self._use(write_connection(self._path))
         with self.transaction():

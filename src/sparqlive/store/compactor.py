@@ -95,8 +95,7 @@ class Compactor:
                 if one.relation == QUADS:
                     runs = _replaced(runs, one.replaced, one.runs)
             term_runs = _replaced(term_runs, terms[1], terms[0])
-            place = self._store.place
-            quads = QuadRuns(place, list(runs.values()), known=self._quads)
+            quads = QuadRuns(self._store.readers, list(runs.values()), known=self._quads)
             known = () if self._terms is None else (self._terms,)
             dictionary = self._store.terms_of(term_runs.values(), *known)
             if any(one.is_read for one in known):

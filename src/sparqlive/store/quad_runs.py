@@ -173,7 +173,7 @@ class QuadRuns:
 
     def __init__(
         self,
-        place: Place,
+        readers: Readers,
         runs: Sequence[RunFile],
         log: Iterable[Stored] = (),
         known: QuadRuns | None = None,
@@ -183,9 +183,9 @@ class QuadRuns:
 
         `cached_rows`: how many rows may be kept.
         """
-        self._place = place
+        self._readers = readers
+        self._place = readers.place
         self._most_rows: int = cached_rows or (CACHED_ROWS if known is None else known._most_rows)
-        self._readers: Readers = Readers(place) if known is None else known._readers
         self._files: dict[str, list[Segment]] = {}
         self._layers: dict[tuple[int, int], Layers] = {}
         for key, segments in self._by_key(runs, known).items():
@@ -316,11 +316,6 @@ class QuadRuns:
         """Notes the segments of new files, so that they need not be read to find them."""
         for segment in segments:
             self._files.setdefault(segment.path, []).append(segment)
-
-    @property
-    def values_read(self) -> int:
-        """How many values searches have read so far."""
-        return self._readers.values_read
 
     def of_subjects(
         self, subjects: Column, is_read: Callable[[int, int], bool]

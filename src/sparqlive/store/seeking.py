@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from threading import Lock
 from typing import TypeAlias
 
@@ -36,8 +36,6 @@ class Readers:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.values_read = 0
-        """Counts values that were read one by one, and those of row groups that were read in full."""
         self._files: OrderedDict[str, RunReader] = OrderedDict()
         self._groups: OrderedDict[tuple[str, int, str], Column] = OrderedDict()
         self._rows = 0
@@ -50,8 +48,16 @@ class Readers:
                 found = self._files[run.path] = RunReader(self, run)
             self._files.move_to_end(run.path)
             if len(self._files) > _MOST_FILES:
-                self._files.popitem(last=False)
+                self._files.popitem(last=False)[1].close()
             return found
+
+    def keep(self, paths: Set[str]) -> None:
+        """Closes all files but some: the disk space of a deleted file is free only when nothing maps it."""
+        with self._guard:
+            for path in self._files.keys() - paths:
+                self._files.pop(path).close()
+            for key in [key for key in self._groups if key[0] not in paths]:
+                self._rows -= len(self._groups.pop(key))
 
     def group(self, run: RunFile, group: int, name: str) -> Column:
         """A column of a row group, read in full; it stays in memory for a while."""
@@ -64,7 +70,6 @@ class Readers:
         with verified(self.place, run) as file:
             column: Column = file.read_groups([group], [name]).column(name).to_numpy()
         with self._guard:
-            self.values_read += len(column)
             if key not in self._groups:
                 self._groups[key] = column
                 self._rows += len(column)
@@ -101,11 +106,17 @@ class RunReader:
 
     def mapped(self, start: int, end: int) -> Values:
         """Numbers of the file, which the operating system reads where they are touched."""
-        if self._mapped is None:
+        mapped = self._mapped
+        if mapped is None:
             with open(self._readers.place.path(self.run.path), "rb") as stream:
-                self._mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-            self._mapped.madvise(mmap.MADV_RANDOM)
-        return memoryview(self._mapped)[start:end].cast("q")
+                mapped = self._mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            mapped.madvise(mmap.MADV_RANDOM)
+        return memoryview(mapped)[start:end].cast("q")
+
+    def close(self) -> None:
+        """Unmaps the file as soon as no search uses it; a later search maps it again."""
+        self._columns = {}
+        self._mapped = None
 
     def compare(self, group: int, name: str) -> None:
         with verified(self._readers.place, self.run) as file:
@@ -113,9 +124,6 @@ class RunReader:
 
     def group(self, group: int, name: str) -> Column:
         return self._readers.group(self.run, group, name)
-
-    def count(self, values: int) -> None:
-        self._readers.values_read += values
 
     def find(self, name: str, keys: Column, start: int = 0, stop: int | None = None) -> tuple[Column, Column]:
         """The range of rows of each key, in a column that is sorted between `start` and `stop`."""
@@ -127,7 +135,6 @@ class RunReader:
             found[0, place] = before + bisect_left(values, key, low, high)
             values, low, high, before = parts[max(0, bisect_right(firsts, key) - 1)]
             found[1, place] = before + bisect_right(values, key, low, high)
-        self.count(len(firsts) + len(keys) * 2 * self.run.rows.bit_length())
         return found[0], found[1]
 
     def rows(self, names: Sequence[str], low: Column, high: Column) -> list[Column]:
@@ -187,7 +194,6 @@ class _Column:
                 continue
             values, before = self._values(group), int(self._starts[group])
             found[chosen] = [values[row - before] for row in rows[chosen].tolist()]
-        self._reader.count(len(rows))
         return found
 
 

@@ -214,6 +214,7 @@ class Store:
         """Releases the files that only epochs before this one need."""
         if self._lease is not None:
             self._lease.move(epoch)
+        self.readers.keep({run.path for run in self.catalog.all_runs()})
 
     # Files
 
@@ -232,6 +233,7 @@ class Store:
         replaced = self.catalog.replaced()
         unused = {path for path, epoch in replaced.items() if oldest is None or epoch < oldest}
         named = {run.path for run in self.catalog.all_runs()} | (replaced.keys() - unused)
+        self.readers.keep(named)
         try:
             for path in unused - named:
                 self.place.remove(path)
@@ -284,7 +286,7 @@ class Store:
     def all_quads(self, known: QuadRuns | None = None) -> QuadRuns:
         """The quads of the last epoch; `known` has read some of the files."""
         log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
-        return QuadRuns(self.place, self.catalog.runs(QUADS), log, known, self._cached_rows)
+        return QuadRuns(self.readers, self.catalog.runs(QUADS), log, known, self._cached_rows)
 
     def quads(self, known: QuadRuns | None = None) -> tuple[QuadRuns, list[Column]]:
         """The quads up to the last epoch whose changes are in files, and the changes of the epochs after it.
@@ -294,7 +296,7 @@ class Store:
         log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
         in_files = [number for number, stored in enumerate(log, 1) if not isinstance(stored, np.ndarray)]
         last = in_files[-1] if in_files else 0
-        runs = QuadRuns(self.place, self.catalog.runs(QUADS), log[:last], known, self._cached_rows)
+        runs = QuadRuns(self.readers, self.catalog.runs(QUADS), log[:last], known, self._cached_rows)
         return runs, [rows for rows in log[last:] if isinstance(rows, np.ndarray)]
 
     def changes(self, since: int) -> Iterator[tuple[int, Column]]:
@@ -323,14 +325,14 @@ class Store:
 
     def terms(self, *known: TermRuns) -> TermRuns:
         """The files of terms, of which `known` have read some; newer terms are in the catalog."""
-        return TermRuns(self.place, self._term_runs(), *known, most_bytes=self._term_bytes)
+        return TermRuns(self.readers, self._term_runs(), *known, most_bytes=self._term_bytes)
 
     def _term_runs(self) -> list[RunFile]:
         return [*self.catalog.runs(TERMS), *self.staged_terms]
 
     def terms_of(self, runs: Iterable[RunFile], *known: TermRuns) -> TermRuns:
         """The terms of some files, of which `known` have read some."""
-        return TermRuns(self.place, runs, *known, most_bytes=self._term_bytes)
+        return TermRuns(self.readers, runs, *known, most_bytes=self._term_bytes)
 
     def sources(self, more_terms: Callable[[], Iterable[tuple[int, str]]]) -> Sources:
         """The files of quads and terms, and the part not in files yet, for readers outside this process."""

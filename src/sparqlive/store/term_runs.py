@@ -48,13 +48,13 @@ class TermRuns:
     """
 
     def __init__(
-        self, place: Place, files: Iterable[RunFile], *known: TermRuns, most_bytes: int = MOST_BYTES
+        self, readers: Readers, files: Iterable[RunFile], *known: TermRuns, most_bytes: int = MOST_BYTES
     ) -> None:
         """`known` have already read some of the files."""
-        self._place = place
+        self._readers = readers
+        self._place = readers.place
         self._files = {run.path: run for run in files}
         self._most_bytes = most_bytes
-        self._readers: Readers = known[0]._readers if known else Readers(place)
         self._groups: dict[str, tuple[list[_Group], list[int]]] = {}
         self._read: OrderedDict[_Group, TermColumns] = OrderedDict()
         self._bytes = 0

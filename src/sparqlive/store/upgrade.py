@@ -2,7 +2,8 @@
 
 Format 2 has no seals, no digests and no mark of the store. The upgrade reads every file once, and assumes
 that files are undamaged. A file that is missing, or that has the wrong size, gets a digest that never
-matches. In format 3, all files belong to bases: change log, deltas and new terms are in the catalog.
+matches. In format 3, all files belong to bases: change log, deltas and new terms are in the catalog. In
+format 4, no totals of groups are stored, and files have another layout, which this version still reads.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     import sqlite3
 
 UNSEALED = 2
-UPGRADED = (UNSEALED, 3)
+SAME_TABLES = 4
+"""The first format with the tables of this one."""
+UPGRADED = (UNSEALED, 3, 4)
 """The formats that are upgraded when a store is opened for writing."""
 
 
@@ -29,17 +32,18 @@ def upgrade(database: sqlite3.Connection, sealed: Sealed, directory: Path, found
     """Upgrades a catalog from the format `found` to the format `number`, inside a transaction."""
     if found == UNSEALED:
         _add_seals(database, sealed, directory, number)
-    else:
-        _add_epochs(sealed, number)
-
-
-def _add_epochs(sealed: Sealed, number: int) -> None:
-    """Adds the column with the epochs of deltas to the table of runs."""
+        return
     sealed.load()
+    if found < SAME_TABLES:
+        _add_epochs(sealed)
+    sealed.add("meta", ("format", str(number)))
+
+
+def _add_epochs(sealed: Sealed) -> None:
+    """Adds the column with the epochs of deltas to the table of runs."""
     rows = sealed.replace("runs", "path, relation, rows, bytes, first, digest")
     for path, relation, *about, _, digests in rows:
         sealed.add("runs", (relation, NO_EPOCH, path, *about), digests)
-    sealed.add("meta", ("format", str(number)))
 
 
 def _add_seals(database: sqlite3.Connection, sealed: Sealed, directory: Path, number: int) -> None:

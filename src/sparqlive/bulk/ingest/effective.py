@@ -165,7 +165,7 @@ def _with_stored(task: QuadTask, has_weights: bool, quads: QuadRuns) -> _ChangeT
 
 def _taken(place: Place, known: Known, terms: Sequence[_Terms]) -> Callable[[Sequence[int]], set[int]]:
     """Which ids stand for a term, in the store or among the new ones."""
-    files = TermRuns(place, [run for one in terms for run in one.runs])
+    files = TermRuns(Readers(place), [run for one in terms for run in one.runs])
 
     def taken(numbers: Sequence[int]) -> set[int]:
         return {n for n in numbers if known.text_of(n) is not None or files.text_of(n) is not None}
@@ -285,7 +285,7 @@ class _Task:
         ids, texts, clashes = distinct_terms(task)
         marks = np.full(len(ids), UNKNOWN, np.int8)
         # Nothing read stays in memory; where no id of a file is wanted, its texts are not read.
-        stored = TermRuns(self.place, self.terms, most_bytes=0)
+        stored = TermRuns(Readers(self.place), self.terms, most_bytes=0)
         stored.match(ids, texts, marks)
         for place in np.flatnonzero(marks == OTHER).tolist():
             number = int(ids[place])
