@@ -404,7 +404,7 @@ class Strategies:
         return batch.change(maintained, maintained.rebuilt())
 
     def _by_backend(self, name: str, way: Way, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
-        limit = batch.keeper.limit if name == "duckdb" else None  # Spark cannot be stopped
+        limit = batch.keeper.limit  # it counts the time of this process, not that of Spark's
         try:
             with nullcontext() if limit is None else limit.by_others(), stopped_by(maintained.stop_flag):
                 carrier = self.carriers[name](batch.undone)

@@ -49,7 +49,7 @@ from sparqlive.plan.translate import translate
 from sparqlive.plan.unfold import unfold, views_read
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Dataset, Query, Term
-from sparqlive.sparql.deadline import within
+from sparqlive.sparql.deadline import limited, within
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.zset.relation import Row, rows_of
 from sparqlive.zset.run import Run
@@ -251,7 +251,8 @@ class Registration:
                 needed, why = self._why_unheld(planned.kept, strategy)
                 planned = replace(planned, unheld=why, needed_bytes=needed)
             if is_there or epochs.read_only or planned.unheld or self._backend(strategy) is not None:
-                yield planned
+                with limited(seconds, what, began):
+                    yield planned
                 return
         with ExitStack() as files:
             with epochs.lock:

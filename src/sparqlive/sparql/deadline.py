@@ -154,6 +154,19 @@ def _drop_silently() -> None:
     sys.unraisablehook = hook
 
 
+class _Flagged(Work):
+    """Work of one thread on shared state, stopped where it looks at its flag."""
+
+    def __init__(self, what: str, seconds: float | None, began: float | None) -> None:
+        super().__init__(what, seconds, began)
+        self.flag: Flag = []
+
+    def stop(self, error: Error) -> None:
+        super().stop(error)
+        if not self.flag:
+            self.flag.append(self.stopped)
+
+
 class _Watchdog:
     """The thread that checks running work. It starts with the first work, and sleeps while there is none."""
 
@@ -325,6 +338,26 @@ def stopped_by(flag: Flag) -> Iterator[None]:
         yield
     finally:
         _current.flag = before
+
+
+@contextmanager
+def limited(seconds: float | None, what: str, began: float | None = None) -> Iterator[None]:
+    """Stops the block like `within`, but only where it looks at its flag: while it waits for a backend."""
+    work = _Flagged(what, seconds, began)
+    if seconds is None and work.cancelled is None:
+        yield
+        return
+    _watchdog.add(work)
+    try:
+        with stopped_by(work.flag):
+            yield
+    finally:
+        _watchdog.remove(work)
+
+
+def can_be_stopped() -> bool:
+    """Whether something may stop the work of this thread."""
+    return getattr(_current, "flag", None) is not None or getattr(_current, "work", None) is not None
 
 
 def look_at_flag() -> None:

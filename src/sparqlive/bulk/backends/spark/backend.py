@@ -24,6 +24,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from sparqlive.bulk.backend import Function, Later
 from sparqlive.bulk.backends.spark.start import frame_of, is_connect
+from sparqlive.bulk.backends.spark.stopping import Result, stoppable
 from sparqlive.bulk.dialect import Dialect, SparkSql
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT
@@ -94,10 +95,10 @@ class SparkBackend:
         """
         rows = self.query(frame).persist()
         try:
-            count = rows.count()
+            count = self._run(rows.count)
             if count <= FEW_ROWS:
-                return self.local(rows.toArrow()), True
-            return self.frame(rows.localCheckpoint(), frame.columns), count <= _BROADCAST_ROWS
+                return self.local(self._run(rows.toArrow)), True
+            return self.frame(self._run(rows.localCheckpoint), frame.columns), count <= _BROADCAST_ROWS
         finally:
             rows.unpersist()
 
@@ -153,7 +154,7 @@ class SparkBackend:
         return self.frame(self.query(frame), frame.columns)
 
     def rows(self, frame: Frame) -> pa.Table:
-        return self.query(frame).toArrow()
+        return self._run(self.query(frame).toArrow)
 
     def save(self, frame: Frame, relation: str, target: Target) -> Saved:
         """Workers sort ranges of the rows and write their files; only the names come back, or few rows."""
@@ -163,9 +164,13 @@ class SparkBackend:
         rows = rows.sortWithinPartitions(*columns or [WEIGHT])
         keep = _ARROW_FUNCTION(_partition_saver(target, relation, len(columns)), returnType="binary")
         kept = rows.select(keep.asNondeterministic()(*frame.columns).alias("saved"))
-        found = [pickle.loads(row["saved"]) for row in kept.where("saved IS NOT NULL").collect()]
+        rows_saved = self._run(kept.where("saved IS NOT NULL").collect)
+        found = [pickle.loads(row["saved"]) for row in rows_saved]
         parts = [saved for _, saved in sorted(found, key=itemgetter(0))]
         return combined(parts, len(columns), target, relation)
+
+    def _run(self, action: Callable[[], Result]) -> Result:
+        return stoppable(self._session, action)
 
     def query(self, frame: Frame) -> DataFrame:
         text = frame.sql(self.dialect)

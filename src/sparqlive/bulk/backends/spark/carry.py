@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparqlive.bulk.backend import Later
 from sparqlive.bulk.backends.spark.backend import SparkBackend, read_files
 from sparqlive.bulk.backends.spark.start import frame_of, master_of
+from sparqlive.bulk.backends.spark.stopping import stoppable
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.plan import operators as op
@@ -174,10 +175,10 @@ class Carrier:
     def _columns(self, result: ResultTables) -> list[Column]:
         """Rows in this process; computed terms are entered, and have the ids that the rows say."""
         if result.new_terms is not None:
-            for row in result.new_terms.collect():
+            for row in stoppable(self._spark, result.new_terms.collect):
                 number = self._enter(row["term"])
                 assert number == row["id"], "a computed term has another id here than on Spark"
-        table: Any = result.rows.toArrow()
+        table: Any = stoppable(self._spark, result.rows.toArrow)
         return [table.column(name).to_numpy() for name in table.column_names]
 
 
