@@ -113,8 +113,7 @@ class TermRuns:
         """Adds the texts of ids that are in the files and not gathered yet."""
         for path in self._files:
             groups, firsts = self._groups_of(path)
-            missing = wanted.missing(firsts[0], groups[-1].last) if groups else []
-            if len(missing):
+            if groups and len(missing := wanted.missing(firsts[0], groups[-1].last)):
                 for columns in self._having(path, wanted.numbers[missing]):
                     wanted.add(columns)
 
