@@ -157,6 +157,31 @@ def test_pandas_and_polars_get_numbers_and_moments() -> None:
     assert (table.schema["n"], table.schema["day"]) == (polars.Int64, polars.Date)
 
 
+def test_a_data_frame_is_plotted() -> None:
+    """The lines show what the view has, in its order: numbers, dates, and an integer that is unbound."""
+    pytest.importorskip("pandas")
+    pytest.importorskip("matplotlib").use("Agg")
+    session = sparqlive.open()
+    session.update(
+        """PREFIX : <http://x/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> INSERT DATA {
+        :a :n 3 ; :d 4.5 ; :day "2020-01-02"^^xsd:date .
+        :b :n 7 ; :d 1.25 ; :day "2021-01-02"^^xsd:date ; :i 5 .
+        :c :n 5 ; :d 2.0 ; :day "2022-01-02"^^xsd:date ; :i 6 . }"""
+    )
+    frame = session.view(
+        "v",
+        """PREFIX : <http://x/>
+        SELECT ?n ?d ?day ?i { ?s :n ?n ; :d ?d ; :day ?day OPTIONAL { ?s :i ?i } } ORDER BY DESC(?n)""",
+    ).to_pandas()
+    axes = frame.plot(x="day")
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert lines["n"].get_ydata().tolist() == [7, 5, 3]
+    assert lines["d"].get_ydata().tolist() == [1.25, 2.0, 4.5]
+    assert lines["i"].get_ydata()[:2].tolist() == [5, 6]
+    assert [str(day)[:4] for day in lines["n"].get_xdata()] == ["2021", "2022", "2020"]
+    assert {"n", "d", "i"} <= {line.get_label() for line in frame.plot().get_lines()}
+
+
 def test_what_no_row_binds_is_a_column_of_nulls() -> None:
     session = sparqlive.open()
     session.apply(insert="<http://x/a> <http://x/p> <http://x/b> .")
