@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -17,11 +18,10 @@ name: offers
 storage: {storage}
 libraries:
   - glob:
-      include: {here}/transformations/**
+      include: transformations/offers.py
 configuration:
   example.shop: {folder}/shop.store
   example.offers: {folder}/offers.store
-  spark.sql.warehouse.dir: {folder}/warehouse
   spark.sql.shuffle.partitions: "1"
 """
 CHEAP = "SELECT ?item ?price { ?item <http://example.org/price> ?price FILTER(?price < 10) }"
@@ -32,12 +32,11 @@ def price(item: str, number: int) -> str:
 
 
 def run(folder: Path) -> None:
-    """Has Spark run the pipeline."""
+    """Has Spark run the pipeline, whose files are beside its specification."""
+    shutil.copytree(HERE / "transformations", folder / "transformations", dirs_exist_ok=True)
     specification = folder / "spark-pipeline.yml"
     storage = (folder / "storage").as_uri()
-    specification.write_text(
-        SPECIFICATION.format(here=HERE, folder=folder, storage=storage), encoding="utf-8"
-    )
+    specification.write_text(SPECIFICATION.format(folder=folder, storage=storage), encoding="utf-8")
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     command = Path(sysconfig.get_path("scripts")) / "spark-pipelines"

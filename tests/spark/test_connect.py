@@ -31,6 +31,20 @@ def test_a_part_passes_on_connect() -> None:
     assert "1 passed" in done.stdout
 
 
+@pytest.mark.skipif(ON_CONNECT, reason="needs a classic session")
+def test_a_server_beside_a_classic_session_is_refused(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("grpc")
+    with sparqlive.open(spark="sc://localhost:1") as session:
+        session.apply(insert="<u:a> <u:p> <u:b> .")
+        with pytest.raises(sparqlive.Error, match="has a classic Spark session already"):
+            session.quads_to_spark()
+        monkeypatch.setitem(sys.modules, "pyspark.sql.connect.client", None)
+        with pytest.raises(sparqlive.Error, match=r"pip install 'sparqlive\[connect\]'"):
+            session.quads_to_spark()
+
+
 @pytest.mark.skipif(not ON_CONNECT, reason="other tests do this on classic Spark")
 def test_a_bit_of_everything(spark: SparkSession, tmp_path: Path) -> None:
     """DataFrames in and out, a view that Spark carries, a stream, the formats."""

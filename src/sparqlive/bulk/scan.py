@@ -6,8 +6,9 @@ are sets: a triple occurs once, however many graphs contain it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -118,16 +119,21 @@ PairTable: TypeAlias = tuple[int, int, Column, Column]
 """A predicate, a graph (0 for a merged one), subjects and objects."""
 
 
-@runtime_checkable
-class PairTables(Protocol):
-    """Quads that are in memory by graph and predicate, before an epoch and after it."""
+class PairTables(ABC):
+    """Quads that are in memory by graph and predicate, before an epoch and after it.
 
+    Known by its class, not by its methods: a DataFrame of Spark Connect seems to have every attribute.
+    """
+
+    @abstractmethod
     def pairs(self, graph: op.GraphChoice, predicate: int | None, state: State) -> Iterable[PairTable]:
         """The pairs of some graphs (of one predicate)."""
 
+    @abstractmethod
     def changes(self, graph: op.GraphChoice) -> Sequence[Column]:
         """The changes of some graphs as columns s, p, o, g, w; of a merged graph its sign changes."""
 
+    @abstractmethod
     def is_set(self, graph: op.GraphChoice) -> bool:
         """As in `Quads`."""
 

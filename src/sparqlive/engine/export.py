@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sparqlive.bulk.scan import PairTables
 from sparqlive.live.lent import LentQuads
 from sparqlive.live.quad_pairs import PairTable
 from sparqlive.live.quads import Change, Quads
@@ -111,8 +112,8 @@ class BulkData:
             self._export = None
 
 
-class SessionTables:
-    """The quads of a session by graph and predicate, for a backend in this process (`PairTables`)."""
+class SessionTables(PairTables):
+    """The quads of a session by graph and predicate, for a backend in this process."""
 
     def __init__(self, quads: Quads | LentQuads, dictionary: Dictionary) -> None:
         self._quads = quads

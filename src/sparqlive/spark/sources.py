@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+from pyspark.accumulators import SpecialAccumulatorIds, _accumulatorRegistry
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -37,7 +38,24 @@ _CORES = 8
 """Documents are cut so that this many tasks have something to do."""
 
 
-class RdfSource(DataSource):
+def _without_empty_profiles() -> None:
+    """Keeps the process that plans a source from sending empty profiles with its result.
+
+    The client of `spark-pipelines` in Spark 4.3 ends with an error when it receives one, after its run.
+    """
+    for number in (SpecialAccumulatorIds.SQL_UDF_PROFIER, SpecialAccumulatorIds.SQL_UDF_PROFIER_V2):
+        profile = _accumulatorRegistry.get(number)
+        if profile is not None and not profile._value:
+            del _accumulatorRegistry[number]
+
+
+class _Source(DataSource):
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        _without_empty_profiles()
+
+
+class RdfSource(_Source):
     """RDF documents as rows of s, p, o, g: terms in N-Triples syntax, g null in the unnamed graph."""
 
     @classmethod
@@ -48,6 +66,7 @@ class RdfSource(DataSource):
         return _TEXTS
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        _without_empty_profiles()
         options = Options("rdf", self.options, ("path", "paths"))
         paths = options.get("paths")  # of load([…])
         return _RdfReader(json.loads(paths) if paths else [options.required("path")])
@@ -78,7 +97,7 @@ def _texts(encoded: Encoded) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, list(QUAD_NAMES))
 
 
-class StoreSource(DataSource):
+class StoreSource(_Source):
     """A view of a store, or its quads, to read; and a store to write to.
 
     A view has its variables, with types as `to_arrow` gives them, `_epoch` and `_weight`. Options: `store`;
@@ -108,15 +127,19 @@ class StoreSource(DataSource):
         return StructType(fields)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        _without_empty_profiles()
         return _StoreReader(_StoreOptions(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        _without_empty_profiles()
         return _StoreStreamReader(_StoreOptions(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        _without_empty_profiles()
         return BatchSink(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        _without_empty_profiles()
         return StreamSink(self.options)
 
 

@@ -11,13 +11,16 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sparqlive.bulk.backends.spark.java import use_java
 from sparqlive.bulk.backends.spark.noise import quiet_java
+from sparqlive.errors import Error
 from sparqlive.sparql.memory import machine_memory
 
 QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
@@ -107,7 +110,7 @@ def start_session(master: str = "local[*]", settings: Mapping[str, str] | None =
     An address `sc://…` is that of a server of Spark Connect, which has settings of its own.
     """
     if master.startswith("sc://"):
-        return SparkSession.builder.remote(master).getOrCreate()
+        return _connected(master)
     if not is_running():
         use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -123,3 +126,26 @@ def start_session(master: str = "local[*]", settings: Mapping[str, str] | None =
         return builder.getOrCreate()
     with quiet_java():
         return builder.getOrCreate()
+
+
+def _connected(address: str) -> SparkSession:
+    """The process's session on a server of Spark Connect, or a new one."""
+    try:
+        from pyspark.sql.connect.client import DefaultChannelBuilder
+        from pyspark.sql.connect.session import SparkSession as RemoteSession
+    except ImportError as error:
+        raise Error(
+            f"Spark Connect needs packages that are missing ({error}): pip install 'sparqlive[connect]'."
+        ) from error
+    if SparkContext._active_spark_context is not None and "SPARK_LOCAL_REMOTE" not in os.environ:
+        raise Error(
+            f"This process has a classic Spark session already, so it cannot use the server at {address}. "
+            f"Stop that session, or use another process."
+        )
+    running = RemoteSession.getActiveSession()
+    if running is None:
+        return SparkSession.builder.remote(address).getOrCreate()
+    known: Any = running.client._builder
+    if known.endpoint == DefaultChannelBuilder(address).endpoint:
+        return running  # type: ignore[return-value]
+    return SparkSession.builder.remote(address).create()
