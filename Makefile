@@ -112,7 +112,7 @@ coverage: $(STAMP) $(PEERS)
 
 test-spark: $(JAVA)
 	SPARQLIVE_SPARK=classic $(BIN)/python -m pytest -q -m spark
-	SPARQLIVE_SPARK=connect $(BIN)/python -m pytest -q -m spark tests/spark
+	SPARQLIVE_SPARK=connect $(BIN)/python -m pytest -q -m spark tests/spark tests/bulk tests/engine tests/pipeline
 
 # Connectors follow Spark's releases with a delay, so their tests have an environment with an earlier one.
 $(CONNECTORS): connectors.lock $(JAVA)

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyoxigraph as ox
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from sparqlive.bulk.backends.spark.backend import SparkBackend
-from sparqlive.bulk.backends.spark.start import QUIET
+from sparqlive.bulk.backends.spark.start import QUIET, frame_of
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.plan import operators as op
@@ -29,6 +30,11 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": f"{QUIET} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
+
+
+CLASSIC_ONLY = pytest.mark.skipif(
+    os.environ.get("SPARQLIVE_SPARK") == "connect", reason="needs what Spark Connect does not show"
+)
 
 
 def connect_session() -> SparkSession:
@@ -69,19 +75,19 @@ class Work:
 
     def quads(self, quads: Iterable[ox.Quad]) -> DataFrame:
         ids = [tuple(map(self.id_of, quad)) for quad in quads]
-        return self.spark.createDataFrame(_table("spog", ids))
+        return frame_of(self.spark, _table("spog", ids))
 
     def changes(self, before: set[ox.Quad], after: set[ox.Quad]) -> DataFrame:
         signed = [(quad, 1) for quad in after - before] + [(quad, -1) for quad in before - after]
         rows = [(*map(self.id_of, quad), weight) for quad, weight in signed]
-        return self.spark.createDataFrame(_table("spogw", rows))
+        return frame_of(self.spark, _table("spogw", rows))
 
     def terms(self, quads: Iterable[ox.Quad]) -> DataFrame:
         """The dictionary of these quads, and of nothing else that this test has seen."""
         found = {term for quad in quads for term in quad if not isinstance(term, ox.DefaultGraph)}
         names = {"id": [self.id_of(term) for term in found], "term": [str(t) for t in found]}
         schema = pa.schema([("id", pa.int64()), ("term", pa.string())])
-        return self.spark.createDataFrame(pa.table(names, schema=schema))
+        return frame_of(self.spark, pa.table(names, schema=schema))
 
     def evaluate(self, name: str, plan: op.Operator, quads: set[ox.Quad]) -> None:
         result = evaluate(plan, SparkBackend(self.spark), self.quads(quads), self.terms(quads), self.id_of)

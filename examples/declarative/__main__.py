@@ -40,7 +40,9 @@ def run(folder: Path) -> None:
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     command = Path(sysconfig.get_path("scripts")) / "spark-pipelines"
-    subprocess.run([command, "run", "--spec", specification], cwd=folder, check=True)
+    # Spark's own catalog forgets tables when it ends; Hive's, in files of the folder, does not.
+    catalog = ["--conf", "spark.sql.catalogImplementation=hive"]
+    subprocess.run([command, "run", *catalog, "--spec", specification], cwd=folder, check=True)
 
 
 def offers(folder: Path) -> list[str]:

@@ -22,7 +22,7 @@ from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.algebra import Var
 from tests.bulk.test_evaluate import plan_of
 from tests.conftest import times
-from tests.on_spark import Work
+from tests.on_spark import CLASSIC_ONLY, Work
 from tests.oracle import assert_same
 from tests.random_queries import EX, RandomQuery, batches, graphs, queries
 
@@ -117,6 +117,7 @@ def test_keys_restrict_the_scans(spark: SparkSession) -> None:
     assert [row[name] for row in rows] == [work.id_of(node("a"))]
 
 
+@CLASSIC_ONLY
 def test_leaves_that_no_change_concerns_cost_nothing(spark: SparkSession) -> None:
     work = Work(spark)
     plan = plan_of(f"SELECT * {{ ?s <{EX}p> ?o . ?o <{EX}q> ?v }}")

@@ -9,8 +9,9 @@ import pytest
 
 from tests.cluster import JOB_SECONDS, MASTER_READY, WORKER_READY, cluster_environment, daemon, free_port, run
 from tests.conftest import ROOT
+from tests.on_spark import CLASSIC_ONLY
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, CLASSIC_ONLY]
 
 BLOCK = re.compile(r"^```bash\n# (\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGE_PORT = "7077"

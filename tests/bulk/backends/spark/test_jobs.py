@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 import sparqlive
 from sparqlive.bulk.backends.spark.stages import running_stages
+from tests.on_spark import CLASSIC_ONLY
 from tests.waiting import happens, wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, CLASSIC_ONLY]
 
 STAR = "SELECT ?x ?a ?b ?c { ?x <urn:a> ?a ; <urn:b> ?b ; <urn:c> ?c }"
 ABOVE = "SELECT ?x ?a { ?x <urn:a> ?a FILTER(?a > 3) }"

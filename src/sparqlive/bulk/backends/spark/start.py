@@ -111,6 +111,9 @@ def start_session(master: str = "local[*]", settings: Mapping[str, str] | None =
     """
     if master.startswith("sc://"):
         return _connected(master)
+    running = SparkSession.getActiveSession()
+    if running is not None and is_connect(running):
+        return running  # its server has settings of its own
     if not is_running():
         use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
