@@ -74,3 +74,22 @@ def test_an_exception_that_a_finalizer_swallows_is_raised_again_without_a_word(
     with pytest.raises(Timeout):
         deadline.within(0.1, work)
     assert not reported
+
+
+def test_urgent_work_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent reads a long update within limits, while everything else waits for it."""
+    asked: list[deadline.Work] = []
+
+    def may_go_on(work: deadline.Work, patient: bool) -> bool:
+        asked.append(work)
+        return True
+
+    monkeypatch.setattr(deadline._watchdog, "may_go_on", may_go_on)
+    with deadline.urgently():
+        deadline.within(60, lambda: deadline.give_way([None]))
+        assert len(asked) == 1
+        with deadline.being_urgent():
+            deadline.within(60, lambda: deadline.give_way([None]))
+        assert len(asked) == 1
+        deadline.within(60, lambda: deadline.give_way([None]))
+        assert len(asked) == 2

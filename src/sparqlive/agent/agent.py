@@ -25,7 +25,7 @@ from sparqlive.agent.problems import Refused
 from sparqlive.agent.settings import Settings
 from sparqlive.errors import Closed
 from sparqlive.session import Session
-from sparqlive.sparql.deadline import urgently
+from sparqlive.sparql.deadline import being_urgent, urgently
 
 if TYPE_CHECKING:
     from sparqlive.agent.routes.uploads import Job
@@ -71,7 +71,7 @@ class Agent:
     async def run_writing(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Runs work that makes an epoch; long queries pause meanwhile."""
         with urgently():
-            return await self.run(work, *args, **options)
+            return await self.run(being_urgent()(work), *args, **options)
 
     async def run_long(self, work: Callable[[], T]) -> T:
         """Runs work that may take as long as a query, in separate threads so that it blocks no other work."""

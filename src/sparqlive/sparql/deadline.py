@@ -7,7 +7,8 @@ instruction cannot be interrupted: regular expressions, which a query can make a
 remaining time themselves.
 
 Python runs one thread at a time. So long-running work takes turns, one at a time, and waits while urgent work
-runs (`urgently`). It checks its flags (`flagged`) at points where it can wait (`give_way`).
+runs (`urgently`). It checks its flags (`flagged`) at points where it can wait (`give_way`). Urgent work
+(`being_urgent`) waits for nothing, although it may be limited and long-running itself.
 
 Memory is that of the process, as the system reports it. All running work together may let it grow by a share
 of the available memory. Beyond that, the work with the most rows is stopped. Invariant: once `within` has
@@ -384,7 +385,7 @@ def give_way(flag: Flag) -> None:
     """Waits until it is this thread's turn among long-running work, and no urgent work is running."""
     flag.clear()
     work: Work | None = getattr(_current, "work", None)
-    if work is None:
+    if work is None or getattr(_current, "is_urgent", False):
         return
     until = time.monotonic() + _PATIENCE_SECONDS
     while not _watchdog.may_go_on(work, time.monotonic() < until):
@@ -399,6 +400,17 @@ def urgently() -> Iterator[None]:
         yield
     finally:
         _watchdog.ease()
+
+
+@contextmanager
+def being_urgent() -> Iterator[None]:
+    """Marks the work of this thread in the block as the urgent one, for which other work waits."""
+    before = getattr(_current, "is_urgent", False)
+    _current.is_urgent = True
+    try:
+        yield
+    finally:
+        _current.is_urgent = before
 
 
 @contextmanager
