@@ -316,24 +316,25 @@ class Epochs:
             self.quads.add(changes)
             return self._advance(number, changes, ignored, {}, _NOT_CARRIED)
         self.quads.stage(changes)
-        with ExitStack() as attempt:
-            try:
-                carried = self.strategies.carry(self._keeper, changes, strategy)
-                if files is not None and self.strategies.has_spark_setting:
-                    carried.otherwise = "spark"
-                unheld = NO_OUTCOME
-                if self.views.unheld:
-                    unheld = attempt.enter_context(self._carry_unheld(changes, strategy, carried, files))
-                results, failed = {**carried.deltas, **unheld.deltas}, carried.failed
-                if self._temporary.is_used:
-                    temporary = self._carry_temporary(changes)
-                    results, failed = {**results, **temporary.deltas}, {**failed, **temporary.failed}
-                self._save(number, changes, batch, notes, carried, unheld, files)
-            except BaseException:
-                self._keeper.rollback()
-                self._temporary.rollback()
-                self.quads.rollback()
-                raise
+        try:
+            carried = self.strategies.carry(self._keeper, changes, strategy)
+            if files is not None and self.strategies.has_spark_setting:
+                carried.otherwise = "spark"
+            results, failed = carried.deltas, carried.failed
+            if self._temporary.is_used:
+                temporary = self._carry_temporary(changes)
+                results, failed = {**results, **temporary.deltas}, {**failed, **temporary.failed}
+            if self.views.unheld:
+                with self._carry_unheld(changes, strategy, carried, files) as unheld:
+                    results = {**results, **unheld.deltas}
+                    self._save(number, changes, batch, notes, carried, unheld, files)
+            else:
+                self._save(number, changes, batch, notes, carried, NO_OUTCOME, files)
+        except BaseException:
+            self._keeper.rollback()
+            self._temporary.rollback()
+            self.quads.rollback()
+            raise
         changed = {
             view.name: delta
             for content, rows in results.items()

@@ -89,10 +89,12 @@ def term_of(text: str) -> Term:
     if kind[0] == "@":
         language, _, direction = kind[1:].partition("--")
         return Literal(value, language=language, direction=BaseDirection(direction) if direction else None)
-    return Literal(value, datatype=_datatype(kind[3:-1]))
+    return Literal(value, datatype=_datatype(kind))
 
 
-_datatype = lru_cache(NamedNode)
+@lru_cache
+def _datatype(kind: str) -> NamedNode:
+    return NamedNode(kind[3:-1])
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -156,6 +158,8 @@ class Dictionary:
         # Only caches, and small, because the garbage collector visits the terms in them.
         self.ids: dict[Term | DefaultGraph, int] = {DefaultGraph(): DEFAULT_GRAPH}
         self.terms: dict[int, Term] = {}
+        self._former_terms: dict[int, Term] = {}
+        """The cache `terms` before it was last full: terms that are read again come back from here."""
 
     def id_of(self, term: Term | DefaultGraph) -> int:
         """The id of a term; enters a new term."""
@@ -386,13 +390,15 @@ class Dictionary:
         if type(older) is Dictionary and not self.has_own(number):
             known = older.terms.get(number)
             return older.term(number) if known is None else known  # which keeps it for others too
-        known = term_of(self.text(number))
+        known = self._former_terms.get(number)
+        if known is None:
+            known = term_of(self.text(number))
         self._remember(number, known)
         return known
 
     def _remember(self, number: int, term: Any) -> None:
         if len(self.terms) > _CACHED_TERMS:
-            self.terms = {}
+            self._former_terms, self.terms = self.terms, {}
         self.terms[number] = term
 
     def has_own(self, number: int) -> bool:
@@ -447,7 +453,7 @@ class Dictionary:
         self._older = older
         self.exceptions = {t: number for t, number in self.exceptions.items() if t not in exceptions}
         self._new_exceptions = [entry for entry in self._new_exceptions if entry[0] not in exceptions]
-        self.ids, self.terms = {DefaultGraph(): DEFAULT_GRAPH}, {}
+        self.ids, self.terms, self._former_terms = {DefaultGraph(): DEFAULT_GRAPH}, {}, {}
 
     def start_journal(self) -> None:
         """Starts an empty journal of new entries and exceptions."""

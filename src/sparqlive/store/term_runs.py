@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,8 @@ _EXPANSION = 3
 """A byte of a file stands for about so many in memory."""
 
 
-@dataclass(frozen=True)
-class _Group:
-    """A row group of a file, and its first and last id."""
+class _Group(NamedTuple):
+    """A row group of a file, and its first and last id. Hashed at every lookup of a term."""
 
     path: str
     number: int
@@ -92,12 +91,12 @@ class TermRuns:
     def text_of(self, number: int) -> str | None:
         """The text of an id, or None."""
         for path in self._files:
-            groups, firsts = self._groups_of(path)
+            groups, firsts = self._groups.get(path) or self._groups_of(path)
             place = bisect_right(firsts, number) - 1
             if place >= 0 and number <= groups[place].last:
-                for columns in self._load(path, [groups[place]]):
-                    if (known := columns.text(number)) is not None:
-                        return known
+                columns = self._read.get(groups[place]) or next(self._load(path, [groups[place]]))
+                if (known := columns.text(number)) is not None:
+                    return known
         return None
 
     def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
