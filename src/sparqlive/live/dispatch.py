@@ -42,10 +42,11 @@ class _Table:
             yield from [(leaf, [changes[0]]) for leaf in leaves.get(key(changes[0]), ())]
             return
         by_key: dict[Any, list[Change]] = {}
-        for change in changes:
-            by_key.setdefault(key(change), []).append(change)
+        for constants, change in zip(map(key, changes), changes, strict=True):
+            if constants in leaves:  # mostly not
+                by_key.setdefault(constants, []).append(change)
         for constants, some in by_key.items():
-            for leaf in leaves.get(constants, ()):
+            for leaf in leaves[constants]:
                 yield leaf, some.copy()
 
     def matches(self, changes: ColumnRows) -> Iterator[tuple[_Leaf, ColumnRows]]:

@@ -280,34 +280,35 @@ class QuadPairs:
 
     def stage(self, changes: Sequence[Change]) -> None:
         """Puts effective changes into the pending layers, or into the list that waits for the commit."""
-        targets: dict[Key, tuple[KeyedRelation | None, KeyedRelation | None]] = {}
+        targets: dict[Key, tuple[KeyedRelation | Cold, KeyedRelation | None, KeyedRelation | None]] = {}
+        unread = self._unread
         for subject, predicate, object_, graph, weight in changes:
             key = (graph, predicate)
             target = targets.get(key)
             if target is None:
                 target = targets[key] = self._target(key)
-            pairs, inverse = target
-            if pairs is None:
-                self._unread.append((self.in_memory.get(key) or self.cold[key], subject, object_, weight))
+            pairs, read, inverse = target
+            if read is None:
+                unread.append((pairs, subject, object_, weight))
                 continue
-            pairs.stage_value(subject, object_, weight)
+            read.stage_value(subject, object_, weight)
             if inverse is not None:
                 inverse.stage_value(object_, subject, weight)
 
-    def _target(self, key: Key) -> tuple[KeyedRelation | None, KeyedRelation | None]:
-        """The pairs of a graph and predicate that plans read, and their inverse, both now touched."""
+    def _target(self, key: Key) -> tuple[KeyedRelation | Cold, KeyedRelation | None, KeyedRelation | None]:
+        """The pairs of a graph and predicate; and if plans read them, the same and their inverse, touched."""
         pairs = self.in_memory.get(key)
         if pairs is None:
             if key in self.cold:
-                return None, None
+                return self.cold[key], None, None
             pairs = self.in_memory[key] = KeyedRelation(2, 1)
         if not self.reads_any_predicate and key not in self._read:
-            return None, None
+            return pairs, None, None
         self._touched.add(pairs)
         inverse = self.inverses.get(key)
         if inverse is not None:
             self._touched.add(inverse)
-        return pairs, inverse
+        return pairs, pairs, inverse
 
     def stage_columns(self, changes: ColumnRows, scope: Scope | None = None) -> None:
         """Like `stage`, for a large batch sorted by p, g, s, o; with a scope, for that merged graph."""

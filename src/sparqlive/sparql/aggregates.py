@@ -104,7 +104,10 @@ class Group:
         self.accumulators = accumulators
 
     def results(self) -> list[Value | None]:
-        return [_result(accumulator) for accumulator in self.accumulators]
+        try:
+            return [accumulator.result() for accumulator in self.accumulators]
+        except ExpressionError:
+            return [_result(accumulator) for accumulator in self.accumulators]
 
 
 def _result(accumulator: Accumulator) -> Value | None:

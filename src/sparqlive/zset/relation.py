@@ -441,7 +441,7 @@ def _with_layer(values: Iterable[Any] | None, changed: Mapping[Any, int]) -> Ite
         return added
     if len(added) == len(changed):
         return [*values, *added]
-    return [*(value for value in values if value not in changed), *added]
+    return [value for value in values if value not in changed] + added
 
 
 class Elsewhere:
