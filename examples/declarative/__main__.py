@@ -23,6 +23,8 @@ configuration:
   example.shop: {folder}/shop.store
   example.offers: {folder}/offers.store
   spark.sql.shuffle.partitions: "1"
+  # Spark gives its Python processes 10 s to start, which a busy machine exceeds.
+  spark.sql.pipelines.maxFlowRetryAttempts: "20"
 """
 CHEAP = "SELECT ?item ?price { ?item <http://example.org/price> ?price FILTER(?price < 10) }"
 

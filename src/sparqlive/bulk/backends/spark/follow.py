@@ -33,7 +33,7 @@ from sparqlive.store.place import file_system
 _POLL_SECONDS = 0.1
 _ALIVE_SECONDS = 300
 """A server waits for this process as long as it gives a sign of life this often."""
-_STARTS = 6
+_START_SECONDS = 300
 _SLOW_START = "Python worker failed to connect back"
 
 
@@ -160,13 +160,18 @@ def _on_connect(writer: Any, apply: Apply, meaning: FrameColumns, folder: str) -
 
 def _started(writer: Any) -> Any:
     """Starts the stream. The server gives its worker 10 s to start, which a busy machine may exceed."""
-    for _ in range(_STARTS - 1):
+    until = time.monotonic() + _START_SECONDS
+    while True:
         try:
             return writer.start()
         except Exception as error:
             if _SLOW_START not in str(error):
                 raise
-    return writer.start()
+            if time.monotonic() > until:
+                raise SparkFailed(
+                    f"The server of Spark Connect is too busy: for {_START_SECONDS} s, none of the Python "
+                    f"processes that it started for the stream was ready within 10 s. Follow it again later."
+                ) from error
 
 
 @dataclass(frozen=True)
