@@ -12,7 +12,7 @@ import pytest
 from pyoxigraph import Quad, RdfFormat, Store, parse
 
 import sparqlive
-from sparqlive.live import filtered, join, lazy
+from sparqlive.live import filtered, join, lazy, window_columns
 from sparqlive.live.turned import TurnedRuns, turned
 
 ENDLESS = " . ".join(f"?a{i} <x:p> ?b{i}" for i in range(8))
@@ -204,6 +204,8 @@ def test_many_rows_are_gathered_by_columns(kinds: tuple[str, ...], monkeypatch: 
         session.load(list(parse(values(len(kinds), kinds), RdfFormat.TURTLE)))
         for text in GATHERED:
             found = []
+            monkeypatch.setattr(lazy, "MOST_GATHERED", 10**9 if len(text) % 2 else 40)
+            monkeypatch.setattr(window_columns, "MOST_ROWS", 20)
             for few in (10**9, 1):
                 monkeypatch.setattr(lazy, "FEW_ROWS", few)
                 rows = session.query(text).solutions()

@@ -16,7 +16,7 @@ from sparqlive.plan.delta import State
 from sparqlive.plan.keys import pushable
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.deadline import gathers
-from sparqlive.zset.blocks import Block, blocks_of
+from sparqlive.zset.blocks import Block, blocks_of, rows_in
 from sparqlive.zset.relation import Row, rows_of
 from sparqlive.zset.run import Run
 
@@ -30,6 +30,8 @@ Bulk = Callable[[op.Operator], Mapping[Row, int] | Run]
 MOST_GROUPED = 50_000
 """More rows than this are grouped by columns, if a bulk backend can do it: it reads the quads first."""
 _QUADS_PER_GROUPED = 40
+MOST_GATHERED = 4_000_000
+"""More rows than this that are not quads are not held as columns."""
 FEW_ROWS = 2_000
 """Fewer rows are grouped or ordered one by one."""
 
@@ -91,20 +93,24 @@ def _by_columns(compiler: Compiler, node: Node, rows: Rows) -> Iterable[tuple[Ro
         if is_columnar
         else blocks_of(rows, len(source.operator.variables))
     )
+    state = compiler.states[node.number]
     if isinstance(operator, op.Window):
-        first: Iterable[tuple[Row, int]] = compiler.states[node.number].evaluate(
-            window_columns.candidates(operator, terms, blocks)
-        )
+        first: Iterable[tuple[Row, int]] = state.evaluate(window_columns.candidates(operator, terms, blocks))
         return first
     assert isinstance(operator, op.Group)
-    if is_columnar or compiler.bulk is None or not reads_no_terms(operator):
+    if is_columnar:
         return group_columns.evaluate(operator, terms, blocks)
-    most, found, count = max(MOST_GROUPED, compiler.quads.size // _QUADS_PER_GROUPED), list[Block](), 0
+    bulk = compiler.bulk if reads_no_terms(operator) else None
+    most = MOST_GATHERED if bulk is None else max(MOST_GROUPED, compiler.quads.size // _QUADS_PER_GROUPED)
+    found, count = list[Block](), 0
     for block in blocks:
         found.append(block)
         count += len(block.weights)
-        if count > most:
-            return rows_of(compiler.bulk(operator)).items()
+        if count > most and bulk is not None:
+            return rows_of(bulk(operator)).items()
+        if count > most:  # one by one takes longer, but no memory for the rows
+            grouped: Iterable[tuple[Row, int]] = state.evaluate(chain(rows_in(found), rows_in(blocks)))
+            return grouped
     return group_columns.evaluate(operator, terms, found)
 
 
