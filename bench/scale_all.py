@@ -1,8 +1,9 @@
 """Measures all sizes of `bench.scale`, each in a process of its own, and writes bench/results/scale.md.
 
 `python -m bench.scale_all --folder /mnt/large` takes hours, and 20 GB of disk. `--only duckdb` leaves Spark
-out, `--quick` uses small sizes and writes nothing. The page has what was asked for first, whether it was
-reached or not, then every step, with the commit, the versions, the machine and its load.
+out, `--smaller 1000` uses small sizes and writes nothing. The page has what was asked for first, whether it
+was reached or not, then every step, with the commit, the versions, the machine and its load. It is written
+after each run.
 """
 
 from __future__ import annotations
@@ -139,18 +140,30 @@ def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", help="for texts and stores, which are removed afterwards")
     parser.add_argument("--only", choices=("duckdb", "spark"), help="the runs of one backend")
-    parser.add_argument("--quick", action="store_true", help="1,000 times smaller, and printed only")
+    parser.add_argument(
+        "--smaller",
+        type=int,
+        default=1,
+        metavar="N",
+        help="graphs N times smaller, and the page only printed",
+    )
     arguments = parser.parse_args(given)
-    found = {}
+    found: dict[str, Steps] = {}
+    failed = []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         for run in RUNS:
             if arguments.only in (None, run.backend):
-                triples = run.triples // 1000 if arguments.quick else run.triples
-                found[run.name] = measured(run, Path(folder), triples)
-    if arguments.quick:
-        print(page(found))
-    else:
-        RESULTS.write_text(page(found))
+                triples = run.triples // arguments.smaller
+                print(f"\n{run.name}: {triples:,} triples", flush=True)
+                try:
+                    found[run.name] = measured(run, Path(folder), triples)
+                except subprocess.CalledProcessError:
+                    failed.append(run.name)  # the others are worth their hours
+                if arguments.smaller == 1:
+                    RESULTS.write_text(page(found))
+    print(page(found))
+    if failed:
+        raise SystemExit(f"These runs failed: {'; '.join(failed)}.")
 
 
 if __name__ == "__main__":

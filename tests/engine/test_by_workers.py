@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyoxigraph as ox
 import pytest
 
 import sparqlive
 from sparqlive.bulk.ingest import lines
-from sparqlive.bulk.ingest.effective import Known, Reading
+from sparqlive.bulk.ingest.effective import Known, Parse, Reading
 from sparqlive.bulk.ingest.workers import Here, Processes
 from sparqlive.engine import changes as given_changes
 from sparqlive.engine.writer import Epochs
@@ -90,6 +92,40 @@ def test_loads_between_other_epochs(session: sparqlive.Session, tmp_path: Path) 
     with sparqlive.open(tmp_path / "store") as again:
         again.check()
         assert len(again) == len(set(again.quads()))
+
+
+def test_tables(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several changes of a quad, the last one counts, as in this process."""
+    expected, calls = set(session.quads()), list[Parse]()
+    original = Epochs.apply_parts
+
+    def count(self: Epochs, parse: Parse, *given: Any, **named: Any) -> Any:
+        calls.append(parse)
+        return original(self, parse, *given, **named)
+
+    monkeypatch.setattr(Epochs, "apply_parts", count)
+    new = quads_of(orders(range(10, 40)))
+    epoch = session.load(table_of(sorted(new, key=str) * 2))
+    assert (epoch.inserted, epoch.ignored) == (len(new - expected), len(new & expected))
+    expected |= new
+    some = sorted(expected, key=str)[:20]
+    signs = ["+", "-"] * 10 + ["-", "+"] * 10
+    twice = [quad for quad in some for _ in range(2)]
+    changed = table_of(twice).append_column("op", pa.array(signs)).append_column("at", pa.array(range(40)))
+    session.apply(changes=changed, order="at")
+    expected -= set(some[:10])
+    assert set(session.quads()) == expected
+    session.check()
+    is_held = session.views["join"].content.is_held
+    assert len(calls) == (0 if is_held else 2), "what is held needs the changes in this process"
+
+
+def table_of(quads: Sequence[ox.Quad]) -> pa.Table:
+    rows = [
+        (*map(str, quad.triple), None if quad.graph_name == ox.DefaultGraph() else str(quad.graph_name))
+        for quad in quads
+    ]
+    return pa.table(dict(zip("spog", map(list, zip(*rows, strict=True)), strict=True)))
 
 
 def test_a_load_that_fails_changes_nothing(

@@ -178,6 +178,26 @@ def test_a_small_batch_reads_no_predicate(
     session.check()
 
 
+def test_aggregates_without_totals_read_the_groups_that_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def entity(n: int) -> str:
+        return f'<urn:x{n}> <urn:p> <urn:y{n % 50}> .\n<urn:x{n}> <urn:v> "{n}"^^<{_TYPE}integer> .\n'
+
+    with sparqlive.open(tmp_path / "store", memory=0) as session:
+        session.apply(insert="".join(map(entity, range(500))))
+        for name in ("MIN", "MAX", "SAMPLE", "GROUP_CONCAT", "COUNT(DISTINCT"):
+            argument = f"{name} ?v)" if "(" in name else f"{name}(?v)"
+            query = f"SELECT ?y ({argument} AS ?r) {{ ?x <urn:p> ?y . ?x <urn:v> ?v }} GROUP BY ?y"
+            session.view(name.partition("(")[0], query)
+        session.compact()
+        with monkeypatch.context() as patch:
+            patch.setattr(DuckDb, "files", lambda *_: pytest.fail("a small batch scans files"))
+            epoch = session.apply(insert=entity(501) + entity(502), delete=entity(3))
+        assert len(epoch.deltas["MIN"].weights()) == 2, "one extreme goes, and two values come above others"
+        session.check()
+
+
 def test_files_of_another_layout_are_read_too(
     orders: tuple[sparqlive.Session, Catalogue], monkeypatch: pytest.MonkeyPatch
 ) -> None:

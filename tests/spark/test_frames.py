@@ -36,6 +36,9 @@ def test_rows_become_epochs(spark: SparkSession, tmp_path: Path, in_store: bool)
         epoch = session.load(frame(spark, quads), batch=("frames", 1))
         assert (epoch.number, set(session.quads())) == (1, set(quads))
         assert session.load(frame(spark, quads), batch=("frames", 1)).inserted == 0
+        for come, gone in ((quads[:0], quads[4:9]), (quads[2:9], quads[3:7])):  # a quad in both stays
+            epoch = session.apply(insert=frame(spark, come), delete=frame(spark, gone))
+        assert (set(session.quads()), epoch.inserted) == (set(quads), 5)
         view = session.view("all", "SELECT ?s ?o { GRAPH ?g { ?s ?p ?o } }")
         new = Quad(BlankNode("b0"), P, Literal("new"), G)
         session.apply(insert=frame(spark, [new, quads[0]]), delete=frame(spark, quads[:3]))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparqlive.engine.carry import Strategy, failure_of
+from sparqlive.engine.changes import text_bytes
 from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Batch, Epochs
 from sparqlive.errors import Error
@@ -22,6 +23,7 @@ from sparqlive.rdf.columns import Encoded, Encoder, Ids, labels
 from sparqlive.rdf.frames import (
     FrameColumns,
     StatementFiles,
+    as_arrow,
     changes,
     frame_columns,
     is_frame,
@@ -32,6 +34,8 @@ from sparqlive.rdf.read import changes_of, check_quad
 
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.documents import Document
+    from sparqlive.bulk.ingest.effective import Parse
+    from sparqlive.bulk.ingest.parts import Part
 
 Parts = list[tuple[Encoded, Ids]]
 Given = tuple[Any, FrameColumns]
@@ -68,13 +72,16 @@ def apply_frames(epochs: Epochs, given: Sequence[Given], strategy: Strategy, bat
         return epochs.unchanged()
     with _folder(epochs) if any(is_spark_frame(frame) for frame, _ in given) else nullcontext("") as folder:
         read = [
-            (_written(frame, meaning, folder) if is_spark_frame(frame) else frame, meaning)
-            for frame, meaning in given
+            (_written(one, meaning, folder) if is_spark_frame(one) else _in_process(one), meaning)
+            for one, meaning in given
         ]
         with epochs.lock:
             match read:
                 case [(StatementFiles(inserts, ()), _)] if inserts and _is_blank(epochs, strategy):
                     return epochs.ingest(_documents(inserts), None, "fail", batch)
+        epoch = _by_workers(epochs, read, strategy, batch)
+        if epoch is not None:
+            return epoch
         return _apply_parts(epochs, [part for one in read for part in _parts(epochs, *one)], strategy, batch)
 
 
@@ -82,6 +89,49 @@ def _is_blank(epochs: Epochs, strategy: Strategy) -> bool:
     """Whether workers can write the runs of a store that has none yet."""
     has_store = epochs.persistence is not None and strategy == "auto"
     return has_store and not epochs.views.readers and epochs.quads.is_blank()
+
+
+def _in_process(given: Any) -> Any:
+    return as_arrow(given) if is_frame(given) else given
+
+
+def _by_workers(
+    epochs: Epochs, read: Sequence[Given], strategy: Strategy, batch: Batch | None
+) -> Epoch | None:
+    """Has workers find what changes, in files that they wrote or in large tables; None if they do not."""
+    from sparqlive.bulk.ingest.lines import UnusualTextError
+
+    parse = _parse_of(epochs, read)
+    try:
+        return None if parse is None else epochs.apply_parts(parse, None, strategy, batch, count_each=True)
+    except UnusualTextError:
+        return None
+
+
+def _parse_of(epochs: Epochs, read: Sequence[Given]) -> Parse | None:
+    """How workers get what is given."""
+    from sparqlive.bulk.ingest.lines import Lines
+    from sparqlive.bulk.ingest.parts import PartWriter
+
+    least = text_bytes(epochs)
+    if least is None:
+        return None
+    given = [one for one, _ in read]
+    if all(isinstance(one, StatementFiles) for one in given):
+        files = [(path, weight) for one in given for weight in (-1, 1) for path in one.files(weight)]
+        return Lines(epochs.strategies.workers()[0], files=files) if files else None
+    if not all(is_frame(one) for one in given) or sum(one.nbytes for one in given) <= least:
+        return None
+
+    def put_down(folder: str, encoder: Encoder) -> Sequence[Part]:
+        writer = PartWriter(folder)
+        for table, meaning in read:
+            for encoded, weights in changes(table, meaning, encoder):
+                writer.add(encoded, weights)
+        writer.flush()
+        return writer.parts
+
+    return put_down
 
 
 def _apply_parts(epochs: Epochs, parts: Parts, strategy: Strategy, batch: Batch | None) -> Epoch:
@@ -145,8 +195,8 @@ def _read(epochs: Epochs, files: StatementFiles) -> Parts:
 
     exceptions = epochs.terms.dictionary.exceptions
     parts: Parts = []
-    for paths, weight in ((files.deletes, -1), (files.inserts, 1)):
-        if paths:
+    for weight in (-1, 1):
+        if paths := files.files(weight):
             encoded = read(_documents(paths), None, exceptions)
             parts += [(part, np.full(len(part), weight)) for part in encoded]
     return parts

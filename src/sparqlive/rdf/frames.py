@@ -66,6 +66,9 @@ class StatementFiles:
     inserts: tuple[str, ...] = ()
     deletes: tuple[str, ...] = ()
 
+    def files(self, weight: int) -> tuple[str, ...]:
+        return self.inserts if weight > 0 else self.deletes
+
 
 def has_operations(names: Sequence[str]) -> bool:
     """Whether a column says by its name that it has operations."""

@@ -49,12 +49,17 @@ def pieces_of(text: str, weight: int) -> Iterator[TextPiece]:
 
 
 class Lines:
-    """Has workers read pieces of text, in their order."""
+    """Has workers read pieces of text, or files of N-Quads with a weight for each, in their order."""
 
-    def __init__(self, workers: Workers, pieces: Iterable[TextPiece]) -> None:
+    def __init__(
+        self,
+        workers: Workers,
+        pieces: Iterable[TextPiece] | None = None,
+        files: Iterable[tuple[str, int]] = (),
+    ) -> None:
         self._workers = workers
-        self._pieces: Iterable[TextPiece] | None = pieces
-        self._tasks: list[_PieceTask] = []
+        self._pieces = pieces
+        self._tasks = [_PieceTask(path, weight, is_marked=False) for path, weight in files]
 
     def __call__(self, folder: str, encoder: Encoder) -> Sequence[Part]:
         if self._pieces is not None:
