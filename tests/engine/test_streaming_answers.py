@@ -321,6 +321,20 @@ def test_equal_texts_are_planned_once_but_see_new_data_and_views() -> None:
         assert len(session.query(reader)) == 2
 
 
+def test_what_is_kept_of_a_query_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy, "FEW_ROWS", 1)
+    text = 'SELECT (COUNT(DISTINCT ?s) AS ?n) { ?s <x:label> ?l FILTER(CONTAINS(?l, "1")) }'
+    with sparqlive.open() as session:
+        session.load(quads_of(data(40)))
+        sizes = []
+        for _ in range(3):
+            session.query(text).solutions()
+            kept = session._registration.planned_before(text, None, None)
+            assert kept is not None
+            sizes.append(len(kept.runnable._idle[0].program.namespace))
+        assert len(set(sizes)) == 1
+
+
 def test_many_rows_are_grouped_in_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     store.extend(quads_of(data(400)))

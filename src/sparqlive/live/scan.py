@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sparqlive.live.code import Env, Function, Local, Point, times, tuple_of
 from sparqlive.live.filtered import kept_rows, kept_values
+from sparqlive.live.lent import LentQuads
 from sparqlive.live.lent_pairs import counts_of, pieces_of
 from sparqlive.live.scope import GRAPH, PREDICATE, Scope
 from sparqlive.live.terms import Keep
@@ -204,10 +205,18 @@ def wholly_read(operator: op.Scan) -> frozenset[Var]:
 
 def pieces(compiler: Compiler, operator: op.Scan) -> Iterator[Sequence[Column]]:
     """All solutions of such a pattern, as columns of its variables."""
-    access = _access(compiler, operator, _known_positions(compiler, operator, {}))
-    names = [_positions(operator)[place] for place in access.free]
-    relation = compiler.program.namespace[access.relation]
-    for columns in pieces_of(relation) if access.turned else relation.pieces_before():
+    terms, predicate = _positions(operator), operator.predicate
+    scope = scope_of(compiler.terms.dictionary, operator.graph)
+    places = [place for place, term in enumerate(terms) if isinstance(term, Var)]
+    quads = compiler.quads
+    assert isinstance(quads, LentQuads)
+    of = None if isinstance(predicate, Var) else compiler.terms.dictionary.id_of(predicate)
+    if of is not None and len(terms) == GRAPH:
+        found = pieces_of(quads.pairs(_graph_key(scope), of))
+    else:
+        found = quads.index(scope, of, tuple(places), 1).pieces_before()
+    names = [terms[place] for place in places]
+    for columns in found:
         yield [columns[names.index(v)] for v in operator.variables]
 
 
