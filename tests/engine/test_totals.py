@@ -80,6 +80,7 @@ def test_restarts_compactions_strategies_and_groups_that_end(store: Path) -> Non
         check(session)
     with sparqlive.open(store, memory=0, read_only=True) as reader:
         assert not reader.views["totals"].content.is_held, "a reader needs no totals"
+        check(reader)
         with sparqlive.open(store, memory=0) as session:
             assert len(stored_totals(session)) == 5
             since = session.epoch

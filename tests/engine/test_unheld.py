@@ -129,7 +129,9 @@ def test_check_names_the_rows_that_differ(
         session.check()
 
 
-def test_a_reader_streams_too(session: sparqlive.Session, tmp_path: Path) -> None:
+def test_a_reader_streams_and_checks_too(
+    session: sparqlive.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session.view("view", QUERY)
     with sparqlive.open(tmp_path, memory=0, read_only=True) as reader:
         view = reader.views["view"]
@@ -138,6 +140,9 @@ def test_a_reader_streams_too(session: sparqlive.Session, tmp_path: Path) -> Non
         epoch = session.apply(insert=edges(50, 51)).number
         assert next(iter(view.changes(epoch - 1, follow=True))).epoch == epoch
         assert len(view.weights()) == 51
+        reader.check()
+        monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
+        assert reader.check() == {"view": ("duckdb",)}
 
 
 def failing_spark(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:

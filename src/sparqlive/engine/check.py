@@ -52,7 +52,7 @@ def check(epochs: Epochs, union: bool) -> dict[str, tuple[str, ...]]:
     if epochs.quads.size > REFERENCE_QUADS:
         return _check_by_backends(epochs)
     _check_by_reference(epochs, union)
-    for view, content in _unheld_contents(epochs) if not epochs.read_only else ():
+    for view, content in _unheld_contents(epochs):
         _check_unheld(view, content, epochs)
     return {name: ("reference",) for name, view in epochs.views.items() if view.failure is None}
 

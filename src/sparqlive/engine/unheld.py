@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from itertools import chain, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +34,7 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
+from sparqlive.store.place import LocalPlace
 from sparqlive.store.saving import Saved, Target, sorted_rows
 from sparqlive.store.streaming import StoredParts, rows_of_saved
 from sparqlive.zset.blocks import Blocks, cut
@@ -176,12 +179,9 @@ class Unheld:
 
     # Computing
 
-    def _in_store(
-        self, way: FileBackend, folder: str, epoch: int | None = None, changes: Changes = NO_CHANGES
-    ) -> InStore:
+    def _in_store(self, way: FileBackend, target: Target, changes: Changes = NO_CHANGES) -> InStore:
         """For the deltas of an epoch, or for first contents."""
         dictionary = self._terms.dictionary
-        target = Target(self._store.store.place, folder, epoch)
         return InStore(
             lambda: way.create(target),
             self._store.sources,
@@ -238,7 +238,7 @@ class Unheld:
 
     def _compute(self, content: PlanContent, way: FileBackend, folder: str) -> None:
         """Computes the first relations of a content, as files in a folder of an attempt."""
-        in_store = self._in_store(way, folder)
+        in_store = self._in_store(way, Target(self._store.store.place, folder))
         for part in content.stored_parts():
             assert isinstance(part, UnheldContent)
             if part.users > 1:
@@ -260,7 +260,8 @@ class Unheld:
 
     def carry(self, epoch: int, changes: Changes, way: FileBackend, folder: str) -> Outcome:
         """Computes what an epoch brings, as files in a folder of an attempt."""
-        in_store, outcome = self._in_store(way, self._folder(folder, way), epoch, changes), Outcome()
+        target = Target(self._store.store.place, self._folder(folder, way), epoch)
+        in_store, outcome = self._in_store(way, target, changes), Outcome()
         for content in self._singles():
             if in_store.is_concerned(content.stored_plan):
                 begun = time.perf_counter()
@@ -323,14 +324,24 @@ class Unheld:
         Of each, how many rows are missing or (with negative weights) too much, and the first of them.
         """
         assert isinstance(content, UnheldContent)
-        place = self._store.store.place
-        with self._store.store.attempt() as folder:
-            found = self._rebuilt(self._in_store(way, folder), content)
+        with self._scratch() as target:
+            found = self._rebuilt(self._in_store(way, target), content)
             return {
-                name: (saved.count, dict(islice(rows_of_saved(place, saved).items(), 5)))
+                name: (saved.count, dict(islice(rows_of_saved(target.place, saved).items(), 5)))
                 for name, saved in found.items()
                 if saved.count
             }
+
+    @contextmanager
+    def _scratch(self) -> Iterator[Target]:
+        """Where files are written that are not kept: in the store, or elsewhere for a reader of it."""
+        store = self._store.store
+        if not store.catalog.read_only:
+            with store.attempt() as folder:
+                yield Target(store.place, folder)
+            return
+        with TemporaryDirectory(prefix="sparqlive-") as elsewhere:
+            yield Target(LocalPlace(Path(elsewhere), "."), ".")
 
     def _stored(self, name: str) -> StoredRelation:
         parts = self._store.parts(name)
