@@ -104,7 +104,7 @@ test: style $(JAVA) $(PEERS)
 	@$(MAKE) --no-print-directory -j 2 types all-tests
 
 all-tests: $(JAVA) $(PEERS)
-	$(BIN)/python -m pytest -q -p no:cacheprovider -n 5 --dist loadgroup
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 6 --dist loadgroup
 
 # Not part of `make test`: tracing makes the tests two to three times as slow.
 coverage: $(STAMP) $(PEERS)

@@ -28,7 +28,7 @@ def plan_for(fixture: Fixture) -> Operator:
     return plan_of(fixture.text, union=fixture.default_graph == "union")
 
 
-CHOSEN = representative([fixture.name for fixture in KEPT], 20)
+CHOSEN = representative([fixture.name for fixture in KEPT], 10)
 
 
 def computed(case: Fixture, work: Work) -> dict[str, Weights]:

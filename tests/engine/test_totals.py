@@ -11,6 +11,7 @@ import pytest
 import sparqlive
 from sparqlive.live.maintained import is_totals
 from sparqlive.store.catalog import Catalog
+from tests.conftest import times
 from tests.engine.test_lookups import small_files
 from tests.oracle import Oracle
 
@@ -98,7 +99,7 @@ def test_restarts_compactions_strategies_and_groups_that_end(store: Path) -> Non
             assert not any(delta.reset for delta in session.views["above"].changes(since=since))
 
 
-@pytest.mark.parametrize("step", [1, 4, 9])
+@pytest.mark.parametrize("step", [4, 1, 9][: times(1, 3)])
 def test_an_epoch_that_fails_leaves_the_totals_before(
     store: Path, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from tests.test_fixtures import KEPT, Run, start
 from tests.w3c import assert_alike
 
 
-@pytest.mark.parametrize("fixture", KEPT if FULL else KEPT[::6], ids=lambda f: f.name)
+@pytest.mark.parametrize("fixture", KEPT if FULL else KEPT[::12], ids=lambda f: f.name)
 def test_epoch_by_epoch(fixture: Fixture, tmp_path: Path) -> None:
     with sparqlive.open(tmp_path, default_graph=fixture.default_graph, memory=0) as session:
         run = start(fixture, session, data_first=True)
@@ -25,7 +25,7 @@ def test_epoch_by_epoch(fixture: Fixture, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fixture", KEPT if FULL else KEPT[3::20], ids=lambda f: f.name)
+@pytest.mark.parametrize("fixture", KEPT if FULL else KEPT[3::40], ids=lambda f: f.name)
 def test_held_and_not_held_take_turns(fixture: Fixture, tmp_path: Path) -> None:
     """The store is opened again before each epoch; every second time, nothing is held."""
     limits = cycle((0, None))

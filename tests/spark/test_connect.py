@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,23 +11,10 @@ from pyspark.sql import SparkSession
 
 import sparqlive
 from tests.bulk.backends.spark.test_in_store import VIEWS, orders
-from tests.conftest import ROOT
 
 pytestmark = pytest.mark.spark
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 ON_CONNECT = os.environ.get("SPARQLIVE_SPARK") == "connect"
-
-
-@pytest.mark.skipif(ON_CONNECT, reason="these tests run on Spark Connect already")
-def test_a_part_passes_on_connect() -> None:
-    pytest.importorskip("grpc")
-    part = "tests/spark/test_connect.py::test_a_bit_of_everything"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", part]
-    environment = {**os.environ, "SPARQLIVE_SPARK": "connect"}
-    environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "1 passed" in done.stdout
 
 
 @pytest.mark.skipif(ON_CONNECT, reason="needs a classic session")
