@@ -130,10 +130,10 @@ class Views(RuleBasedStateMachine):
 
 
 class TestViews(Views.TestCase):  # type: ignore[name-defined,misc]
-    settings = examples(30, stateful_step_count=12)
+    settings = examples(40, stateful_step_count=12)
 
 
-@examples(100)
+@examples(150)
 @given(query=queries(), data=graphs, stream=st.lists(batches, min_size=1, max_size=4))
 def test_every_epoch_equals_the_re_evaluation(
     query: RandomQuery, data: list[ox.Quad], stream: list[Batch]
@@ -155,7 +155,7 @@ def test_every_epoch_equals_the_re_evaluation(
         session.check()
 
 
-@examples(33)
+@examples(50)
 @given(query=queries(), data=graphs, extra=st.lists(quads, min_size=1, max_size=6, unique=True))
 def test_insert_then_delete_leaves_no_trace(
     query: RandomQuery, data: list[ox.Quad], extra: list[ox.Quad]
@@ -173,7 +173,7 @@ def test_insert_then_delete_leaves_no_trace(
         assert set(session.quads()) == set(data)
 
 
-@examples(33)
+@examples(50)
 @given(query=queries(), data=graphs, batch=batches, cut=st.integers(0, 8))
 def test_split_batch_is_whole_batch(query: RandomQuery, data: list[ox.Quad], batch: Batch, cut: int) -> None:
     assume(kept(query))
@@ -192,7 +192,7 @@ def test_split_batch_is_whole_batch(query: RandomQuery, data: list[ox.Quad], bat
     assert_alike(add(before, totals[0]), query.expected(after(set(data), batch)), f"{query}: and right")
 
 
-@examples(23)
+@examples(35)
 @given(query=queries(), data=graphs, first=batches, second=batches)
 def test_batches_on_different_quads_commute(
     query: RandomQuery, data: list[ox.Quad], first: Batch, second: Batch
@@ -211,7 +211,7 @@ def test_batches_on_different_quads_commute(
     assert_same(results[0], results[1], f"{query}: both orders")
 
 
-@examples(33)
+@examples(50)
 @given(query=queries(), data=graphs, batch=batches)
 def test_late_view_is_early_view(query: RandomQuery, data: list[ox.Quad], batch: Batch) -> None:
     assume(kept(query))
@@ -226,7 +226,7 @@ def test_late_view_is_early_view(query: RandomQuery, data: list[ox.Quad], batch:
         assert_same(session.query(query.text).weights(), late.weights(), f"{query}: the one-off query")
 
 
-@examples(33)
+@examples(50)
 @given(query=queries(), other=queries(), data=graphs, batch=batches)
 def test_a_query_in_another_spelling_is_read_from_the_view(
     query: RandomQuery, other: RandomQuery, data: list[ox.Quad], batch: Batch
@@ -248,7 +248,7 @@ def test_a_query_in_another_spelling_is_read_from_the_view(
         assert_same(session.query(spelt).weights(), view.weights(), f"{query}: in another spelling")
 
 
-@examples(20)
+@examples(30)
 @given(texts=st.lists(queries(), min_size=2, max_size=5), data=graphs, batch=batches)
 def test_views_do_not_disturb_each_other(texts: list[RandomQuery], data: list[ox.Quad], batch: Batch) -> None:
     """Views that share work in one session give the deltas that each gives alone."""
@@ -273,7 +273,7 @@ def test_few_queries_are_refused() -> None:
     """The laws would hold for a session that refuses everything."""
     outcomes: list[bool] = []
 
-    @examples(50)
+    @examples(75)
     @given(query=queries())
     def register(query: RandomQuery) -> None:
         outcomes.append(kept(query))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import times
 from tests.random_nested import Compared, compare
 
 
 @pytest.mark.parametrize("part", range(5))
 def test_views_equal_the_reference_and_the_oracle(part: int) -> None:
     compared = Compared()
-    for seed in range(part * 24, part * 24 + 24):
+    for seed in range(part * 24, part * 24 + times(16, 24)):
         compare(seed, compared)
-    assert compared.queries == 72
-    assert compared.with_oracle > 10, "the oracle was asked too seldom to say much"
+    assert compared.queries == 3 * times(16, 24)
+    assert compared.with_oracle > 6, "the oracle was asked too seldom to say much"

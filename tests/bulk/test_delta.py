@@ -21,7 +21,7 @@ from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.algebra import Var
 from tests.bulk.test_evaluate import plan_of
-from tests.conftest import times
+from tests.conftest import FULL, times
 from tests.on_spark import CLASSIC_ONLY, Work
 from tests.oracle import assert_same
 from tests.random_queries import EX, RandomQuery, batches, graphs, queries
@@ -83,6 +83,7 @@ def test_generated_code_gives_the_same(spark: SparkSession) -> None:
     assert_same(found["delta"], dict(reference.delta(plan).weights), "the delta")
 
 
+@pytest.mark.skipif(not FULL, reason="Spark plans this for half a minute: make conformance runs it")
 def test_what_several_operators_read(spark: SparkSession) -> None:
     """EXISTS that reads both sides of OPTIONAL: the two sides' join stands in the plan twice, shared."""
     test = f"FILTER NOT EXISTS {{ ?o <{EX}q> ?n FILTER(?n != ?v || ?n = ?s) }}"

@@ -15,6 +15,7 @@ import pytest
 import sparqlive
 from sparqlive.bulk import carry
 from sparqlive.live import group
+from tests.conftest import times
 
 EX = "http://example.org/"
 _BY = "{ ?s :in ?g . ?s :v ?v } GROUP BY ?g"
@@ -98,7 +99,7 @@ def batches(chance: random.Random, count: int) -> Iterator[tuple[set[ox.Quad], s
         there = (there - gone) | come
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", range(times(1, 2)))
 def test_strategies_take_turns(seed: int) -> None:
     chance = random.Random(seed)
     with sparqlive.open() as session, sparqlive.open() as live:

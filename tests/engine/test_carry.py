@@ -27,7 +27,7 @@ def test_strategies_take_turns(spark: SparkSession, tmp_path: Path, place: str) 
     with sparqlive.open(tmp_path / "store" if kept else None, spark=spark) as session:
         data = {quad(rng) for _ in range(15)}
         session.load(data)
-        for name in ("distinct", "stored", "computed"):
+        for name in ("distinct", "computed", "stored")[: times(2, 3)]:
             # A view that Spark computes stays in the store, where live does not carry it.
             session.view(name, query(name), strategy="live" if kept else "spark")
         session.check()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import sparqlive
+from tests.conftest import times
 from tests.store.test_machine import IN_MEMORY
 
 QUAD = "<a:s> <a:p> <a:o> <a:g> .\n"
@@ -63,9 +64,9 @@ class Store:
 
 @pytest.mark.parametrize("viewed", [False, True], ids=["no view", "view"])
 @pytest.mark.parametrize("ending", ["remove", "empty"])
-@pytest.mark.parametrize("first", STEPS)
+@pytest.mark.parametrize("first", STEPS[:: times(2, 1)])
 def test_no_ordering_loses_local_data(ending: str, viewed: bool, first: str) -> None:
-    """All 480 of them: five steps in every order, two ways to end a source, with a view and without."""
+    """Five steps in every order, two ways to end a source, with a view and without: 480 in a full run."""
     for rest in permutations(step for step in STEPS if step != first):
         folder = Path(tempfile.mkdtemp(prefix="sparqlive-orderings-", dir=IN_MEMORY))
         store = Store(folder, ending, viewed)

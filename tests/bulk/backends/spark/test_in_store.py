@@ -16,6 +16,7 @@ from sparqlive.bulk.ingest.effective import ChangeFiles
 from sparqlive.engine import check
 from sparqlive.rdf.change_columns import read_batches
 from sparqlive.store import compaction, ranges, saving
+from tests.conftest import times
 
 pytestmark = pytest.mark.spark
 
@@ -110,7 +111,7 @@ def test_no_rows_pass_through_the_driver(
         values = "".join(f"<urn:z{n}> <urn:q> <urn:y{n % 3}> .\n" for n in range(7))
         session.apply(insert=values + orders(0, 100))
         session.compact()
-        for name, query in VIEWS.items():
+        for name, query in [*VIEWS.items()][: times(2, 3)]:
             session.view(name, query, strategy="spark")
         assert len(session.views["join"]) == 100
         epoch = session.apply(insert=orders(100, 103), delete=orders(0, 2), strategy="spark")
