@@ -141,7 +141,8 @@ format: $(STAMP)
 
 conformance: $(JAVA)
 	SPARQLIVE_CONFORMANCE=full $(BIN)/python -m pytest -q --timeout 7200 tests/test_fixtures.py tests/test_w3c.py \
-	  tests/bulk tests/engine tests/live tests/rdf tests/store
+	  tests/test_laws.py tests/test_random_nested.py tests/bulk tests/engine tests/live tests/plan tests/rdf tests/sparql \
+	  tests/store tests/zset
 
 search: $(STAMP)
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest -q -n 2 --timeout 7200 -m "hypothesis and not spark"
