@@ -32,6 +32,9 @@ SETTINGS = {
 }
 
 
+LONG = pytest.mark.skipif(
+    not FULL and "SPARQLIVE_SPARK" not in os.environ, reason="long on Spark: make test-spark runs it"
+)
 CLASSIC_ONLY = pytest.mark.skipif(
     os.environ.get("SPARQLIVE_SPARK") == "connect", reason="needs what Spark Connect does not show"
 )

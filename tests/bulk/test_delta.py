@@ -21,8 +21,8 @@ from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.algebra import Var
 from tests.bulk.test_evaluate import plan_of
-from tests.conftest import FULL, times
-from tests.on_spark import CLASSIC_ONLY, Work
+from tests.conftest import times
+from tests.on_spark import CLASSIC_ONLY, LONG, Work
 from tests.oracle import assert_same
 from tests.random_queries import EX, RandomQuery, batches, graphs, queries
 
@@ -83,7 +83,7 @@ def test_generated_code_gives_the_same(spark: SparkSession) -> None:
     assert_same(found["delta"], dict(reference.delta(plan).weights), "the delta")
 
 
-@pytest.mark.skipif(not FULL, reason="Spark plans this for half a minute: make conformance runs it")
+@LONG
 def test_what_several_operators_read(spark: SparkSession) -> None:
     """EXISTS that reads both sides of OPTIONAL: the two sides' join stands in the plan twice, shared."""
     test = f"FILTER NOT EXISTS {{ ?o <{EX}q> ?n FILTER(?n != ?v || ?n = ?s) }}"
@@ -166,6 +166,7 @@ def test_an_exception_gives_the_id_of_a_computed_term(spark: SparkSession) -> No
     assert (7, text) in [tuple(row) for row in exceptional.new_terms.collect()]
 
 
+@LONG
 @CLASSIC_ONLY  # on Spark Connect, functions stay
 def test_no_view_or_function_is_left_behind(spark: SparkSession) -> None:
     work = Work(spark)

@@ -318,7 +318,7 @@ STEP = 1 if FULL else 7
 """Of the conditions, `make test` tries every seventh one alone; `make conformance` tries all of them."""
 
 
-@pytest.mark.parametrize("place", range(0, len(CONDITIONS), 20))
+@pytest.mark.parametrize("place", range(0, len(CONDITIONS), times(40, 20)))
 def test_values_of_all_terms(place: int) -> None:
     """What expressions make of each nasty term beside some others."""
     pattern = "?s :v ?v ; :u ?u" if place % 40 else OPTIONAL
@@ -401,7 +401,7 @@ KEEPING = (
 
 
 @pytest.mark.parametrize("text", KEEPING)
-@examples(8)
+@examples(times(3, 8))
 @given(change=changes())
 def test_old_rows_come_from_a_table(text: str, change: tuple[set[ox.Quad], set[ox.Quad]]) -> None:
     """What a keeping operator's source had may be stored: then it is read, and not computed again."""

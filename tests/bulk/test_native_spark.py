@@ -19,7 +19,7 @@ from tests.bulk.test_native import (
     values_of,
 )
 from tests.conftest import FULL
-from tests.on_spark import Work
+from tests.on_spark import LONG, Work
 from tests.oracle import assert_same
 
 pytestmark = pytest.mark.spark
@@ -44,6 +44,7 @@ def compare(spark: SparkSession, texts: list[str], *, deltas: bool) -> None:
         assert_same(weights, dict(expected.weights), texts[int(name)])
 
 
+@LONG
 def test_expressions(spark: SparkSession) -> None:
     """One value in a query: of several in a row, Spark leaves those with doubts to Python."""
     compare(spark, [values_of((condition,), OPTIONAL) for condition in CHOSEN], deltas=False)

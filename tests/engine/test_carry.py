@@ -15,6 +15,7 @@ from sparqlive.engine import carry as strategies
 from sparqlive.engine import costs
 from sparqlive.store import place, store
 from tests.conftest import times
+from tests.on_spark import LONG
 from tests.store.test_store import quad, query
 
 pytestmark = pytest.mark.spark
@@ -108,7 +109,7 @@ def test_estimates_follow_sizes_and_measurements(monkeypatch: pytest.MonkeyPatch
         session.check()
 
 
-@pytest.mark.parametrize("few", [0, 10**6], ids=["joined", "broadcast"])
+@pytest.mark.parametrize("few", [0, pytest.param(10**6, marks=LONG)], ids=["joined", "broadcast"])
 def test_large_batches_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """Many changes are read from files, and joined without being broadcast: the deltas are the same."""
     from sparqlive.bulk.backends.spark import carry
@@ -220,7 +221,7 @@ def test_when_duckdb_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -
         assert (len(view), session.epoch) == (0, 0)
 
 
-@pytest.mark.parametrize("kind", [place.LocalPlace, place.RemotePlace])
+@pytest.mark.parametrize("kind", [pytest.param(place.LocalPlace, marks=LONG), place.RemotePlace])
 def test_runs_are_elsewhere(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type
 ) -> None:

@@ -301,7 +301,7 @@ STOPPED = [  # the first of them is enough for most runs: each takes a process
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "how"), STOPPED[: times(4, len(STOPPED))])
+@pytest.mark.parametrize(("name", "how"), STOPPED[: times(2, len(STOPPED))])
 def test_what_takes_too_much_memory_is_stopped(name: str, how: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", IN_LITTLE_MEMORY, HUGE[name], how],

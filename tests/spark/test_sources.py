@@ -12,6 +12,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from pyspark.sql import DataFrame, SparkSession
 
 import sparqlive
+from tests.on_spark import LONG
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -35,7 +36,7 @@ def expected(view: sparqlive.View, **options: Any) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row.values()) for row in view.to_arrow(**options).to_pylist())
 
 
-@pytest.mark.parametrize("in_store", [True, False])
+@pytest.mark.parametrize("in_store", [True, pytest.param(False, marks=LONG)])
 def test_views_and_quads_as_data_frames(spark: SparkSession, tmp_path: Path, in_store: bool) -> None:
     with sparqlive.open(tmp_path / "store" if in_store else None, spark=spark) as session:
         view, ordered = session.view("all", VIEW), session.view("ordered", ORDERED)
@@ -76,6 +77,7 @@ def test_documents_as_rows(spark: SparkSession, tmp_path: Path) -> None:
         spark.read.format("rdf").load(f"{tmp_path}/c.nt").collect()
 
 
+@LONG
 def test_a_stream_of_a_view_goes_into_another_store(spark: SparkSession, tmp_path: Path) -> None:
     """The whole content, then changes, through restarts: the copy equals the original at each end."""
     with sparqlive.open(tmp_path / "from", spark=spark) as session:

@@ -1,6 +1,6 @@
 """Whatever is done to the files of a store: it is refused with a sentence, or the answers are right.
 
-SPARQLIVE_DAMAGE is how many times damage is done; 24 if it is not set, 320 in `make conformance`.
+SPARQLIVE_DAMAGE is how many times damage is done; 16 if it is not set, 320 in `make conformance`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparqlive.store.seals import TABLES
 from tests.conftest import times
 from tests.store.test_store import EX, QUERIES, quad, query
 
-TIMES = int(os.environ.get("SPARQLIVE_DAMAGE", str(times(24, 320))))
+TIMES = int(os.environ.get("SPARQLIVE_DAMAGE", str(times(16, 320))))
 GROUP = f"PREFIX : <{EX}> SELECT ?x (COUNT(?y) AS ?n) {{ ?x :p ?y }} GROUP BY ?x"
 TOP = f"PREFIX : <{EX}> SELECT ?x ?y {{ ?x :p ?y }} ORDER BY ?y ?x LIMIT 3"
 LATER = f"PREFIX : <{EX}> SELECT ?x ?y {{ ?x :p ?z . ?z :q ?y }}"
@@ -226,7 +226,7 @@ def test_a_run_in_the_place_of_another(stages: list[Path], tmp_path: Path) -> No
     database.close()
     assert len(named) > 5
     rng = random.Random(3)
-    for name in named[:: times(2, 1)]:
+    for name in named[:: times(4, 1)]:
         content = (stage / name).read_bytes()
         runs = [run for copy in stages for run in (copy / "runs").rglob("*.parquet")]
         same = [run for run in runs if run.name == os.path.basename(name) and run.read_bytes() != content]
@@ -245,7 +245,7 @@ def test_older_files_beside_newer_ones(stages: list[Path], expected: dict[Path, 
     path = tmp_path / "store"
     parts = ["catalog.sqlite", "catalog.sqlite-wal", "head", "runs"]
     for stage in expected:
-        for copy in stages[: -2 : times(2, 1)]:
+        for copy in stages[: -2 : times(4, 1)]:
             for chosen in ([0], [1], [0, 1], [3], [0, 3], [0, 1, 3], [2]):
                 shutil.copytree(stage, path)
                 for part in (parts[number] for number in chosen):

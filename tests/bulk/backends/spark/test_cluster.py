@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster import JOB_SECONDS, MASTER_READY, WORKER_READY, cluster_environment, daemon, free_port, run
 from tests.conftest import ROOT
-from tests.on_spark import CLASSIC_ONLY
+from tests.on_spark import CLASSIC_ONLY, LONG
 
 pytestmark = [pytest.mark.spark, CLASSIC_ONLY]
 
@@ -17,6 +17,7 @@ BLOCK = re.compile(r"^```bash\n# (\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGE_PORT = "7077"
 
 
+@LONG
 @pytest.mark.timeout(4 * JOB_SECONDS)
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     environment = cluster_environment(tmp_path)
