@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparqlive.engine.carry import Strategy, failure_of
-from sparqlive.engine.changes import text_bytes
+from sparqlive.engine.changes import is_blank, text_bytes
 from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Batch, Epochs
 from sparqlive.errors import Error
@@ -77,7 +77,7 @@ def apply_frames(epochs: Epochs, given: Sequence[Given], strategy: Strategy, bat
         ]
         with epochs.lock:
             match read:
-                case [(StatementFiles(inserts, ()), _)] if inserts and _is_blank(epochs, strategy):
+                case [(StatementFiles(inserts, ()), _)] if inserts and _writes_runs(epochs, strategy):
                     return epochs.ingest(_documents(inserts), None, "fail", batch)
         epoch = _by_workers(epochs, read, strategy, batch)
         if epoch is not None:
@@ -85,10 +85,9 @@ def apply_frames(epochs: Epochs, given: Sequence[Given], strategy: Strategy, bat
         return _apply_parts(epochs, [part for one in read for part in _parts(epochs, *one)], strategy, batch)
 
 
-def _is_blank(epochs: Epochs, strategy: Strategy) -> bool:
+def _writes_runs(epochs: Epochs, strategy: Strategy) -> bool:
     """Whether workers can write the runs of a store that has none yet."""
-    has_store = epochs.persistence is not None and strategy == "auto"
-    return has_store and not epochs.views.readers and epochs.quads.is_blank()
+    return epochs.persistence is not None and strategy == "auto" and is_blank(epochs)
 
 
 def _in_process(given: Any) -> Any:

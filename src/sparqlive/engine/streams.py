@@ -56,8 +56,9 @@ class Streams:
                 on_epoch(epoch)
 
         weight = None if op is not None or has_operations(frame.columns) else 1
-        shape = {"op": op, "order": order, "mapping": mapping, "graph": graph}
-        meaning = frame_columns(names_of(frame), weight=weight, **shape)  # type: ignore[arg-type]
+        meaning = frame_columns(
+            names_of(frame), weight=weight, op=op, order=order, mapping=mapping, graph=graph
+        )
         place = None if checkpoint is None else os.fspath(checkpoint)
         folder = self._folder(name)
         running = follow_frame(
