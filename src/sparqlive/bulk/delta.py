@@ -97,6 +97,8 @@ def delta_frames(
     made = _Deltas(evaluation, deltas or {}).compute(plan)
     if made is None:
         made = Solutions(leaves.table(plan.variables, ()), plan.variables, frozenset())
+    elif made.texts:
+        made = evaluation.held(made)  # its rows and its new terms are read by two queries
     return result(plan, made, evaluation.backend)
 
 

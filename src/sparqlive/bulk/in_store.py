@@ -39,7 +39,7 @@ from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES, entry_table
 from sparqlive.store.quad_runs import QuadRuns
-from sparqlive.store.saving import Saved, Target
+from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows
 from sparqlive.store.store import LaterChanges, Sources
 from sparqlive.zset.run import Column, Run
 
@@ -96,6 +96,8 @@ class InStore:
         self._enter = enter
         self._changes = changes
         self._net: dict[int, Column] = {}
+        self._touched: dict[op.Group, tuple[pa.Table, pa.Table, bool]] = {}
+        """The totals of the groups that the changes touch: before, of the change, and whether complete."""
 
     def is_concerned(self, plan: op.Operator) -> bool:
         leaves = (operator for operator in operators_of(plan) if not operator.children)
@@ -127,7 +129,7 @@ class InStore:
             }
             before = {of: _source(backend, of.source, stored) for of, stored in kept.items()}
             known_totals: dict[op.Operator, Totals] = {
-                of: stored_totals.before_and_of_change(evaluation, of, changed, stored)
+                of: self._totals_of(evaluation, of, changed, stored)
                 for of, stored in totals.items()
                 if (changed := deltas.get(of.source)) is not None
             }
@@ -143,10 +145,25 @@ class InStore:
 
         def frames(evaluation: Evaluation) -> ResultFrames:
             source = self._changed(evaluation.backend, operator.source, changed)
-            both = stored_totals.before_and_of_change(evaluation, operator, source, stored)
+            both = self._totals_of(evaluation, operator, source, stored)
             return ResultFrames(stored_totals.change(evaluation, operator, both), None)
 
         return self._saved(operator, relation, frames, before_changes=True)
+
+    def _totals_of(
+        self, evaluation: Evaluation, operator: op.Group, changed: Solutions, stored: StoredRelation
+    ) -> Totals:
+        """The totals of touched groups. The stored totals and the result need them: few are computed once."""
+        backend = evaluation.backend
+        if operator in self._touched:
+            old, change, is_complete = self._touched[operator]
+            return Totals(backend.local(old), backend.local(change), is_complete)
+        made = stored_totals.before_and_of_change(evaluation, operator, changed, stored)
+        rows = backend.held(made.change)[1]
+        before = None if rows is None else backend.held(made.old)[1]
+        if rows is not None and before is not None:
+            self._touched[operator] = before, rows, made.complete
+        return made
 
     def totals(self, operator: op.Group, relation: str, source: Saved | StoredRelation) -> Saved:
         """The totals of groups, from the content of their source."""
@@ -203,6 +220,11 @@ class InStore:
                 found: Any = backend.rows(result.new_terms)
                 for number, text in zip(*found.to_pydict().values(), strict=True):
                     assert self._enter(text) == number, "a computed term has another id here than in SQL"
+            is_small = quads.lookup is not None and self._changes.count <= FEW_ROWS
+            rows = backend.held(result.rows)[1] if is_small else None
+            if rows is not None and rows.num_rows <= FEW_ROWS:
+                *columns, weights = (column.to_numpy() for column in rows.columns)
+                return sorted_rows(columns, weights)
             return backend.save(result.rows, relation, self._target)
 
     def _quads(self, backend: Backend, sources: Sources, before_changes: bool) -> scan.TableOfQuads:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from sparqlive.bulk.aggregate import WEIGHTS, Totals, added, is_wide, total_names, totals
 from sparqlive.bulk.dialect import ONE, Dialect, number, total
@@ -21,6 +22,7 @@ from sparqlive.bulk.stored_rows import StoredRelation, table
 from sparqlive.plan import operators as op
 
 if TYPE_CHECKING:
+    from sparqlive.bulk.backend import Backend
     from sparqlive.bulk.evaluate import Evaluation
 
 _UNIT = 1 << 48
@@ -49,13 +51,21 @@ def before_and_of_change(
         found = stored.having(np.unique(rows.column(keys[0]).to_numpy()))
         stored = stored if found is None else StoredRelation((), found)
     old = _unpacked(backend.dialect, operator, table(backend, _columns(operator), stored))
+    old_rows = None
     if rows is not None:
-        old = backend.held(old)[0]
-    others = " OR ".join(f"{name} <> 0" for name in total_names(operator) if name.startswith("others_"))
-    is_complete = not others or not any(
-        backend.rows(part.where(others).limited(1)).num_rows for part in (old, change)
-    )
-    return Totals(old, change, is_complete)
+        old, old_rows = backend.held(old)
+    parts = (old, old_rows), (change, rows)
+    return Totals(old, change, not any(_has_others(backend, operator, *part) for part in parts))
+
+
+def _has_others(backend: Backend, operator: op.Group, part: Frame, rows: pa.Table | None) -> bool:
+    """Whether a group has numbers that its totals leave out. `rows`: those of the part, if they are here."""
+    others = [name for name in total_names(operator) if name.startswith("others_")]
+    if not others:
+        return False
+    if rows is None:
+        rows = backend.rows(part.where(" OR ".join(f"{name} <> 0" for name in others)).limited(1))
+    return any(rows.column(name).to_numpy().any() for name in others)
 
 
 def change(evaluation: Evaluation, operator: op.Group, both: Totals) -> Frame:
