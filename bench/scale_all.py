@@ -1,9 +1,9 @@
 """Measures all sizes of `bench.scale`, each in a process of its own, and writes bench/results/scale.md.
 
-`python -m bench.scale_all --folder /mnt/large` takes hours, and 20 GB of disk. `--only duckdb` leaves Spark
-out, `--smaller 1000` uses small sizes and writes nothing. The page has what was asked for first, whether it
-was reached or not, then every step, with the commit, the versions, the machine and its load. It is written
-after each run.
+`python -m bench.scale_all --folder /mnt/large` takes hours, and 60 GB of disk. `--only "Spark, 12M"` makes
+the runs whose names have these words, and leaves the figures of the others as they are; `--smaller 1000` uses
+small sizes and writes nothing. The page has what was asked for first, whether it was reached or not, then
+every step, with the commit, the versions, the machine and its load. It is written after each run.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -25,6 +26,8 @@ from bench.orders import Catalogue
 from sparqlive.sparql.memory import machine_memory
 
 RESULTS = Path(__file__).parent / "results" / "scale.md"
+FIGURES = RESULTS.with_suffix(".json")
+"""What was measured, by the names of the runs; the page is written from it."""
 _HUNDRED = ("--batches", "100", "--repeat", "20")
 _SPARK = ("--strategy", "spark", "--forced", "spark", "--memory", "0")
 
@@ -35,10 +38,6 @@ class Run(NamedTuple):
     name: str
     triples: int
     options: Sequence[str]
-
-    @property
-    def backend(self) -> str:
-        return "spark" if "spark" in self.options else "duckdb"
 
 
 RUNS = (
@@ -57,6 +56,8 @@ RUNS = (
     Run("Spark, 3M", 3_000_000, (*_SPARK, "--batches", "100", "--repeat", "5")),
     Run("Spark, 30M", 30_000_000, (*_SPARK, "--batches", "100", "--repeat", "5")),
     Run("Spark, 12M", 12_000_000, (*_SPARK, "--batches", "200", "20000", "--repeat", "3")),
+    Run("Spark, 30M, large batches", 30_000_000, (*_SPARK, "--batches", "10000", "1000000", "--repeat", "2")),
+    Run("Spark, 100M", 100_000_000, (*_SPARK, "--batches", "100", "10000", "1000000", "--repeat", "2")),
 )
 Steps = list[dict[str, Any]]
 
@@ -87,9 +88,13 @@ def targets(found: dict[str, Steps]) -> Iterator[tuple[str, float | None, float,
         )
         ratio = None if few is None or many is None else many / few
         yield f"{backend}: processor time of 100 changes at 30M against 3M", ratio, 1.5, "×"
-    limited = found.get("DuckDB, 30M, memory=1GB", [])
-    peak = max((step["most_mebibytes"] for step in limited), default=None)
+    peak = _peak(found, "DuckDB, 30M, memory=1GB")
     yield 'peak at 30M with memory="1GB", 100 batches and a check', peak, 1.5e9 / 2**20, " MiB"
+    drivers = {size: _peak(found, f"Spark, {size}") for size in ("3M", "30M", "100M")}
+    for size in ("30M", "100M"):
+        yield f"memory of Spark's driver at {size}", drivers[size], 400e6 / 2**20, " MiB"
+    grown = None if None in (drivers["3M"], drivers["30M"]) else drivers["30M"] - drivers["3M"]
+    yield "the same, growth from 3M to 30M", grown, 50e6 / 2**20, " MiB"
     spark = found.get("Spark, 12M", [])
     for step, most in (
         ("batch of 200", 6),
@@ -101,18 +106,24 @@ def targets(found: dict[str, Steps]) -> Iterator[tuple[str, float | None, float,
         yield f"Spark at 12M, {step}", middle(spark, step, "seconds"), most, " s"
 
 
-def page(found: dict[str, Steps]) -> str:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-    ).stdout.strip()
-    versions = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "pyspark"))
+def _peak(found: dict[str, Steps], run: str) -> Any:
+    """The most memory of a run, whose size is the beginning of several names."""
+    return max(
+        (step["most_mebibytes"] for name in found if name.startswith(run) for step in found[name]),
+        default=None,
+    )
+
+
+def page(figures: dict[str, Any]) -> str:
     memory = (machine_memory() or 0) / 2**30
+    found: dict[str, Steps] = {name: figures[name]["steps"] for name in figures}
     lines = [
         "# Views that no process holds, measured",
         "",
-        f"`python -m bench.scale_all` at commit {commit} with CPython {platform.python_version()}, "
-        f"{versions}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB. "
-        "The load is the number of processes that wanted a core at the end of a step, this one included.",
+        f"`python -m bench.scale_all` on {platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
+        f"{memory:.0f} GiB. Processor time is that of all processes, Spark's included; memory is the "
+        "anonymous memory of this process (on Spark, the driver's). The load is the number of processes that "
+        "wanted a core at the end of a step, these included.",
         "",
         "| what was asked for | measured | at most | reached |",
         "|---|---|---|---|",
@@ -122,7 +133,8 @@ def page(found: dict[str, Steps]) -> str:
         reached = "" if value is None else ("yes" if value <= most else "no")
         lines.append(f"| {name} | {shown} | {most:,.4g}{unit} | {reached} |")
     for run, steps in found.items():
-        lines += ["", f"## {run}", "", "| step | times | seconds | processor time | memory, at most | load |"]
+        lines += ["", f"## {run}", "", figures[run]["measured"], ""]
+        lines.append("| step | times | seconds | processor time | memory, at most | load |")
         lines.append("|---|---|---|---|---|---|")
         for name in dict.fromkeys(step["step"] for step in steps):
             times = sum(step["step"] == name for step in steps)
@@ -136,10 +148,17 @@ def page(found: dict[str, Steps]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def conditions() -> str:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    versions = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "pyarrow", "pyspark"))
+    return f"{date.today()}, commit {commit}, CPython {platform.python_version()}, {versions}."
+
+
 def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", help="for texts and stores, which are removed afterwards")
-    parser.add_argument("--only", choices=("duckdb", "spark"), help="the runs of one backend")
+    parser.add_argument("--only", default="", metavar="WORDS", help="the runs whose names have these words")
     parser.add_argument(
         "--smaller",
         type=int,
@@ -148,20 +167,24 @@ def main(given: list[str] | None = None) -> None:
         help="graphs N times smaller, and the page only printed",
     )
     arguments = parser.parse_args(given)
-    found: dict[str, Steps] = {}
+    figures: dict[str, Any] = {}
+    if arguments.smaller == 1 and FIGURES.exists():
+        figures = json.loads(FIGURES.read_text())
     failed = []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         for run in RUNS:
-            if arguments.only in (None, run.backend):
-                triples = run.triples // arguments.smaller
-                print(f"\n{run.name}: {triples:,} triples", flush=True)
-                try:
-                    found[run.name] = measured(run, Path(folder), triples)
-                except subprocess.CalledProcessError:
-                    failed.append(run.name)  # the others are worth their hours
-                if arguments.smaller == 1:
-                    RESULTS.write_text(page(found))
-    print(page(found))
+            if arguments.only not in run.name:
+                continue
+            triples = run.triples // arguments.smaller
+            print(f"\n{run.name}: {triples:,} triples", flush=True)
+            try:
+                figures[run.name] = {"measured": conditions(), "steps": measured(run, Path(folder), triples)}
+            except subprocess.CalledProcessError:
+                failed.append(run.name)  # the others are worth their hours
+            if arguments.smaller == 1:
+                FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
+                RESULTS.write_text(page(figures))
+    print(page(figures))
     if failed:
         raise SystemExit(f"These runs failed: {'; '.join(failed)}.")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +28,7 @@ from sparqlive.bulk.evaluate import (
     table_columns,
 )
 from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.keyed import content_from_totals
 from sparqlive.bulk.lookup import Lookup
 from sparqlive.bulk.solutions import WEIGHT, Solutions
 from sparqlive.bulk.stored_rows import StoredRelation, table
@@ -82,7 +82,7 @@ class InStore:
         target: Target,
         id_of: Callable[[Term], int],
         exceptions: Mapping[str, int],
-        enter: Callable[[str], int],
+        enter: Callable[[Column, pa.Array], Column],
         texts_of: Callable[[Column], Mapping[int, str]],
         changes: Changes = NO_CHANGES,
     ) -> None:
@@ -186,9 +186,27 @@ class InStore:
 
         return self._saved(operator, relation, frames)
 
-    def content(self, plan: op.Operator, relation: str) -> Saved:
-        """The content of a plan after the changes, from scratch, for a relation."""
-        return self._saved(plan, relation, lambda evaluation: content_frames(plan, evaluation))
+    def content(
+        self,
+        plan: op.Operator,
+        relation: str,
+        known: Mapping[op.Operator, Saved],
+        totals: Mapping[op.Group, Saved],
+    ) -> Saved:
+        """The content of a plan after the changes, for a relation.
+
+        known: contents of plans below it, computed before. totals: those of groups.
+        """
+
+        def frames(evaluation: Evaluation) -> ResultFrames:
+            made = {part: self._changed(evaluation.backend, part, saved) for part, saved in known.items()}
+            evaluation.named.update({(part, State.NEW): solutions for part, solutions in made.items()})
+            for group, saved in totals.items():
+                of_group = stored_totals.from_nothing(evaluation, group, _relation_of(self._target, saved))
+                evaluation.named[group, State.NEW] = content_from_totals(evaluation, group, of_group)
+            return content_frames(plan, evaluation)
+
+        return self._saved(plan, relation, frames)
 
     def difference(self, plan: op.Operator, relation: str, stored: StoredRelation) -> Saved:
         """What is to be added to stored rows to get the content of a plan after the changes, from scratch."""
@@ -217,9 +235,10 @@ class InStore:
             terms = Terms(backend, dictionary, plan, self._id_of, self._exceptions, look_up)
             result = frames(Evaluation(backend, quads, terms, ()))
             if result.new_terms is not None:
-                found: Any = backend.rows(result.new_terms)
-                for number, text in zip(*found.to_pydict().values(), strict=True):
-                    assert self._enter(text) == number, "a computed term has another id here than in SQL"
+                found = backend.rows(result.new_terms)
+                numbers = found.column("id").to_numpy()
+                entered = self._enter(numbers, found.column("term").combine_chunks())
+                assert (entered == numbers).all(), "a computed term has another id here than in SQL"
             is_small = quads.lookup is not None and self._changes.count <= FEW_ROWS
             rows = backend.held(result.rows)[1] if is_small else None
             if rows is not None and rows.num_rows <= FEW_ROWS:
@@ -282,6 +301,7 @@ class InStore:
         return Lookup(*self._stored(), changes, self._id_of, self._texts_of)
 
     def _changed(self, backend: Backend, plan: op.Operator, saved: Saved) -> Solutions:
+        """A change, or a first content, that was computed before."""
         solutions = _solutions(backend, plan, _relation_of(self._target, saved))
         return replace(solutions, small=saved.count <= FEW_CHANGES)
 

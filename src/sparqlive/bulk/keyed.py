@@ -49,6 +49,18 @@ def content(evaluation: Evaluation, operator: op.Keyed, state: State) -> Solutio
     return _change(evaluation, operator, None, source)
 
 
+def content_from_totals(evaluation: Evaluation, operator: op.Group, known: aggregate.Totals) -> Solutions:
+    """The content of a group, whose totals are a change of nothing."""
+    keys, variables = [column(v) for v in operator.keys], operator.source.variables
+
+    def by_rows(some: Frame | None) -> Solutions:
+        source = evaluation.content(operator.source, State.NEW, frozenset(variables), None)
+        some_rows = source if some is None else source.of(semi(source.frame, some, keys))
+        return _change(evaluation, operator, None, some_rows)
+
+    return aggregate.redone_from_totals(evaluation, operator, known, by_rows)
+
+
 def delta(evaluation: Evaluation, operator: op.Keyed, changed: Solutions) -> Solutions:
     keys = [column(v) for v in operator.keys]
 

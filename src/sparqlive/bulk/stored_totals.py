@@ -68,6 +68,16 @@ def _has_others(backend: Backend, operator: op.Group, part: Frame, rows: pa.Tabl
     return any(rows.column(name).to_numpy().any() for name in others)
 
 
+def from_nothing(evaluation: Evaluation, operator: op.Group, stored: StoredRelation) -> Totals:
+    """Stored totals as a change of nothing, for a first content."""
+    backend = evaluation.backend
+    all_of_them, rows = _unpacked(backend.dialect, operator, table(backend, _columns(operator), stored)), None
+    if not stored.files:
+        all_of_them, rows = backend.held(all_of_them)
+    is_complete = not _has_others(backend, operator, all_of_them, rows)
+    return Totals(all_of_them.where("false"), all_of_them, is_complete)
+
+
 def change(evaluation: Evaluation, operator: op.Group, both: Totals) -> Frame:
     """The change of the relation."""
     keys, names = [column(v) for v in operator.keys], total_names(operator)

@@ -189,7 +189,7 @@ class Unheld:
             target,
             dictionary.id_of,
             dictionary.exceptions,
-            dictionary.enter,
+            dictionary.enter_together,
             dictionary.texts_of,
             changes,
         )
@@ -243,15 +243,20 @@ class Unheld:
             assert isinstance(part, UnheldContent)
             if part.users > 1:
                 continue
-            wanted = [(operator.source, name) for operator, name in part.kept.items()]
-            for plan, name in (*wanted, (part.stored_plan, part.name)):
+            known: dict[op.Operator, Saved] = {}
+            totals: dict[op.Group, Saved] = {}
+            for operator, name in part.kept.items():
                 if not self._store.has_relation(name):
-                    part.first[name] = in_store.content(plan, name)
-            for group, name in part.totals.items():
-                if not self._store.has_relation(name):
-                    state = part.kept[group]
-                    source = part.first.get(state) or self._stored(state)
-                    part.first[name] = in_store.totals(group, name, source)
+                    known[operator.source] = in_store.content(operator.source, name, known, totals)
+                    part.first[name] = known[operator.source]
+                if isinstance(operator, op.Group) and operator in part.totals:
+                    of_totals = part.totals[operator]
+                    if not self._store.has_relation(of_totals):
+                        source = part.first.get(name) or self._stored(name)
+                        totals[operator] = in_store.totals(operator, of_totals, source)
+                        part.first[of_totals] = totals[operator]
+            if not self._store.has_relation(part.name):
+                part.first[part.name] = in_store.content(part.stored_plan, part.name, known, totals)
             part.carried = way.name
 
     def attempt(self) -> AbstractContextManager[str]:

@@ -271,10 +271,12 @@ class Dictionary:
                 for number, text in pairs
             )
             return np.fromiter(ids, np.int64, len(hashes))
-        return self._enter_columns(hashes, texts)
+        return self.enter_together(hashes, texts)
 
-    def _enter_columns(self, hashes: Ids, texts: Any) -> Ids:
-        """Like `enter_columns`, by columns however few there are."""
+    def enter_together(self, hashes: Ids, texts: Any) -> Ids:
+        """Like `enter_columns`, by columns however few there are: for older terms that are not in memory."""
+        if not len(hashes):
+            return hashes
         order = np.argsort(hashes, kind="stable")
         numbers, texts = hashes[order], large(texts).take(pa.array(order))
         is_first = np.append(True, numbers[1:] != numbers[:-1])
@@ -302,7 +304,7 @@ class Dictionary:
         texts = [str(term) for term in new]
         hashes = [self._exception(text) or self._hash(text) for text in texts]
         given = np.fromiter(hashes, np.int64, len(hashes))
-        numbers = self._enter_columns(given, pa.array(texts, pa.large_string())) if texts else given
+        numbers = self.enter_together(given, pa.array(texts, pa.large_string()))
         if len(self.ids) + len(new) > _CACHED_TERMS:
             self.ids = {DefaultGraph(): DEFAULT_GRAPH}
         self.ids.update(zip(new, numbers.tolist(), strict=True))

@@ -67,6 +67,7 @@ class SparkBackend:
         self._tables: dict[str, DataFrame] = {}
         self._held: dict[int, tuple[Frame, Frame, pa.Table | None]] = {}
         """Frames that were computed, by their nodes: the frame itself, the table for it, and its rows."""
+        self._persisted: list[DataFrame] = []
 
     def frame(self, data: DataFrame | Later, columns: Sequence[str]) -> Frame:
         data = data.make() if isinstance(data, Later) else data
@@ -116,8 +117,15 @@ class SparkBackend:
         return frame.reads() <= _MOST_READS
 
     def materialize(self, frame: Frame) -> Frame:
-        """The same frame: its rows may be too many for the driver."""
-        return frame
+        """The rows stay with the workers, who compute them for the first query, until this backend ends.
+
+        Without a folder for files, results are read after that: nothing is computed ahead.
+        """
+        if self._scratch is None or id(frame.node) in self._held:
+            return frame
+        rows = self.query(frame).persist()
+        self._persisted.append(rows)
+        return self.frame(rows, frame.columns)
 
     def function(self, function: Function, kind: pa.DataType) -> str:
         if self._is_connect:
@@ -197,6 +205,8 @@ class SparkBackend:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._held.clear()
+        while self._persisted:
+            self._persisted.pop().unpersist()
         while self._views:
             self._session.catalog.dropTempView(self._views.pop())
         while self._functions:
