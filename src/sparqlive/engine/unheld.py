@@ -34,8 +34,9 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
+from sparqlive.sparql.memory import give_back
 from sparqlive.store.place import LocalPlace
-from sparqlive.store.saving import Saved, Target, sorted_rows
+from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows
 from sparqlive.store.streaming import StoredParts, rows_of_saved
 from sparqlive.zset.blocks import Blocks, cut
 from sparqlive.zset.columns import ColumnRows
@@ -235,6 +236,7 @@ class Unheld:
             for part in content.stored_parts():
                 assert isinstance(part, UnheldContent)
                 part.saved()
+        give_back()
 
     def _compute(self, content: PlanContent, way: FileBackend, folder: str) -> None:
         """Computes the first relations of a content, as files in a folder of an attempt."""
@@ -282,6 +284,8 @@ class Unheld:
                 outcome.choices[content] = Choice(way.strategy, {}, seconds, reason)
                 content.carried = way.strategy
         self._expand(outcome)
+        if changes.count > FEW_ROWS:
+            give_back()
         return outcome
 
     def _expand(self, outcome: Outcome) -> None:

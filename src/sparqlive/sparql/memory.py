@@ -1,10 +1,11 @@
-"""Reads how much memory the machine has, and how much this process uses.
+"""Reads how much memory the machine has, and how much this process uses; gives back what it does not.
 
 Reads /proc and /sys on Linux. Elsewhere these are unknown, and memory is not limited.
 """
 
 from __future__ import annotations
 
+import ctypes
 import resource
 from contextlib import suppress
 from functools import lru_cache
@@ -24,6 +25,15 @@ def usage() -> tuple[int, int]:
     except OSError:
         return 0, 0
     return int(size) * _PAGE, int(resident) * _PAGE
+
+
+def give_back() -> None:
+    """Returns memory that is free, but that the C library keeps, to the system. Takes some milliseconds.
+
+    After long work on files that is about half of what the process uses. Does nothing without glibc.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @lru_cache(maxsize=1)

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from sparqlive.errors import StoreFailed
+from sparqlive.sparql.memory import give_back
 from sparqlive.store.catalog import Catalog
 from sparqlive.store.compaction import Each
 from sparqlive.store.quad_runs import QuadRuns
@@ -106,6 +107,7 @@ class Compactor:
                 self._moved(quads, dictionary)
                 self._quads, self._terms = quads, dictionary
         self._forget()
+        give_back()
 
     def _forget(self) -> None:
         more = True
