@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import re
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ import psutil
 
 import sparqlive
 from bench.orders import PREFIX, Catalogue
+from sparqlive.spark import register as register_formats
 
 VIEWS = {
     "join": "SELECT ?order ?name ?value { ?order :customer ?c . ?c :name ?name . ?order :value ?value }",
@@ -32,6 +35,8 @@ VIEWS = {
     "open": "SELECT ?order ?c { ?order :customer ?c FILTER NOT EXISTS { ?order :shipped ?x } }",
 }
 _TRIPLES_PER_ORDER = 2.5
+_LARGEST_TEXT = 100_000
+"""Triples of a batch that is given as text; on Spark, larger ones are DataFrames."""
 
 
 class Memory:
@@ -102,7 +107,7 @@ def measure(store: str, catalogue: Catalogue, text: Path, arguments: argparse.Na
             for name in VIEWS:
                 session.drop(name)
         register(session, steps, arguments.strategy, "first computation")
-        batches(session, catalogue, steps, arguments)
+        batches(session, catalogue, steps, text.parent.as_posix(), arguments)
         for name in VIEWS:
             with steps.step(f"{len(session.views[name]):,} solutions of {name}"):
                 assert sum(1 for _ in session.views[name].content.items()) > 0
@@ -122,16 +127,38 @@ def register(session: sparqlive.Session, steps: Steps, strategy: Any, what: str)
             session.view(name, f"PREFIX : <{PREFIX}> {query}", strategy=strategy)
 
 
-def batches(session: sparqlive.Session, catalogue: Catalogue, steps: Steps, arguments: Any) -> None:
+def batches(
+    session: sparqlive.Session, catalogue: Catalogue, steps: Steps, folder: str, arguments: Any
+) -> None:
     number = 1_000_000
     for size in arguments.batches:
         for _ in range(arguments.repeat):
             orders = max(1, int(size / _TRIPLES_PER_ORDER))
             number += orders
-            text = catalogue.new_orders(orders, number // orders)
+            new: Any
+            if arguments.strategy == "spark" and size > _LARGEST_TEXT:
+                new = frame_of(catalogue, orders, number // orders, folder)
+            else:
+                new = catalogue.new_orders(orders, number // orders)
             with steps.step(f"batch of {size:,}"):
-                epoch = session.apply(insert=text, strategy=arguments.forced)
+                epoch = session.apply(insert=new, strategy=arguments.forced)
             assert epoch.inserted > 0
+
+
+def frame_of(catalogue: Catalogue, orders: int, batch: int, folder: str) -> Any:
+    """New orders as a DataFrame of Spark; another process writes its file, so that this one has no text."""
+    from pyspark.sql import SparkSession
+
+    path = Path(folder) / f"batch-{batch}.nt"
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
+        other.submit(write_batch, catalogue, orders, batch, path).result()
+    spark = SparkSession.active()
+    register_formats(spark)
+    return spark.read.format("rdf").load(str(path))
+
+
+def write_batch(catalogue: Catalogue, orders: int, batch: int, path: Path) -> None:
+    path.write_text(catalogue.new_orders(orders, batch))
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -29,6 +29,7 @@ RESULTS = Path(__file__).parent / "results" / "scale.md"
 FIGURES = RESULTS.with_suffix(".json")
 """What was measured, by the names of the runs; the page is written from it."""
 _HUNDRED = ("--batches", "100", "--repeat", "20")
+_ALL_BATCHES = ("--batches", "100", "10000", "1000000", "--repeat", "3")
 _SPARK = ("--strategy", "spark", "--forced", "spark", "--memory", "0")
 
 
@@ -53,11 +54,10 @@ RUNS = (
         30_000_000,
         ("--memory", "1GB", "--batches", "10000", "1000000", "--repeat", "2"),
     ),
-    Run("Spark, 3M", 3_000_000, (*_SPARK, "--batches", "100", "--repeat", "5")),
-    Run("Spark, 30M", 30_000_000, (*_SPARK, "--batches", "100", "--repeat", "5")),
+    Run("Spark, 3M", 3_000_000, (*_SPARK, *_ALL_BATCHES)),
+    Run("Spark, 30M", 30_000_000, (*_SPARK, *_ALL_BATCHES)),
     Run("Spark, 12M", 12_000_000, (*_SPARK, "--batches", "200", "20000", "--repeat", "3")),
-    Run("Spark, 30M, large batches", 30_000_000, (*_SPARK, "--batches", "10000", "1000000", "--repeat", "2")),
-    Run("Spark, 100M", 100_000_000, (*_SPARK, "--batches", "100", "10000", "1000000", "--repeat", "2")),
+    Run("Spark, 100M", 100_000_000, (*_SPARK, *_ALL_BATCHES)),
 )
 Steps = list[dict[str, Any]]
 
@@ -107,11 +107,9 @@ def targets(found: dict[str, Steps]) -> Iterator[tuple[str, float | None, float,
 
 
 def _peak(found: dict[str, Steps], run: str) -> Any:
-    """The most memory of a run, whose size is the beginning of several names."""
-    return max(
-        (step["most_mebibytes"] for name in found if name.startswith(run) for step in found[name]),
-        default=None,
-    )
+    """The most memory of a run, until its rows are read."""
+    steps = (step for step in found.get(run, ()) if "solutions" not in step["step"])
+    return max((step["most_mebibytes"] for step in steps), default=None)
 
 
 def page(figures: dict[str, Any]) -> str:

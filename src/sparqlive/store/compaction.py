@@ -30,7 +30,7 @@ from sparqlive.zset.run import Column, Run
 
 # The catalog holds contents, deltas and lists of terms of at most this many rows; larger ones are in files.
 SMALL = 10_000
-LARGE = 2_000_000
+LARGE = 500_000
 """Relations with more rows than this are folded by ranges."""
 _STEM_LENGTH = 60
 

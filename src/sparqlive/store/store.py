@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,7 @@ from sparqlive.zset.run import Column, Run
 
 # Runs of terms are searched one after the other, so compaction merges small ones from this many runs on.
 _TERM_RUNS = 8
+_MERGED_TERMS = ROWS_A_FILE // 2
 
 
 @dataclass(frozen=True)
@@ -594,11 +596,15 @@ class Store:
     def fold_terms(self, snapshot: Catalog, folder: str) -> tuple[list[RunFile], list[RunFile], int]:
         """Writes the terms of the catalog as a run, merged with small runs if there are many.
 
+        The smallest are merged, up to the rows of a file, because they are in memory meanwhile.
         Returns the new runs, the files they replace, and the last term of the catalog that they contain.
         """
         last, pairs = snapshot.last_term(), snapshot.terms()
-        known = snapshot.runs(TERMS)
-        small = [run for run in known if run.rows < ROWS_A_FILE // 2] if len(known) >= _TERM_RUNS else []
+        known = sorted(snapshot.runs(TERMS), key=lambda run: run.rows)
+        sums = accumulate(run.rows for run in known)
+        small = [run for run, rows in zip(known, sums, strict=True) if rows <= _MERGED_TERMS]
+        if len(known) < _TERM_RUNS:
+            small = []
         if not pairs and len(small) < 2:
             return [], [], last
         parts = [TermColumns.of(pairs), *(read_terms(self.place, run) for run in small)]
