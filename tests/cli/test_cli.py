@@ -88,7 +88,7 @@ def test_a_store_is_filled_and_kept(shop: Shop) -> None:
     shop("compact")
     assert len(shop("view", "prices").splitlines()) == 1 + 3
     assert shop("view").split("\t")[:2] == ["prices", "3 rows"]
-    assert "prices" not in shop("view", "prices", "--drop")
+    assert shop("view", "prices", "--drop") == "Dropped view prices.\n"
     assert shop("view") == ""
 
 

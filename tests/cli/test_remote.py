@@ -67,7 +67,7 @@ def test_the_life_of_a_view(remote: Remote) -> None:
     assert "http://x/juice,3" in remote("view", "prices", "--format", "csv")
     assert "Δ" in remote("explain", "prices")
     assert json.loads(remote("explain", "prices", "--json"))["epoch"] > 0
-    remote("view", "prices", "--drop")
+    assert json.loads(remote("view", "prices", "--drop", "--json")) == {"dropped": "prices"}
     assert remote("view") == ""
     remote("update", str(remote.folder / "clear.ru"))
     assert json.loads(remote("query", "SELECT * { ?s ?p ?o }", "--json"))["results"]["bindings"] == []
@@ -105,7 +105,7 @@ def test_sources(remote: Remote) -> None:
     added = remote("source", "add", "file", str(remote.folder / "data.nt"), "--name", "data")
     assert added == "Added source data of kind file. The agent watches it.\n"
     assert json.loads(remote("source", "list", "--json"))["name"] == "data"
-    remote("source", "remove", "data")
+    assert json.loads(remote("source", "remove", "data", "--json")) == {"removed": "data"}
     assert remote("source", "list") == ""
 
 

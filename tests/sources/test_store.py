@@ -50,7 +50,7 @@ def test_the_command_line(tmp_path: Path, site: Site, capsys: pytest.CaptureFixt
     assert re.match(r"page\tweb\t2 quads\tseen [0-9.]+ (ms|s) ago\t\{.*\"etag\"", line), line
     assert "secret" not in line
     assert "no source named 'pages'" in command(capsys, "source", "remove", "--store", store, "pages", code=1)
-    command(capsys, "source", "remove", "--store", store, "page")
+    assert command(capsys, "source", "remove", "--store", store, "page") == "Removed source page.\n"
     assert command(capsys, "source", "list", "--store", store) == ""
     with sparqlive.open(store) as session:
         assert len(session) == 0

@@ -23,7 +23,7 @@ from sparqlive.cli.arguments import (
     store_or_agent,
     update_text,
 )
-from sparqlive.cli.output import epoch_report, print_json
+from sparqlive.cli.output import epoch_report, new_quads, print_json
 from sparqlive.cli.sessions import apply_files, documents, writing_session
 from sparqlive.pipeline.progress import Progress
 
@@ -60,7 +60,7 @@ def load(
                 return
             with Progress().step("loading") as step:
                 epoch = session.load(paths, graph=graph)
-                step.end_with(f"epoch {epoch.number}, {epoch.inserted:,} new quads, {len(session):,} in all")
+                step.end_with(f"epoch {epoch.number}, {new_quads(epoch.inserted)}, {len(session):,} in all")
 
 
 def apply(

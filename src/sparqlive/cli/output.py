@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from sparqlive.web.event_stream import Followed
 
 
+def new_quads(count: int) -> str:
+    return f"{count:,} new quad{'' if count == 1 else 's'}"
+
+
 def print_json(report: Mapping[str, Any]) -> None:
     """Prints one object on one line."""
     print(json.dumps(report, ensure_ascii=False), flush=True)

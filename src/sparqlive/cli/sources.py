@@ -115,19 +115,24 @@ def remove_source(
     default_graph: Default = None,
     agent: Agent = None,
     token: Token = None,
+    json: Json = False,
 ) -> None:
     """Remove a source, and the quads that no other source asserts."""
     store_or_agent(store, agent)
     if agent is not None:
         remote.remove_source(agent, token, name)
-        return
-    assert store is not None
-    with writing_session(store, default_graph, creates=False) as session:
-        source = session.sources.get(name)
-        if source is None:
-            known = ", ".join(session.sources) or "none"
-            raise sparqlive.Error(f"There is no source named {name!r}. Known sources: {known}.")
-        source.remove()
+    else:
+        assert store is not None
+        with writing_session(store, default_graph, creates=False) as session:
+            source = session.sources.get(name)
+            if source is None:
+                known = ", ".join(session.sources) or "none"
+                raise sparqlive.Error(f"There is no source named {name!r}. Known sources: {known}.")
+            source.remove()
+    if json:
+        print_json({"removed": name})
+    else:
+        print(f"Removed source {name}.")
 
 
 def _source_option(text: str) -> tuple[str, Any]:

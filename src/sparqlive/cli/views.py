@@ -67,6 +67,10 @@ def view(
     store_or_agent(store, agent)
     if name is not None and drop:
         _drop(name, store, default_graph, agent, token)
+        if json:
+            print_json({"dropped": name})
+        else:
+            print(f"Dropped view {name}.")
     elif name is not None and query is not None:
         text, lag = query_text(query), parse_refresh(refresh, "--refresh")
         check_view_name(name)

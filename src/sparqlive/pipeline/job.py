@@ -91,7 +91,7 @@ class Job:
                 epoch = self.session.load(
                     list(entry.paths), graph=entry.graph, batch=(f"load:{entry.name}", 0)
                 )
-                step.end_with(f"{epoch.inserted:,} new quads, {len(self.session):,} in all")
+                step.end_with(f"{epoch.inserted:,} new, {len(self.session):,} quads in all")
         for view in self.pipeline.views:
             with self._progress.step(f"computing {view.name}") as step:
                 kept = self._register(view.name, view.query, view.refresh)
