@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -142,7 +142,7 @@ def digests_of(place: Place, name: str) -> bytes:
         return b"".join(found)
 
 
-def _digest(content: bytes) -> bytes:
+def _digest(content: bytes | memoryview) -> bytes:
     return xxhash.xxh3_64_digest(content)
 
 
@@ -165,14 +165,40 @@ def _footer(stream: Readable) -> bytes:
     return stream.read(length)
 
 
-def _chunk(stream: Readable, metadata: Any, group: int, column: int) -> bytes:
-    """The bytes of a column in a row group."""
+class Chunk(NamedTuple):
+    """Where a column of a row group is in its file, and the number of its digest."""
+
+    start: int
+    size: int
+    digest: int
+
+
+def _chunk_of(metadata: Any, group: int, column: int) -> Chunk:
     about = metadata.row_group(group).column(column)
     start = about.data_page_offset
     if about.has_dictionary_page and about.dictionary_page_offset:
         start = min(start, about.dictionary_page_offset)
-    stream.seek(start)
-    return stream.read(about.total_compressed_size)
+    return Chunk(start, about.total_compressed_size, 2 + group * metadata.num_columns + column)
+
+
+def _chunk(stream: Readable, metadata: Any, group: int, column: int) -> bytes:
+    """The bytes of a column in a row group."""
+    chunk = _chunk_of(metadata, group, column)
+    stream.seek(chunk.start)
+    return stream.read(chunk.size)
+
+
+def _compare(digests: bytes, number: int, content: bytes | memoryview) -> None:
+    start = number * _DIGEST_BYTES
+    if digests[start : start + _DIGEST_BYTES] != _digest(content):
+        raise OSError("its content has changed since it was written")
+
+
+def compare_chunk(place: Place, run: RunFile, chunk: Chunk, content: memoryview) -> None:
+    """Raises if the bytes of a chunk are not what was written."""
+    if run.digests:
+        with _DamageReport(place, run.path):
+            _compare(run.digests, chunk.digest, content)
 
 
 class Verified:
@@ -182,16 +208,11 @@ class Verified:
         self._stream = stream
         self._digests = run.digests
         if run.digests:
-            self._compare(1, _footer(stream))
+            _compare(run.digests, 1, _footer(stream))
         self._file = pq.ParquetFile(
             place.path(run.path), filesystem=place.files, page_checksum_verification=True
         )
         self.metadata = self._file.metadata
-
-    def _compare(self, number: int, content: bytes) -> None:
-        start = number * _DIGEST_BYTES
-        if self._digests[start : start + _DIGEST_BYTES] != _digest(content):
-            raise OSError("its content has changed since it was written")
 
     def read(self, names: Sequence[str], start: int, stop: int | None) -> pa.Table:
         """Reads columns of the rows from `start` to `stop`, or of all rows without `stop`."""
@@ -214,10 +235,15 @@ class Verified:
         if not self._digests:
             return
         metadata = self.metadata
-        width = metadata.num_columns
-        columns = [n for n in range(width) if metadata.schema.column(n).name in names]
+        columns = [n for n in range(metadata.num_columns) if metadata.schema.column(n).name in names]
         for group, column in product(groups, columns):
-            self._compare(2 + group * width + column, _chunk(self._stream, metadata, group, column))
+            number = _chunk_of(metadata, group, column).digest
+            _compare(self._digests, number, _chunk(self._stream, metadata, group, column))
+
+    def chunks(self, name: str) -> list[Chunk]:
+        """Where a column is in each row group."""
+        column = self.metadata.schema.names.index(name)
+        return [_chunk_of(self.metadata, group, column) for group in range(self.metadata.num_row_groups)]
 
     def bounds(self, name: str) -> list[tuple[int, int, int]]:
         """The row groups with rows: number, and the least and the greatest value of a column."""

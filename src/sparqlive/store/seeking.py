@@ -19,7 +19,7 @@ import numpy as np
 
 from sparqlive.store.layout import ID_BYTES, end_of_values, has_layout, only_value
 from sparqlive.store.place import LocalPlace, Place
-from sparqlive.store.runs import RunFile, verified
+from sparqlive.store.runs import Chunk, RunFile, compare_chunk, verified
 from sparqlive.zset.run import Column
 
 CACHED_ROWS = 2_000_000
@@ -99,28 +99,27 @@ class RunReader:
             metadata = file.metadata
             starts = np.array([0, *(stop for _, stop in file.groups())], dtype=np.int64)
             place = metadata.schema.names.index(name)
-            chunks = [metadata.row_group(group).column(place) for group in range(metadata.num_row_groups)]
+            parts = [metadata.row_group(group).column(place) for group in range(metadata.num_row_groups)]
             is_mapped = has_layout(metadata) and isinstance(self._readers.place, LocalPlace)
-            ends = [end_of_values(chunk) if is_mapped else None for chunk in chunks]
-            return _Column(self, name, starts, ends, [only_value(chunk) for chunk in chunks])
+            ends = [end_of_values(part) if is_mapped else None for part in parts]
+            only = [only_value(part) for part in parts]
+            return _Column(self, name, starts, ends, only, file.chunks(name))
 
-    def mapped(self, start: int, end: int) -> Values:
-        """Numbers of the file, which the operating system reads where they are touched."""
+    def mapped(self, chunk: Chunk, start: int, end: int) -> Values:
+        """Numbers in a chunk of the file, which the operating system reads where they are touched."""
         mapped = self._mapped
         if mapped is None:
             with open(self._readers.place.path(self.run.path), "rb") as stream:
                 mapped = self._mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
             mapped.madvise(mmap.MADV_RANDOM)
-        return memoryview(mapped)[start:end].cast("q")
+        content = memoryview(mapped)
+        compare_chunk(self._readers.place, self.run, chunk, content[chunk.start : chunk.start + chunk.size])
+        return content[start:end].cast("q")
 
     def close(self) -> None:
         """Unmaps the file as soon as no search uses it; a later search maps it again."""
         self._columns = {}
         self._mapped = None
-
-    def compare(self, group: int, name: str) -> None:
-        with verified(self._readers.place, self.run) as file:
-            file.compare([group], [name])
 
     def group(self, group: int, name: str) -> Column:
         return self._readers.group(self.run, group, name)
@@ -153,6 +152,7 @@ class _Column:
         starts: Column,
         ends: Sequence[int | None],
         only: Sequence[int | None],
+        chunks: Sequence[Chunk],
     ) -> None:
         """starts: the first row of each row group. ends: where its plain values end. only: its only value."""
         self._reader = reader
@@ -160,6 +160,7 @@ class _Column:
         self._starts = starts
         self._ends = ends
         self._only = only
+        self._chunks = chunks
         self._mapped: dict[int, Values] = {}
 
     def parts(self, start: int, stop: int) -> list[tuple[Values, int, int, int]]:
@@ -178,9 +179,9 @@ class _Column:
             end = self._ends[group]
             if end is None:
                 return np.ascontiguousarray(self._reader.group(group, self._name)).data
-            self._reader.compare(group, self._name)
             size = int(self._starts[group + 1] - self._starts[group])
-            known = self._mapped[group] = self._reader.mapped(end - ID_BYTES * size, end)
+            start = end - ID_BYTES * size
+            known = self._mapped[group] = self._reader.mapped(self._chunks[group], start, end)
         return known
 
     def __getitem__(self, rows: Column) -> Column:
