@@ -93,7 +93,7 @@ def java_of(process: subprocess.Popen[bytes]) -> int | None:
     return next((child for child, name in names.items() if name == "java"), None)
 
 
-def kill(process: subprocess.Popen[bytes], is_driver: bool) -> str:
+def kill(folder: Path, process: subprocess.Popen[bytes], is_driver: bool) -> str:
     """Kills a pipeline, or its Java process; returns which."""
     java = None if is_driver else java_of(process)
     if java is None:
@@ -102,7 +102,7 @@ def kill(process: subprocess.Popen[bytes], is_driver: bool) -> str:
         return "the driver"
     os.kill(java, signal.SIGKILL)
     code = process.wait(END_SECONDS)
-    assert code == 1, f"without Java, the pipeline ended with {code}"
+    assert code == 1, f"without Java, the pipeline ended with {code}:\n{log_end(folder)}"
     return "the query"
 
 
@@ -111,7 +111,7 @@ def run(folder: Path, files: int, kills: int, seed: int) -> int:
     rng, killed = random.Random(seed), 0
     while not is_done(folder, files):
         with open(folder / "log", "ab") as log:
-            command = [sys.executable, "-m", "sparqlive", "run", str(folder / "p.toml")]
+            command = [sys.executable, "-X", "faulthandler", "-m", "sparqlive", "run", str(folder / "p.toml")]
             process = subprocess.Popen(command, stdout=log, stderr=log)
         more = rng.randrange(1, max(2, 2 * files // kills)) if killed < kills else files
         target = epochs_in_sink(folder) + more
@@ -120,7 +120,7 @@ def run(folder: Path, files: int, kills: int, seed: int) -> int:
             time.sleep(0.05)
         time.sleep(rng.random())
         assert process.poll() is None, f"the pipeline ended by itself:\n{log_end(folder)}"
-        what = kill(process, is_driver=killed % 2 == 0)
+        what = kill(folder, process, is_driver=killed % 2 == 0)
         killed += 1
         epoch = compare_table(folder)
         print(f"kill {killed}, of {what}: the table equals the view at epoch {epoch}", flush=True)

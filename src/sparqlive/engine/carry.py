@@ -258,7 +258,11 @@ class Strategies:
         name, reason = self._file_backend(requested, quads, changes)
         strategy = "rebuild" if requested == "rebuild" else name
         if name == "spark":
-            return FileBackend(name, strategy, reason, self._spark_on_files)
+            from sparqlive.bulk.in_store import FEW_CHANGES
+
+            reads_all = changes is None or changes > FEW_CHANGES or strategy == "rebuild"
+            create = partial(self._spark_on_files, quads if reads_all else 0)
+            return FileBackend(name, strategy, reason, create)
         self._started.add("duckdb")
         return FileBackend(name, strategy, reason, self._duckdb_on_files)
 
@@ -297,10 +301,10 @@ class Strategies:
 
         return DuckDb(memory=self._file_memory)
 
-    def _spark_on_files(self, target: Target) -> Backend:
+    def _spark_on_files(self, quads: int, target: Target) -> Backend:
         from sparqlive.bulk.backends.spark.backend import SparkBackend
 
-        return SparkBackend(self.spark_session(), scratch=target)
+        return SparkBackend(self.spark_session(), scratch=target, quads=quads)
 
     def contents_by(self, backend: str) -> Saved:
         """Returns a function that computes contents of plans as of the last epoch on a backend."""

@@ -43,6 +43,9 @@ _MOST_READS = 12
 """Tables that a frame reads which is repeated: each reading of a reading would double them."""
 _FEW_IN_PARTITION = 1_000
 """Up to so many rows of a partition come back as rows."""
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_QUADS_IN_PARTITION = 4_000_000
+"""A task that sorts the rows of more quads may not get the memory: it has several sorts and sums at once."""
 _BROADCAST_ROWS = 500_000
 """So many rows of a few ids each are broadcast; more are shuffled, and spill."""
 _BROADCAST_BYTES = 10 << 20
@@ -53,11 +56,23 @@ class SparkBackend:
     shares = False
     joins_after_sum = 1
 
-    def __init__(self, session: SparkSession, longest: int = _LONGEST, scratch: Target | None = None) -> None:
-        """`scratch`: a folder that all workers reach, for tables of this process that are not small."""
+    def __init__(
+        self,
+        session: SparkSession,
+        longest: int = _LONGEST,
+        scratch: Target | None = None,
+        quads: int = 0,
+    ) -> None:
+        """`scratch`: a folder that all workers reach, for tables of this process that are not small.
+
+        quads: how many are read, if that may be all of them.
+        """
         self.dialect: Dialect = SparkSql()
         self._session = session
         self._scratch = scratch
+        self._quads = quads
+        self._partitions: str | None = None
+        """The session's own number of partitions, while it has another."""
         self._longest = longest
         self._views: list[str] = []
         self._functions: list[str] = []
@@ -199,12 +214,20 @@ class SparkBackend:
         return int(expected) < _BROADCAST_BYTES
 
     def __enter__(self) -> Self:
+        own = self._session.conf.get(_PARTITIONS) or "1"
+        times = -(-self._quads // (_QUADS_IN_PARTITION * int(own)))
+        if times > 1:
+            self._partitions = own
+            self._session.conf.set(_PARTITIONS, str(times * int(own)))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._held.clear()
+        if self._partitions is not None:
+            self._session.conf.set(_PARTITIONS, self._partitions)
+            self._partitions = None
         while self._persisted:
             self._persisted.pop().unpersist()
         while self._views:
