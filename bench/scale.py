@@ -102,9 +102,7 @@ def measure(store: str, catalogue: Catalogue, text: Path, arguments: argparse.Na
         if not len(session):
             with steps.step("load"):
                 session.load(str(text))
-        if (
-            spark and not arguments.cold
-        ):  # Java compiles what runs often: the same work once more takes half as long
+        if spark and not arguments.cold:  # Java compiles what runs often: the second time is much faster
             register(session, steps, arguments.strategy, "first computation, cold")
             for name in VIEWS:
                 session.drop(name)
