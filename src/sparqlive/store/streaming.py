@@ -20,8 +20,9 @@ from sparqlive.store.ranges import rows_before
 from sparqlive.store.runs import QUADS, RunFile, names_of, read_columns
 from sparqlive.store.saving import Saved
 from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers
+from sparqlive.zset.blocks import cut, rows_in
 from sparqlive.zset.relation import Row
-from sparqlive.zset.run import Column, Run
+from sparqlive.zset.run import Column
 
 _READ_ROWS = 1_000_000
 """Of relations with fewer rows, single rows are always searched."""
@@ -84,10 +85,7 @@ class StoredParts:
     def items(self) -> Iterator[tuple[Row, int]]:
         """All rows with their weights, in order."""
         for columns, weights in self.pieces():
-            if columns:
-                yield from zip(Run(columns).rows(), weights.tolist(), strict=True)
-            else:
-                yield from (((), weight) for weight in weights.tolist())
+            yield from rows_in(cut(columns, weights))
 
     def pieces(self) -> Iterator[tuple[Sequence[Column], Column]]:
         """Columns and weights, in order, piece by piece."""
@@ -165,9 +163,7 @@ class FileRows(Mapping[Row, int]):
         for run in self._saved.files:
             names = names_of(run.relation, self._saved.width, is_delta=True)
             *columns, weights = read_columns(self._place, run, names)
-            yield from zip(
-                Run([np.ascontiguousarray(c) for c in columns]).rows(), weights.tolist(), strict=True
-            )
+            yield from rows_in(cut(columns, weights))
 
 
 class _Items(ItemsView[Row, int]):

@@ -69,8 +69,10 @@ class RunningStream:
 
     def stop(self) -> None:
         """Stops the stream. A batch that is not applied yet is applied when the stream starts again."""
-        self.query.stop()
-        self._end()
+        try:
+            self.query.stop()
+        finally:
+            self._end()
 
 
 Apply = Callable[[Any, FrameColumns, tuple[str, int]], Any]
@@ -105,19 +107,26 @@ def follow_frame(
 def _on_classic(writer: Any, apply: Apply, meaning: FrameColumns) -> RunningStream:
     failures: list[BaseException] = []
     started, query_id = threading.Event(), [""]
+    applying = threading.RLock()
 
     def take(frame: Any, number: int) -> None:
         started.wait()  # the first batch may come before the query is known here
         try:
-            apply(frame, meaning, (f"follow:{query_id[0]}", number))
+            with applying:
+                apply(frame, meaning, (f"follow:{query_id[0]}", number))
         except BaseException as error:
             failures.append(error)
             raise
 
+    def end() -> None:
+        """Waits for a batch that is being applied: without Java, its thread goes on while Python exits."""
+        with applying:
+            pass
+
     query = writer.foreachBatch(take).start()
     query_id[0] = query.id
     started.set()
-    return RunningStream(query, failures)
+    return RunningStream(query, failures, end)
 
 
 # Spark Connect
