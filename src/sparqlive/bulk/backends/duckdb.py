@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import tempfile
@@ -44,6 +45,8 @@ _TYPES = {
 Result = TypeVar("Result")
 _MOST_HELD = 50_000
 """Up to so many rows are computed ahead, to look up what they reach."""
+_MORE_MEMORY = 2
+"""So many times its memory gets a query that failed for want of it."""
 _BATCH_ROWS = 65_536
 """So many rows of a result that is saved are in memory at once."""
 
@@ -175,6 +178,25 @@ class DuckDb:
         return text
 
     def _run(self, text: str, take: Callable[[duckdb.DuckDBPyRelation], Result]) -> Result:
+        """Runs a query; one that does not get along with its memory, once more with one thread and more.
+
+        Each thread of a sort or a join holds what DuckDB cannot put on disk.
+        """
+        try:
+            return self._run_once(text, take)
+        except duckdb.OutOfMemoryException:
+            if self._memory is None:
+                raise
+        [(threads,)] = self._connection.execute("SELECT current_setting('threads')").fetchall()
+        try:
+            gc.collect()  # an error and the query that it ended hold each other, and the query its memory
+            self._connection.execute(f"SET threads = 1; SET memory_limit = '{_MORE_MEMORY * self._memory}B'")
+            return self._run_once(text, take)
+        finally:
+            if not self._is_stopped:
+                self._connection.execute(f"SET threads = {threads}; SET memory_limit = '{self._memory}B'")
+
+    def _run_once(self, text: str, take: Callable[[duckdb.DuckDBPyRelation], Result]) -> Result:
         """Runs a query in a thread of its own. An exception set in this one, or in its flag, stops it."""
         outcome: Future[Result] = Future()
 
@@ -202,7 +224,8 @@ class DuckDb:
     def __enter__(self) -> Self:
         self._connection = _connected() if self._given is None else self._given
         if self._memory is not None:
-            self._connection.execute(f"SET memory_limit = '{self._memory}B'")
+            limited = f"SET memory_limit = '{self._memory}B'; SET preserve_insertion_order = false"
+            self._connection.execute(limited)
         self._add("xxhash64", _hashes, pa.int64())
         return self
 
@@ -220,7 +243,7 @@ class DuckDb:
         while self._functions:
             self._connection.remove_function(self._functions.pop())
         if self._memory is not None:
-            self._connection.execute("RESET memory_limit")
+            self._connection.execute("RESET memory_limit; RESET preserve_insertion_order")
         if self._given is None:
             _idle.append(self._connection)
 
