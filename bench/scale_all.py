@@ -140,9 +140,8 @@ def page(figures: dict[str, Any]) -> str:
                 middle(steps, name, what)
                 for what in ("seconds", "processor_seconds", "most_mebibytes", "load")
             )
-            lines.append(
-                f"| {name} | {times} | {seconds:.2f} s | {own:.2f} s | {most:,.0f} MiB | {load:.1f} |"
-            )
+            used = f"{own:.2f} s" if own is not None and own > 0 else "not known"  # that of ended processes
+            lines.append(f"| {name} | {times} | {seconds:.2f} s | {used} | {most:,.0f} MiB | {load:.1f} |")
     return "\n".join(lines) + "\n"
 
 
