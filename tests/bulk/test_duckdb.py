@@ -10,6 +10,8 @@ import pyoxigraph as ox
 import pytest
 from hypothesis import given
 
+from sparqlive.bulk.backends.duckdb import DuckDb
+from sparqlive.bulk.frame import Frame
 from sparqlive.plan.operators import Operator
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
@@ -89,3 +91,14 @@ def test_random_queries(query: RandomQuery, graph: list[ox.Quad], batch: list[tu
         work = DuckDbWork(connection)
         assert_same(work.evaluate(plan, new), dict(reference.content(plan).weights), f"content of {query}")
         assert_same(work.delta(plan, old, new), dict(reference.delta(plan).weights), f"delta of {query}")
+
+
+def test_a_query_that_runs_out_of_memory_runs_again_with_more() -> None:
+    with DuckDb(memory=80 << 20) as backend:
+        rows = backend.view(Frame.table("range(6000000)", ["range"]).select("range AS n"))
+        listed = rows.grouped([], "len(list(n)) AS size")  # DuckDB cannot put a list on disk
+        assert backend.rows(listed).to_pylist() == [{"size": 6_000_000}]
+        limit = backend.rows(
+            Frame.table("duckdb_settings()", ["name", "value"]).where("name = 'memory_limit'")
+        )
+    assert limit.column("value").to_pylist() == ["80.0 MiB"]

@@ -11,7 +11,9 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction, compactor, ranges, runs
+from sparqlive.rdf.term_columns import TermColumns
+from sparqlive.store import compaction, compactor, ranges, runs, store
+from sparqlive.store.place import Place
 from tests.oracle import Oracle
 from tests.store.test_store import EX, QUERIES, quad, query
 
@@ -134,3 +136,27 @@ def test_a_relation_that_is_dropped_meanwhile_stays_dropped(
     with sparqlive.open(tmp_path / "store") as session:
         session.check()
         assert set(session.views) == {"optional", "distinct"}
+
+
+def test_merging_terms_reads_no_more_of_them_than_a_file_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_MERGED_TERMS", 300)
+    read: list[int] = []
+
+    def counted(place: Place, run: runs.RunFile) -> TermColumns:
+        read.append(run.rows)
+        return runs.read_terms(place, run)
+
+    monkeypatch.setattr(store, "read_terms", counted)
+    with sparqlive.open(tmp_path / "store") as session:
+        for batch in range(12):
+            names = (ox.NamedNode(f"{EX}{batch}-{n}") for n in range(100))
+            session.apply(insert=[ox.Quad(name, ox.NamedNode(f"{EX}p"), name) for name in names])
+            read.clear()
+            session.compact()
+            assert sum(read) <= 300
+        assert len(session) == 1_200
+        session.check()
+    with sparqlive.open(tmp_path / "store") as session:
+        assert len({quad.subject for quad in session.quads()}) == 1_200

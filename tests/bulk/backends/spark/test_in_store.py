@@ -136,3 +136,11 @@ def test_no_rows_pass_through_the_driver(
         with pytest.raises(sparqlive.CheckFailed, match=r"in 1 rows: .*occurs 1 times too often"):
             session.check()
     assert bounded
+
+
+def test_large_work_has_more_partitions(spark: SparkSession) -> None:
+    own = spark.conf.get("spark.sql.shuffle.partitions")
+    with backend.SparkBackend(spark, quads=100_000_000):
+        during = int(spark.conf.get("spark.sql.shuffle.partitions") or 0)
+    assert during >= 25
+    assert spark.conf.get("spark.sql.shuffle.partitions") == own
