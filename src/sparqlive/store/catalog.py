@@ -270,7 +270,7 @@ class Catalog:
     def transaction(self) -> Iterator[None]:
         """An atomic transaction, synced when the block ends."""
         self.ensure_writable()
-        with self._failures("written"):
+        with self._failures("written"), self._sealed.in_use:
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -313,15 +313,17 @@ class Catalog:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Context in which all reads belong to one epoch, even while another process writes."""
-        self._database.execute("BEGIN")
+        with self._sealed.in_use:
+            self._database.execute("BEGIN")
         try:
             yield
         finally:
-            self._database.execute("COMMIT")
+            with self._sealed.in_use:
+                self._database.execute("COMMIT")
 
     def renew(self) -> None:
         """Moves reads to the current last epoch."""
-        with self._failures("read"):
+        with self._failures("read"), self._sealed.in_use:
             if self._database.in_transaction:
                 self._database.execute("COMMIT")
             self._database.execute("BEGIN")

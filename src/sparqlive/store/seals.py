@@ -10,6 +10,7 @@ is compared before its rows are first read.
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -165,10 +166,15 @@ class Damaged(StoreFailed):
 
 
 class Sealed:
-    """The tables of a catalog. Only a writer adds and deletes rows."""
+    """The tables of a catalog. Only a writer adds and deletes rows.
+
+    `in_use`: held for a transaction, or for one statement. Python asks the connection for the error of a
+    statement, which is another one's if another thread has used the connection meanwhile.
+    """
 
     def __init__(self, database: sqlite3.Connection, path: Path) -> None:
         self._database = database
+        self.in_use = threading.RLock()
         self._path = path
         self._compared: set[str] = set()
         self._totals: dict[str, tuple[int, int]] = {}
@@ -179,6 +185,7 @@ class Sealed:
     def use(self, database: sqlite3.Connection) -> None:
         """Switches to another connection to the same tables."""
         self._database = database
+        self.in_use = threading.RLock()  # in a forked process, a thread that is gone may hold the old one
 
     def create(self) -> None:
         """Creates the tables."""
@@ -249,7 +256,8 @@ class Sealed:
     def _sum(self, table: str, where: str, values: Row) -> tuple[int, int]:
         """The number of rows, and what they add to the total of their table."""
         query = f"SELECT count(*), coalesce(sum({TABLES[table].value}), 0) FROM {table} WHERE {where}"
-        rows, total = self._database.execute(query, values).fetchone()
+        with self.in_use:
+            rows, total = self._database.execute(query, values).fetchone()
         return rows, total
 
     def _change(self, group: str, rows: int, total: int) -> None:
@@ -293,8 +301,12 @@ class Sealed:
 
     def compare(self, group: str) -> None:
         """Raises unless a table, or the deltas of a relation, has exactly the rows of its total."""
-        if group in self._compared:
-            return
+        if group not in self._compared:
+            with self.in_use:  # rows and totals of the same commit
+                self._compare(group)
+            self._compared.add(group)
+
+    def _compare(self, group: str) -> None:
         table, _, relation = group.partition("/")
         try:
             if relation:
@@ -308,7 +320,6 @@ class Sealed:
         if found != self.total(group):
             what = f"deltas of the relation {relation}" if relation else f"rows of the table {table}"
             raise Damaged(self._path, f"{what} are missing or outdated", relation or None)
-        self._compared.add(group)
 
     def total(self, group: str) -> tuple[int, int]:
         """The recorded number of rows of a table or of a relation's deltas, and the total of their seals."""
@@ -368,7 +379,8 @@ class Sealed:
 
     def _fetch(self, query: str, values: Row, relation: str | None = None) -> list[Any]:
         try:
-            return self._database.execute(query, values).fetchall()
+            with self.in_use:
+                return self._database.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise self._failure(error, relation) from error
 
