@@ -149,7 +149,7 @@ def failing_spark(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -
     """Spark is chosen for all work on files, and fails."""
     strategies = session._epochs.strategies
 
-    def fail(target: object) -> None:
+    def fail(quads: int, target: object) -> None:
         raise RuntimeError("no worker\nis left")
 
     monkeypatch.setattr(strategies, "_file_backend", lambda *_: ("spark", "the work is large."))
