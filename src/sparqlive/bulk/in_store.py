@@ -124,7 +124,7 @@ class InStore:
         def frames(evaluation: Evaluation) -> ResultFrames:
             backend = evaluation.backend
             deltas = {
-                operator: self._changed(backend, operator, saved) if saved.count else None
+                operator: self._known(backend, operator, saved) if saved.count else None
                 for operator, saved in known.items()
             }
             before = {of: _source(backend, of.source, stored) for of, stored in kept.items()}
@@ -144,7 +144,7 @@ class InStore:
         """The change of the stored totals of groups, from that of their source."""
 
         def frames(evaluation: Evaluation) -> ResultFrames:
-            source = self._changed(evaluation.backend, operator.source, changed)
+            source = self._known(evaluation.backend, operator.source, changed)
             both = self._totals_of(evaluation, operator, source, stored)
             return ResultFrames(stored_totals.change(evaluation, operator, both), None)
 
@@ -199,7 +199,7 @@ class InStore:
         """
 
         def frames(evaluation: Evaluation) -> ResultFrames:
-            made = {part: self._changed(evaluation.backend, part, saved) for part, saved in known.items()}
+            made = {part: self._known(evaluation.backend, part, saved) for part, saved in known.items()}
             evaluation.named.update({(part, State.NEW): solutions for part, solutions in made.items()})
             for group, saved in totals.items():
                 of_group = stored_totals.from_nothing(evaluation, group, _relation_of(self._target, saved))
@@ -300,7 +300,7 @@ class InStore:
         changes = _sorted(self._changes.relation.rows)
         return Lookup(*self._stored(), changes, self._id_of, self._texts_of)
 
-    def _changed(self, backend: Backend, plan: op.Operator, saved: Saved) -> Solutions:
+    def _known(self, backend: Backend, plan: op.Operator, saved: Saved) -> Solutions:
         """A change, or a first content, that was computed before."""
         solutions = _solutions(backend, plan, _relation_of(self._target, saved))
         return replace(solutions, small=saved.count <= FEW_CHANGES)

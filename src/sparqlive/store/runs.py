@@ -138,7 +138,7 @@ def digests_of(place: Place, name: str) -> bytes:
         metadata = pq.read_metadata(place.path(name), filesystem=place.files)
         found = [_whole(stream), _digest(_footer(stream))]
         for group, column in product(range(metadata.num_row_groups), range(metadata.num_columns)):
-            found.append(_digest(_chunk(stream, metadata, group, column)))
+            found.append(_digest(_read_chunk(stream, _chunk_of(metadata, group, column))))
         return b"".join(found)
 
 
@@ -181,9 +181,7 @@ def _chunk_of(metadata: Any, group: int, column: int) -> Chunk:
     return Chunk(start, about.total_compressed_size, 2 + group * metadata.num_columns + column)
 
 
-def _chunk(stream: Readable, metadata: Any, group: int, column: int) -> bytes:
-    """The bytes of a column in a row group."""
-    chunk = _chunk_of(metadata, group, column)
+def _read_chunk(stream: Readable, chunk: Chunk) -> bytes:
     stream.seek(chunk.start)
     return stream.read(chunk.size)
 
@@ -237,8 +235,8 @@ class Verified:
         metadata = self.metadata
         columns = [n for n in range(metadata.num_columns) if metadata.schema.column(n).name in names]
         for group, column in product(groups, columns):
-            number = _chunk_of(metadata, group, column).digest
-            _compare(self._digests, number, _chunk(self._stream, metadata, group, column))
+            chunk = _chunk_of(metadata, group, column)
+            _compare(self._digests, chunk.digest, _read_chunk(self._stream, chunk))
 
     def chunks(self, name: str) -> list[Chunk]:
         """Where a column is in each row group."""

@@ -214,11 +214,12 @@ class SparkBackend:
         return int(expected) < _BROADCAST_BYTES
 
     def __enter__(self) -> Self:
-        own = self._session.conf.get(_PARTITIONS) or "1"
-        times = -(-self._quads // (_QUADS_IN_PARTITION * int(own)))
-        if times > 1:
-            self._partitions = own
-            self._session.conf.set(_PARTITIONS, str(times * int(own)))
+        if self._quads > _QUADS_IN_PARTITION:
+            own = self._session.conf.get(_PARTITIONS) or "1"
+            times = -(-self._quads // (_QUADS_IN_PARTITION * int(own)))
+            if times > 1:
+                self._partitions = own
+                self._session.conf.set(_PARTITIONS, str(times * int(own)))
         return self
 
     def __exit__(
