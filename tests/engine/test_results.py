@@ -163,3 +163,22 @@ def test_data_frames(session: sparqlive.Session) -> None:
                 convert()
         else:
             assert len(convert()) == len(TERMS)
+
+
+@pytest.mark.parametrize("strategy", ["live", "duckdb"])
+def test_many_rows_have_the_same_terms(session: sparqlive.Session, strategy: str) -> None:
+    """Many rows are decoded by columns: every kind of term, unbound variables, weights, and the delta."""
+    query = f"{PREFIX} SELECT ?o ?n {{ ?s :p ?o OPTIONAL {{ ?s :n ?n }} ?s :x ?x }}"
+    view = session.view("many", query)
+    p, x, n = (ox.NamedNode(f"http://example.org/{name}") for name in "pxn")
+    subjects = [ox.BlankNode(f"s{number}") for number in range(100)]
+    new = [ox.Quad(one, p, term) for one in subjects for term in TERMS]
+    new += [ox.Quad(one, x, ox.Literal(number)) for one in subjects for number in range(2)]
+    new += [ox.Quad(one, n, ox.Literal(number)) for number, one in enumerate(subjects[1:])]
+    expected = {(term, ox.Literal(number)): 2 for term in TERMS for number in range(99)}
+    expected |= {(term, None): 2 for term in TERMS}
+    assert session.apply(insert=new, strategy=strategy).deltas["many"].weights() == expected
+    assert view.weights() == expected
+    assert session.query(query).weights() == expected
+    gone = session.apply(delete=new, strategy=strategy).deltas["many"].weights()
+    assert gone == {row: -weight for row, weight in expected.items()}

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparqlive.zset import order
+from sparqlive.zset.columns import ColumnRows, last_rows
 from sparqlive.zset.order import lexicographic
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -61,3 +62,12 @@ def test_many_rows(spread: str) -> None:
         "neighbours": chance.integers(0, 2_000, (5_000, 2)),
     }[spread]
     check(rows)
+
+
+@given(tables, st.integers(1, 4))
+def test_last_of_equal_rows(table: list[tuple[int, ...]], width: int) -> None:
+    columns = [*np.array(table, dtype=np.int64).T, np.arange(len(table))]
+    by = range(min(width, len(table[0])))
+    expected = {tuple(row[: len(by)]): place for place, row in enumerate(table)}
+    found = last_rows(ColumnRows(columns), by)
+    assert [(row[: len(by)], row[-1]) for row in found] == sorted(expected.items())

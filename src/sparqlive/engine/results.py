@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
 from pyoxigraph import Quad
 
+from sparqlive.engine.collector import collector_paused
 from sparqlive.errors import Error
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order, order_of
@@ -21,7 +23,7 @@ from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Query, Term
 from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.results import write_answer, write_graph, write_results
-from sparqlive.zset.blocks import Block, Blocks, blocks_of, cut, rows_in, sizes
+from sparqlive.zset.blocks import Block, Blocks, block_of, blocks_of, cut, rows_in, sizes
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import RunRows
 from sparqlive.zset.zset import add_into, without_zeros
@@ -33,9 +35,30 @@ GRAPH_FORMS = ("CONSTRUCT", "DESCRIBE")
 FORMS = ("SELECT", "ASK", *GRAPH_FORMS)
 
 
-def decoded(dictionary: Dictionary, items: Iterable[tuple[Row, int]]) -> dict[TermRow, int]:
-    known, term = dictionary.terms.get, dictionary.term
-    return {tuple([known(id_) or term(id_) for id_ in row]): weight for row, weight in paced(items)}
+_MANY_ROWS = 300
+"""Fewer rows are decoded one by one."""
+_DECODED_ROWS = 1 << 16
+"""So many rows are decoded at once."""
+
+
+def decoded(dictionary: Dictionary, rows: Mapping[Row, int]) -> dict[TermRow, int]:
+    if len(rows) < _MANY_ROWS:
+        known, term = dictionary.terms.get, dictionary.term
+        return {tuple([known(id_) or term(id_) for id_ in row]): weight for row, weight in rows.items()}
+    found: dict[TermRow, int] = {}
+    with collector_paused():  # it would visit the new terms again and again
+        for block in paced(_large_blocks(rows)):
+            terms = zip(*map(dictionary.term_list, block.columns), strict=True)
+            found.update(zip(terms, block.weights.tolist(), strict=True))
+    return found
+
+
+def _large_blocks(rows: Mapping[Row, int]) -> Iterator[Block]:
+    if type(rows) is RunRows and rows.run.weights is not None:
+        whole = Block(tuple(rows.run.columns), rows.run.weights)
+        return (whole.take(slice(at, at + _DECODED_ROWS)) for at in range(0, len(rows), _DECODED_ROWS))
+    items, width = iter(rows.items()), len(next(iter(rows)))
+    return (block_of(part, width) for part in iter(lambda: list(islice(items, _DECODED_ROWS)), []))
 
 
 class Columns:
@@ -271,7 +294,7 @@ class Answer(Readable):
         self._dictionary = terms.dictionary
 
     def weights(self) -> dict[TermRow, int]:
-        return decoded(self._dictionary, self._columns.visible(self._gathered()).items())
+        return decoded(self._dictionary, self._columns.visible(self._gathered()))
 
     def _gathered(self) -> dict[Row, int]:
         """All rows, each once."""
@@ -339,7 +362,7 @@ class Delta:
         self,
         epoch: int,
         rows: Mapping[Row, int],
-        decode: Callable[[Iterable[tuple[Row, int]]], dict[TermRow, int]],
+        decode: Callable[[Mapping[Row, int]], dict[TermRow, int]],
         reset: bool = False,
     ) -> None:
         self.epoch = epoch
@@ -365,7 +388,7 @@ class Delta:
 
     def weights(self) -> dict[TermRow, int]:
         """Returns added rows (positive weight) and removed rows (negative weight)."""
-        return self._decode(self.rows.items())
+        return self._decode(self.rows)
 
     def _repr_html_(self) -> str:
         """The first changed rows, for notebooks."""

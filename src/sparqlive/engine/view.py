@@ -221,8 +221,8 @@ class View(Readable):
         with self._epochs.reading():
             self._ensure_alive()
             if at is None or at == self.epoch:
-                return self._decode(self._rows().items())
-            return self._decode(self._rows_at(at).items())
+                return self._decode(self._rows())
+            return self._decode(self._rows_at(at))
 
     def now(self, row_limit: int | None = None) -> Answer:
         """Captures the view's result, which can then be read without blocking writers.
@@ -319,9 +319,7 @@ class View(Readable):
         whole("count", count)
         with self._epochs.reading():
             self._ensure_alive()
-            return list(
-                self._decode(self._columns.first(self.content.items(), count, in_order).items()).items()
-            )
+            return list(self._decode(self._columns.first(self.content.items(), count, in_order)).items())
 
     def __len__(self) -> int:
         """Number of solutions, counted with their multiplicity."""

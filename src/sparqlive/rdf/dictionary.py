@@ -398,6 +398,15 @@ class Dictionary:
         self._remember(number, known)
         return known
 
+    def term_list(self, numbers: Ids) -> list[Term | None]:
+        """The terms of many ids, by columns; None for UNDEF."""
+        distinct, places = np.unique(numbers, return_inverse=True)
+        bound = np.flatnonzero(distinct != UNDEF)
+        texts = self.column(distinct[bound]).to_pylist()
+        terms = np.full(len(distinct), None)
+        terms[bound] = np.fromiter(map(term_of, texts), object, len(texts))
+        return list(terms[places].tolist())
+
     def _remember(self, number: int, term: Any) -> None:
         if len(self.terms) > _CACHED_TERMS:
             self._former_terms, self.terms = self.terms, {}

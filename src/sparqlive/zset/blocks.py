@@ -68,9 +68,14 @@ def blocks_of(items: Iterable[tuple[Sequence[int], int]], width: int) -> Iterato
             rows += more
             if len(more) < _ROWS_PER_LOOK:
                 break
-        ids = np.array([row for row, _ in rows], dtype=np.int64).reshape(len(rows), width)
-        weights = np.array([weight for _, weight in rows], dtype=np.int64)
-        yield Block(tuple([np.ascontiguousarray(ids[:, place]) for place in range(width)]), weights)
+        yield block_of(rows, width)
+
+
+def block_of(rows: Sequence[tuple[Sequence[int], int]], width: int) -> Block:
+    """Rows of `width` columns as one block."""
+    ids = np.array([row for row, _ in rows], dtype=np.int64).reshape(len(rows), width)
+    weights = np.array([weight for _, weight in rows], dtype=np.int64)
+    return Block(tuple([np.ascontiguousarray(ids[:, place]) for place in range(width)]), weights)
 
 
 def joined(blocks: Iterable[Block], width: int) -> Block:

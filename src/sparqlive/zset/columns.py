@@ -8,6 +8,7 @@ from typing import Any, final, overload
 import numpy as np
 import numpy.typing as npt
 
+from sparqlive.zset.order import lexicographic
 from sparqlive.zset.run import Column
 
 Mask = npt.NDArray[np.bool_]
@@ -66,6 +67,7 @@ def group_starts(*columns: Column) -> Column:
 
 def last_rows(rows: ColumnRows, by: Sequence[int]) -> ColumnRows:
     """The last of the rows that agree in some columns, given by number; sorted by these columns."""
-    order = np.lexsort([rows.columns[number] for number in reversed(by)])  # stable: the last stays last
-    ordered = rows.take(order)
-    return ordered.take(group_starts(*(ordered.columns[number] for number in by))[1:] - 1)
+    if not len(rows):
+        return rows
+    order, is_first = lexicographic([rows.columns[number] for number in by])
+    return rows.take(np.maximum.reduceat(order, np.flatnonzero(is_first)))
