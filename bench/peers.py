@@ -4,7 +4,8 @@ Operators one by one (path, star, OPTIONAL, MINUS, COUNT, SUM, MAX), and the Tra
 on growing models, errors injected and repaired. `make peers` installs the engines first; one that is not
 there is left out, and the page says so.
 
-A full run takes one to two hours on two cores; `--quick` takes some minutes.
+What was measured is kept beside the page, and is not measured again: a run can be ended and continued. Delete
+`peers.jsonl` to begin anew. `--quick` takes some minutes.
 """
 
 from __future__ import annotations
@@ -12,14 +13,21 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import inf
 from pathlib import Path
+from typing import Any
 
 from bench.ivm import report
-from bench.ivm.__main__ import DRIVERS, run_drivers
-from bench.ivm.cells import Cell, Outcome, cells, expected_results
+from bench.ivm.__main__ import DRIVERS
+from bench.ivm.cells import Cell, Expected, Outcome, cells, expected_results, run
+from bench.ivm.driver import Driver, DriverError
 from bench.ivm.mixes import EPOCHS, TRAIN_MIXES
+from bench.kept import Kept
 from bench.provenance import command_of, provenance
 from bench.text import markdown_table
 
@@ -32,6 +40,8 @@ _FORMS = (
     *(f"stars/{name}" for name in ("star", "optional", "minus", "count", "sum", "max", "total")),
 )
 _MIXES = ("single", "batch", "hot-keys")
+OPERATOR_SIZES = "1000,10000,100000"
+TRAIN_SIZES = "7000,28000,112000"
 _KINDS = {
     "ours": "maintains",
     "incremunica": "maintains",
@@ -71,47 +81,124 @@ def train() -> list[Cell]:
     return list(cells(("railway",), TRAIN_MIXES))
 
 
-def measured(
-    drivers: dict[str, str], title: str, wanted: Sequence[Cell], triples: int, epochs: int, timeout: float
-) -> tuple[list[str], list[str], list[Outcome]]:
-    """Lines of a section, the engines' names, and the outcomes. Every checked step is compared."""
-    start = time.perf_counter()
-    print(f"{title}, {triples:,} triples: {len(wanted)} cells on {len(drivers)} engines", flush=True)
-    expected = expected_results(triples)
-    outcomes, engines = run_drivers(drivers, wanted, triples, epochs, timeout, expected, every=True)
-    print(f"took {time.perf_counter() - start:.0f} s", flush=True)
-    names = list(drivers)
-    lines = ["", f"## {title}, {triples:,} triples", "", *markdown_table(report.by_query(outcomes, names))]
-    lines += ["", *markdown_table(report.by_mix(outcomes, names))]
-    lines += ["", *markdown_table(report.counts(outcomes, names))]
-    return lines, engines, outcomes
+class Engines:
+    """The drivers, each started when it is first asked. One that does not start fails in every cell."""
+
+    def __init__(self, commands: Mapping[str, str], seconds: float) -> None:
+        self._drivers = {name: Driver(command, ROOT, seconds) for name, command in commands.items()}
+        self._seconds = seconds
+        self.names: list[str] = []
+        self._broken: dict[str, str] = {}
+        for name, driver in self._drivers.items():
+            try:
+                self.names.append(f"{name}: {driver.hello()}")
+            except DriverError as error:
+                self._broken[name] = f"does not start: {error}"
+
+    def run(self, name: str, cell: Cell, triples: int, epochs: int, expected: Expected) -> Outcome:
+        if name in self._broken:
+            return Outcome(name, cell, "failed", self._broken[name])
+        return run(name, self._drivers[name], cell, triples, epochs, expected, True, self._seconds)
+
+    def close(self) -> None:
+        for driver in self._drivers.values():
+            driver.close()
 
 
-def page(
-    command: str,
-    engines: Sequence[str],
-    absent: Sequence[str],
-    sections: Sequence[str],
-    failed: Sequence[str],
-) -> str:
+@dataclass(frozen=True)
+class Part:
+    """Cells on graphs of one size."""
+
+    title: str
+    cells: Sequence[Cell]
+    triples: int
+
+    def key(self, cell: Cell, driver: str) -> str:
+        return f"{self.triples} triples, {cell.name}, {driver}"
+
+    def outcomes(self, kept: Kept, drivers: Sequence[str]) -> list[Outcome]:
+        """What was measured of this part, cell by cell."""
+        found = [kept.get(self.key(cell, driver)) for cell in self.cells for driver in drivers]
+        return [Outcome.from_dict(outcome) for outcome in found if outcome is not None]
+
+    def expected(self, kept: Kept, drivers: Sequence[str]) -> Expected:
+        """The published checksums, or those of the first driver that has a result."""
+        expected = expected_results(self.triples)
+        for outcome in self.outcomes(kept, drivers):
+            if outcome.status == "right":
+                for number, checksum in outcome.checksums.items():
+                    expected.setdefault(outcome.cell.name, {}).setdefault(number, checksum)
+        return expected
+
+
+def measure(
+    parts: Sequence[Part], drivers: Mapping[str, str], kept: Kept, engines: Engines, epochs: int, ends: float
+) -> None:
+    """Measures what is missing, until the clock shows `ends`. Engines take turns on each cell.
+
+    A query that an engine did not finish is not given to it again, with another mix or more triples.
+    """
+    late: dict[tuple[str, str, str], str] = {}
+    for part in sorted(parts, key=lambda part: part.triples):
+        expected = part.expected(kept, list(drivers))
+        for cell in part.cells:
+            for name in drivers:
+                query = (name, cell.dataset, cell.query)
+                if part.key(cell, name) not in kept:
+                    if time.perf_counter() > ends:
+                        return
+                    if query in late:
+                        outcome = Outcome(name, cell, "late", late[query])
+                    else:
+                        outcome = engines.run(name, cell, part.triples, epochs, expected)
+                    kept.add(part.key(cell, name), _rounded(outcome))
+                outcome = Outcome.from_dict(kept.get(part.key(cell, name)))
+                if outcome.status == "late":
+                    late[query] = outcome.note
+        print(f"{part.title}, {part.triples:,} triples: done", flush=True)
+
+
+def _rounded(outcome: Outcome) -> dict[str, Any]:
+    seconds = [float(f"{value:.4g}") for value in outcome.seconds]
+    return {**outcome.as_dict(), "seconds": seconds, "first": float(f"{outcome.first:.4g}")}
+
+
+def section(part: Part, outcomes: Sequence[Outcome], names: Sequence[str]) -> list[str]:
+    lines = ["", f"## {part.title}, {part.triples:,} triples", ""]
+    wanted = len(part.cells) * len(names)
+    if len(outcomes) < wanted:
+        lines += [f"{len(outcomes)} of {wanted} results were measured so far.", ""]
+    lines += [*markdown_table(report.by_query(outcomes, names)), ""]
+    lines += [*markdown_table(report.by_mix(outcomes, names)), ""]
+    return [*lines, *markdown_table(report.counts(outcomes, names))]
+
+
+def page(kept: Kept, parts: Sequence[Part], names: Sequence[str], absent: Sequence[str]) -> str:
+    """The page of what was measured. `names`: the engines, the first is compared with."""
+    found = [(part, part.outcomes(kept, names)) for part in parts]
+    keys = [part.key(cell, name) for part in parts for cell in part.cells for name in names]
+    outcomes = [outcome for _, some in found for outcome in some]
+    least = min((len(outcome.seconds) for outcome in outcomes if outcome.status == "right"), default=0)
+    most = max((len(outcome.seconds) for outcome in outcomes), default=0)
     lines = [
         "# Other engines beside ours",
         "",
-        *provenance(command, ("sparqlive", "duckdb"), engines),
+        *kept.described(keys),
         "",
         "A time is the median of a batch, over the mixes; in brackets, how many times as long as the first",
         "engine it took. Results were compared after every batch; the last section has every case that was",
         "refused, wrong or too slow. `incremunica` joins as shipped; with the name of a join algorithm, this",
-        "one does all inner joins. Engines take turns on each cell.",
+        f"one does all inner joins. Engines take turns on each cell. A cell has {least} to {most} batches:",
+        "its seconds are limited. A query that an engine did not finish in them is not given to it again.",
         "",
         *(f"- {name}: {kind}" for name, kind in _KINDS.items()),
         "- all others: evaluate the query again; `fuseki` over HTTP, the rest in process",
         *(f"- {line}" for line in absent),
-        *sections,
+        *(line for part, some in found if some for line in section(part, some, names)),
         "",
         "## Refused, wrong, too slow",
         "",
-        *(failed or ["- none"]),
+        *(report.failures(outcomes) or ["- none"]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -122,36 +209,40 @@ def main() -> None:
     parser.add_argument("--triples", help="sizes for the operators, separated by commas")
     parser.add_argument("--train", help="sizes for the Train Benchmark, separated by commas")
     parser.add_argument("--epochs", type=int, help=f"batches per cell, at most {EPOCHS}")
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for one request")
+    parser.add_argument("--seconds", type=float, default=10.0, help="for a cell on one engine; default 10")
+    parser.add_argument("--minutes", type=float, default=inf, help="end after so long; a later run continues")
     parser.add_argument("--joins", default="full-hash", help="join algorithms of Incremunica, with commas")
-    parser.add_argument("--only", help="some engines, separated by commas; the first is compared with")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--only", help="measure some engines, separated by commas")
+    parser.add_argument("--output", type=Path, help="the page; the raw results are beside it, as .jsonl")
     options = parser.parse_args()
 
     def sizes(given: str | None, quick: str, full: str) -> list[int]:
         return [int(size) for size in (given or (quick if options.quick else full)).split(",")]
 
     drivers, absent = commands([join for join in options.joins.split(",") if join])
-    if options.only:
-        drivers = {name: drivers[name] for name in options.only.split(",")}
-    epochs = min(options.epochs or (4 if options.quick else EPOCHS), EPOCHS)
-    print(f"Estimated: {'some minutes' if options.quick else 'one to two hours'}.", flush=True)
-    sections: list[str] = []
-    outcomes: list[Outcome] = []
-    engines: list[str] = []
-    runs = [
-        *(("Operators", operators(), size) for size in sizes(options.triples, "1000", "1000,10000,100000")),
-        *(("Train Benchmark", train(), size) for size in sizes(options.train, "1000", "7000,28000,112000")),
+    only = options.only.split(",") if options.only else list(drivers)
+    unknown = [name for name in only if name not in drivers]
+    if unknown:
+        parser.error(f"Unknown engine {unknown[0]!r}. Available: {', '.join(drivers)}.")
+    parts = [
+        *(Part("Operators", operators(), size) for size in sizes(options.triples, "1000", OPERATOR_SIZES)),
+        *(Part("Train Benchmark", train(), size) for size in sizes(options.train, "1000", TRAIN_SIZES)),
     ]
-    for title, wanted, size in runs:
-        lines, engines, found = measured(drivers, title, wanted, size, epochs, options.timeout)
-        sections += lines
-        outcomes += found
+    output = options.output or (
+        Path(tempfile.mkdtemp(prefix="peers-")) / OUTPUT.name if options.quick else OUTPUT
+    )
+    ends = time.perf_counter() + 60 * options.minutes
+    engines = Engines({name: drivers[name] for name in only}, options.seconds)
     command = command_of("python -m bench.peers", sys.argv[1:])
-    text = page(command, engines, absent, sections, report.failures(outcomes))
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(text, encoding="utf-8")
-    print(text)
+    conditions = partial(provenance, command, ("sparqlive", "duckdb"), engines.names)
+    kept = Kept(output.with_suffix(".jsonl"), conditions)
+    try:
+        epochs = min(options.epochs or (4 if options.quick else EPOCHS), EPOCHS)
+        measure(parts, {name: drivers[name] for name in only}, kept, engines, epochs, ends)
+    finally:
+        engines.close()
+    output.write_text(page(kept, parts, list(drivers), absent), encoding="utf-8")
+    print(f"Written: {output}")
 
 
 if __name__ == "__main__":

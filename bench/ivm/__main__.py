@@ -170,7 +170,7 @@ def measure(options: argparse.Namespace) -> None:
     if options.output is not None:
         options.output.write_text(text, encoding="utf-8")
     if options.json is not None:
-        options.json.write_text("".join(f"{o.as_json()}\n" for o in outcomes), encoding="utf-8")
+        options.json.write_text("".join(f"{json.dumps(o.as_dict())}\n" for o in outcomes), encoding="utf-8")
 
 
 def expect(options: argparse.Namespace) -> None:

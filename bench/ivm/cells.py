@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from math import inf
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from bench.ivm.checksum import checksum
 from bench.ivm.data import DATASETS
-from bench.ivm.driver import Driver, DriverError, RefusedError
+from bench.ivm.driver import Driver, DriverError, LateError, RefusedError
 from bench.ivm.mixes import EPOCHS, MIXES, TRAIN_MIXES, Batch, changing
 
 HERE = Path(__file__).parent
@@ -44,7 +47,10 @@ class Cell:
 
 @dataclass
 class Outcome:
-    """What a driver did with a cell. `seconds` has one entry per batch."""
+    """What a driver did with a cell: right, refused, wrong, late or failed.
+
+    `seconds` has one entry per batch; `checksums` one per compared result, by the number of batches before.
+    """
 
     driver: str
     cell: Cell
@@ -53,13 +59,18 @@ class Outcome:
     first: float = 0.0
     seconds: list[float] = field(default_factory=list)
     changes: int = 0
+    checksums: dict[str, str] = field(default_factory=dict)
 
     @property
     def middle(self) -> float | None:
         return median(self.seconds) if self.status == "right" and self.seconds else None
 
-    def as_json(self) -> str:
-        return json.dumps(asdict(self))
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Outcome:
+        return cls(**{**given, "cell": Cell(**given["cell"])})
 
 
 def cells(datasets: Iterable[str], mixes: Iterable[str], queries: Iterable[str] = ()) -> Iterator[Cell]:
@@ -85,13 +96,20 @@ def graph_of(cell: Cell, triples: int) -> tuple[list[str], list[Batch]]:
 
 
 def run(
-    name: str, driver: Driver, cell: Cell, triples: int, epochs: int, expected: Expected, every: bool = False
+    name: str,
+    driver: Driver,
+    cell: Cell,
+    triples: int,
+    epochs: int,
+    expected: Expected,
+    every: bool = False,
+    budget: float = inf,
 ) -> Outcome:
     """Runs a cell. Without an expected checksum, the first driver's results are not judged.
 
-    `every`: results are compared after every batch.
+    `every`: results are compared after every batch. `budget`: no batch begins after so many seconds.
     """
-    outcome = Outcome(name, cell)
+    outcome, begun = Outcome(name, cell), time.perf_counter()
     lines, batches = graph_of(cell, triples)
     wanted = expected.setdefault(cell.name, {})
     with tempfile.NamedTemporaryFile("w", suffix=".nq", encoding="utf-8") as file:
@@ -101,7 +119,7 @@ def run(
             outcome.first = driver.ask(op="start", file=file.name, query=cell.text())["seconds"]
             _check(outcome, driver, wanted, 0)
             for number, (deletes, inserts) in enumerate(batches[:epochs], 1):
-                if outcome.status != "right":
+                if outcome.status != "right" or (number > 1 and time.perf_counter() - begun > budget):
                     break
                 outcome.seconds.append(driver.ask(op="apply", delete=deletes, insert=inserts)["seconds"])
                 outcome.changes += len(deletes) + len(inserts)
@@ -109,13 +127,15 @@ def run(
                     _check(outcome, driver, wanted, number)
         except RefusedError as error:
             outcome.status, outcome.note = "refused", str(error)
+        except LateError as error:
+            outcome.status, outcome.note = "late", str(error)
         except DriverError as error:
             outcome.status, outcome.note = "failed", str(error)
     return outcome
 
 
 def _check(outcome: Outcome, driver: Driver, wanted: dict[str, str], number: int) -> None:
-    found = checksum(driver.rows())
+    found = outcome.checksums[str(number)] = checksum(driver.rows())
     expected = wanted.setdefault(str(number), found)
     if found != expected:
         outcome.status = "wrong"

@@ -21,6 +21,10 @@ class DriverError(Exception):
     """A driver failed, or took too long; its process has ended."""
 
 
+class LateError(DriverError):
+    """A driver took too long."""
+
+
 class RefusedError(Exception):
     """An engine does not take a query, and says why."""
 
@@ -50,7 +54,7 @@ class Driver:
             line = self._answers.get(timeout=self._timeout)
         except queue.Empty:
             self.close()
-            raise DriverError(f"no answer in {self._timeout:.0f} s") from None
+            raise LateError(f"not finished in {self._timeout:.0f} s") from None
         except OSError:
             line = None
         if line is None:

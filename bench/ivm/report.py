@@ -26,7 +26,7 @@ def _entry(outcomes: Sequence[Outcome], first: str, driver: str) -> str:
     bad = [o for o in own if o.status != "right"]
     if bad:
         mixes = "" if len(bad) == len(own) else f" ({', '.join(o.cell.mix for o in bad)})"
-        return f"{bad[0].status}{mixes}"
+        return f"{bad[0].note if bad[0].status == 'late' else bad[0].status}{mixes}"
     times = [o.middle for o in own if o.middle is not None]
     if not times:
         return ""
@@ -59,7 +59,7 @@ def by_mix(outcomes: Sequence[Outcome], drivers: Sequence[str]) -> Table:
 
 def counts(outcomes: Sequence[Outcome], drivers: Sequence[str]) -> Table:
     """How many cells each driver got right, and how many not."""
-    kinds = ("right", "refused", "wrong", "failed")
+    kinds = ("right", "refused", "wrong", "late", "failed")
     table = [["driver", *kinds]]
     for driver in drivers:
         own = [o.status for o in outcomes if o.driver == driver]

@@ -1,21 +1,27 @@
 """Runs the experiments of the counting paper and writes tables and plots: `python -m bench.paper`.
 
-A full run takes two to three hours on two cores and 16 GiB of memory, most of it for the paper's own method
-on dense paths and for BSBM with 15,000 products. `--quick` takes some minutes.
+What was measured is kept in `raw.jsonl` beside the page, and is not measured again: a run can be ended and
+continued, and can be asked for some experiments. The page is written from what is there. `--quick` uses small
+sizes.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from bench.measure import duration, markdown_table
+from bench.kept import Kept
+from bench.measure import duration, markdown_table, same
+from bench.paper.cases import EXPERIMENTS, FULL, QUICK, Sizes
 from bench.paper.compare import METHODS
-from bench.paper.experiments import EXPERIMENTS, FULL, QUICK, Section, Sizes
+from bench.paper.sections import Section, sections
+from bench.paper.worker import Worker
 from bench.provenance import command_of, provenance
 
 OUTPUT = Path(__file__).parents[1] / "results" / "paper"
@@ -27,20 +33,96 @@ _INTRODUCTION = [
     "written from the paper and tuned: its delta rules in DuckDB over strings, every subpattern stored.",
     "`counting, as published` adds deltas by a full outer join, as §5.1 says. A ratio is the time from",
     "scratch ÷ the incremental time.",
-    "All methods had the same result after every update, or the run would have stopped.",
+    "After every update, all methods had the same result, incrementally and from scratch: the checksums are",
+    "in [raw.jsonl](raw.jsonl).",
     "The paper's own figures are from another machine (4 cores, 16 GB, §5.1).",
 ]
 
 
-def page(command: str, sections: Sequence[Section], sizes: Sizes) -> str:
-    lines = ["# The counting paper's experiments", "", *provenance(command, _PACKAGES)]
-    lines += [f"- sizes: {sizes}", "", *_INTRODUCTION]
-    for section in sections:
-        lines += ["", f"## {section.title}", "", *markdown_table(section.table), ""]
-        lines += [f"- {remark}" for remark in section.remarks]
-        if section.series or section.bars:
-            lines += ["", f"![{section.title}]({section.name}.svg)"]
-    return "\n".join(lines) + "\n"
+@dataclass
+class Run:
+    """What is asked for: sizes, methods, at most so many rounds, and seconds for each update by a method."""
+
+    sizes: Sizes
+    methods: Sequence[str]
+    rounds: int
+    seconds: float
+
+    def keys(self, names: Sequence[str]) -> Iterator[str]:
+        """The keys of all results of some experiments."""
+        for name in names:
+            for planned in EXPERIMENTS[name](self.sizes):
+                for method in self._of(planned.methods):
+                    yield from (_key(case, method) for case in planned.names)
+
+    def measure(self, names: Sequence[str], kept: Kept, again: bool) -> None:
+        """Measures what is missing, or everything again."""
+        workers = {method: Worker(method) for method in self.methods}
+        try:
+            for name in names:
+                start = time.perf_counter()
+                for planned in EXPERIMENTS[name](self.sizes):
+                    missing = {
+                        method: [case for case in planned.names if again or _key(case, method) not in kept]
+                        for method in self._of(planned.methods)
+                    }
+                    if any(missing.values()):
+                        lines, cases = planned.make()
+                        with tempfile.TemporaryDirectory(prefix="sparqlive-paper-") as folder:
+                            file = Path(folder) / "graph.nt"
+                            file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+                            for method, wanted in missing.items():
+                                for case in cases:
+                                    if case.name in wanted:
+                                        found = workers[method].measure(file, case, self.rounds, self.seconds)
+                                        self._keep(kept, case.name, method, len(lines), found)
+                                workers[method].forget()
+                print(f"{name}: {duration(time.perf_counter() - start)}", flush=True)
+        finally:
+            for worker in workers.values():
+                worker.close()
+
+    def _keep(self, kept: Kept, case: str, method: str, triples: int, found: dict[str, Any]) -> None:
+        for other in METHODS:
+            for entry in (
+                (kept.get(_key(case, other)) or {"updates": ()})["updates"] if other != method else ()
+            ):
+                for own in found["updates"]:
+                    if own["update"] == entry["update"]:
+                        what = f"{case}, {own['update']}, {method} and {other}"
+                        same(what, own["checksum"], entry["checksum"])
+        kept.add(_key(case, method), {"triples": triples, **found})
+        print(f"  {case}: {method} {found.get('unfinished', '')}", flush=True)
+
+    def _of(self, methods: Sequence[str]) -> list[str]:
+        return [method for method in self.methods if method in methods]
+
+    def page(self, kept: Kept) -> tuple[str, list[Section]]:
+        """The page of all experiments that have results, and their sections."""
+
+        def results(case: str, method: str) -> Mapping[str, Any]:
+            return kept.get(_key(case, method)) or {}
+
+        found = sections(self.sizes, results, self.methods)
+        keys = list(self.keys(list(EXPERIMENTS)))
+        rounds = [entry["rounds"] for key in keys for entry in (kept.get(key) or {"updates": ()})["updates"]]
+        lines = ["# The counting paper's experiments", "", *kept.described(keys), "", *_INTRODUCTION]
+        if rounds:
+            few = sum(1 for one in rounds if one < max(rounds))
+            lines += [
+                f"Times are medians of {max(rounds)} rounds; {few:,} of {len(rounds):,} cells have fewer, to",
+                f"keep within {self.seconds:.0f} s. Results that are missing were not measured.",
+            ]
+        for section in found:
+            lines += ["", f"## {section.title}", "", *markdown_table(section.table), ""]
+            lines += [f"- {remark}" for remark in section.remarks]
+            if section.series or section.bars:
+                lines += ["", f"![{section.title}]({section.name}.svg)"]
+        return "\n".join(lines) + "\n", found
+
+
+def _key(case: str, method: str) -> str:
+    return f"{case} | {method}"
 
 
 def draw(section: Section, folder: Path) -> None:
@@ -75,34 +157,31 @@ def draw(section: Section, folder: Path) -> None:
     pyplot.close(figure)
 
 
-def run(names: Sequence[str], sizes: Sizes, methods: Sequence[str]) -> list[Section]:
-    sections = []
-    for name in names:
-        start = time.perf_counter()
-        sections += EXPERIMENTS[name](sizes, methods)
-        print(f"{name}: {duration(time.perf_counter() - start)}", flush=True)
-    return sections
-
-
-def write(command: str, sections: Sequence[Section], sizes: Sizes, folder: Path) -> Path:
+def write(run: Run, kept: Kept, folder: Path) -> Path:
+    text, found = run.page(kept)
     folder.mkdir(parents=True, exist_ok=True)
-    for section in sections:
+    for section in found:
         if section.series or section.bars:
             draw(section, folder)
     file = folder / "paper.md"
-    file.write_text(page(command, sections, sizes), encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
     return file
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.paper", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="experiment", help=f"some of: {', '.join(EXPERIMENTS)}")
-    parser.add_argument("--quick", action="store_true", help="small sizes, some minutes")
+    parser.add_argument("--quick", action="store_true", help="small sizes; writes to a temporary folder")
     parser.add_argument("--methods", help=f"separated by ';'; default: {'; '.join(METHODS)}")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help="folder of the page and its plots")
+    parser.add_argument("--output", type=Path, help="folder of the page, its plots and raw results")
+    parser.add_argument("--again", action="store_true", help="measure again what was measured before")
+    parser.add_argument("--page", action="store_true", help="only write the page")
     for name, what in (("one_in", "1/p of the paths"), ("products", "sizes of BSBM"), ("groups", "of SUM")):
         parser.add_argument(f"--{name.replace('_', '-')}", help=f"{what}, separated by commas")
-    parser.add_argument("--rounds", type=int, help="how often each update is measured; the median counts")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="measure each update at most so often; default 3"
+    )
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each update by a method; default 60")
     options = parser.parse_args()
     names = options.names or list(EXPERIMENTS)
     unknown = [name for name in names if name not in EXPERIMENTS]
@@ -112,15 +191,18 @@ def main() -> None:
     wrong = [method for method in methods if method not in METHODS]
     if wrong:
         parser.error(f"Unknown method {wrong[0]!r}. Available: {'; '.join(METHODS)}.")
-    sizes = QUICK if options.quick else FULL
+    all_sizes = QUICK if options.quick else FULL
+    sizes = all_sizes
     for name in ("one_in", "products", "groups"):
         if given := vars(options)[name]:
             sizes = replace(sizes, **{name: tuple(map(int, given.split(",")))})
-    if options.rounds:
-        sizes = replace(sizes, rounds=options.rounds)
-    print(f"Estimated: {'some minutes' if options.quick else 'two to three hours'}.", flush=True)
+    folder = options.output or (Path(tempfile.mkdtemp(prefix="paper-")) if options.quick else OUTPUT)
     command = command_of("python -m bench.paper", sys.argv[1:])
-    print(f"Written: {write(command, run(names, sizes, methods), sizes, options.output)}")
+    kept = Kept(folder / "raw.jsonl", lambda: provenance(command, _PACKAGES))
+    if not options.page:
+        Run(sizes, methods, options.rounds, options.seconds).measure(names, kept, options.again)
+    everything = Run(all_sizes, METHODS, options.rounds, options.seconds)
+    print(f"Written: {write(everything, kept, folder)}")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,12 @@ five textual and three to five numeric properties, offers and reviews. Names and
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 
-from pyoxigraph import Quad, RdfFormat, parse
+from pyoxigraph import RdfFormat, parse
 
-from bench.bsbm_data import VOCABULARY, Case
+from bench.bsbm_data import VOCABULARY, Case, Products
 from bench.paper.counting import Bgp, Filter, LeftJoin, Minus, Pattern, Project, Triple, Union
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -23,10 +24,12 @@ _INSTANCES = "http://www4.wiwiss.fu-berlin.de/bizer/bsbm/v01/instances/"
 _WORDS = ("amber", "birch", "copper", "delta", "ember", "flint", "grove", "heron", "iris", "juniper")
 
 
-def quads(products: int, offers: int, reviews: int) -> list[Quad]:
-    """A graph with so many products, and on average so many offers and reviews per product."""
-    text = "\n".join(_lines(products, offers, reviews, random.Random(products)))
-    return list(parse(text, RdfFormat.N_TRIPLES))
+def graph(products: int, offers: int, reviews: int) -> tuple[list[str], Products]:
+    """A graph with so many products, and on average so many offers and reviews per product; its products."""
+    lines = list(_lines(products, offers, reviews, random.Random(products)))
+    of_products = re.compile(rf"{re.escape(_INSTANCES)}Product[0-9]")
+    text = "\n".join(line for line in lines if of_products.search(line))
+    return lines, Products(list(parse(text, RdfFormat.N_TRIPLES)))
 
 
 def _lines(products: int, offers: int, reviews: int, chance: random.Random) -> Iterator[str]:

@@ -1,36 +1,41 @@
-"""One query under some updates, by every method: from scratch and incrementally, with equal results.
+"""One query under some updates, by one method: from scratch and incrementally.
 
-Owns the clock. Invariant: after each update, all methods must have the same result, or the run stops.
+Owns the clock. Invariant: after each update, the result from scratch has the checksum of the incremental one.
 """
 
 from __future__ import annotations
 
-import tempfile
+import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyoxigraph import Quad, RdfFormat, parse
 
 import sparqlive
 from bench.measure import same, timed
-from bench.paper.counting import Bgp, Counting, Filter, LeftJoin, Minus, Pattern, Project, Sum, Union, sparql
+from bench.paper.counting import Bgp, Counting, Pattern, Triple, digest
 
 OURS = ("live", "duckdb", "spark")
 COUNTING = ("counting", "counting, as published")
 METHODS = (*OURS, *COUNTING)
 """Ours by strategy; the paper's method, tuned and as the paper writes it."""
+_VIEW = "view"
 
 
 @dataclass(frozen=True)
 class Update:
+    """Lines of N-Triples that go and that come."""
+
     name: str
     deletes: Sequence[str]
     inserts: Sequence[str]
-    """Lines of N-Triples."""
 
 
 @dataclass(frozen=True)
@@ -38,165 +43,183 @@ class Case:
     """`query` and `pattern` are the same, for ours and for the paper's method."""
 
     name: str
-    lines: Sequence[str]
     query: str
     pattern: Pattern
     updates: Sequence[Update]
 
 
-@dataclass
-class Timing:
-    """Seconds of one method for one update, median of the rounds."""
+class Method(Protocol):
+    """A way to keep one query over a graph. `load` comes first, then `begin` and `end` for each case."""
 
-    scratch: float = 0.0
-    incremental: float = 0.0
+    def load(self, file: Path) -> None: ...
+    def begin(self, case: Case) -> None: ...
+    def update(self, deletes: Sequence[str], inserts: Sequence[str]) -> float:
+        """Carries a change of the graph. Returns the seconds."""
 
+    def change(self, deletes: Sequence[str], inserts: Sequence[str]) -> None:
+        """Carries a change in any way."""
 
-@dataclass
-class Measured:
-    """What a case cost."""
+    def scratch(self) -> float:
+        """Computes everything again. Returns the seconds."""
 
-    timings: dict[tuple[str, str], Timing] = field(default_factory=dict)
-    """By update and method."""
-    result_rows: int = 0
-    pattern_rows: int = 0
-    stored_rows: int = 0
-    """Of the paper's method: rows of the lowest pattern, and of all operators."""
-    state_bytes: int = 0
-    """Of our view, with all that its operators keep."""
-    operators: dict[str, list[tuple[str, float, float]]] = field(default_factory=dict)
-    """For each update, the paper's operators, tuned: label, seconds from scratch and incrementally."""
+    def checksum(self) -> str: ...
+    def facts(self) -> dict[str, Any]:
+        """What is stored for the case, and of the paper's method the times of each operator."""
+
+    def end(self) -> None: ...
+    def close(self) -> None: ...
 
 
-def measure(case: Case, methods: Sequence[str], rounds: int) -> Measured:
-    found = Measured()
-    results: dict[str, Any] = {}
-    for method in methods:
-        run = _ours if method in OURS else _counting
-        print(f"  {case.name}: {method}", flush=True)
-        for update, result in run(case, method, rounds, found):
-            key = f"{case.name}, {update}"
-            same(f"{key}, {method} and the method before", result, results.setdefault(key, result))
-    return found
+def method_of(name: str) -> Method:
+    return _Ours(name) if name in OURS else _Paper(published=name != "counting")
 
 
-@contextmanager
-def _session(lines: Sequence[str]) -> Iterator[sparqlive.Session]:
-    with tempfile.TemporaryDirectory(prefix="sparqlive-paper-") as folder, sparqlive.open() as session:
-        file = Path(folder) / "graph.nt"
-        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        session.load(file)
-        yield session
+def measure(method: Method, case: Case, rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """An entry for each update. The first round is always finished; others only if it is within `seconds`.
 
-
-def _ours(case: Case, method: Any, rounds: int, found: Measured) -> Iterator[tuple[str, Any]]:
-    with _session(case.lines) as session:
-        session.view("view", case.query, strategy=method)
-        for update in case.updates:
-            deletes, inserts = _quads(update.deletes), _quads(update.inserts)
-            scratch, incremental = [], []
-            for number in range(rounds):
-                if number:
-                    session.apply(delete=inserts, insert=deletes)
-                _, seconds = timed(
-                    lambda: session.apply(delete=deletes, insert=inserts, strategy=method).deltas["view"]  # noqa: B023
-                )
-                incremental.append(seconds)
-                view = session.views["view"]
-                before = _weights(view) if number == rounds - 1 else None
-                session.drop("view")
-                view, seconds = timed(lambda: session.view("view", case.query, strategy=method))
-                scratch.append(seconds)
-                if before is not None:
-                    same(f"{case.name}, {update.name}, {method} from scratch", _weights(view) == before, True)
-                    found.result_rows = len(before)
-                    found.state_bytes = max(found.state_bytes, view.stats()["state_bytes"])
-                    yield update.name, before
-            found.timings[update.name, method] = Timing(median(scratch), median(incremental))
-
-
-def prefixes(case: Case, rounds: int) -> dict[str, list[Timing]]:
-    """Ours keeps no result per operator. So each operator is measured as a view of the pattern up to it.
-
-    Carried live; for each operator by its label, a timing per update.
+    At the end, the graph is as before.
     """
-    found: dict[str, list[Timing]] = {}
-    for pattern in _subpatterns(case.pattern):
-        part = Case(case.name, case.lines, f"SELECT * {sparql(pattern)}", pattern, case.updates)
-        measured = Measured()
-        for _ in _ours(part, "live", rounds, measured):
-            pass
-        found[pattern.label] = list(measured.timings.values())
-    return found
-
-
-def _subpatterns(pattern: Pattern) -> Iterator[Pattern]:
-    """Those below first, as operators are listed."""
-    match pattern:
-        case Bgp() | Sum():
-            pass
-        case Filter(child) | Project(child):
-            yield from _subpatterns(child)
-        case Union(left, right) | Minus(left, right) | LeftJoin(left, right):
-            yield from _subpatterns(left)
-            yield from _subpatterns(right)
-    yield pattern
-
-
-def _counting(case: Case, method: str, rounds: int, found: Measured) -> Iterator[tuple[str, Any]]:
-    published = method != "counting"
-    counting = Counting([_triple(line) for line in case.lines], case.pattern, published=published)
-    counting.compute()
-    variables = _variables(case)
+    method.begin(case)
+    net: Counter[str] = Counter()
     for update in case.updates:
-        deletes, inserts = [_triple(x) for x in update.deletes], [_triple(x) for x in update.inserts]
+        start = time.perf_counter()
         scratch, incremental = [], []
-        for number in range(rounds):
-            if number:
-                counting.update(inserts, deletes)
-            incremental.append(counting.update(deletes, inserts))
-            by_update = [operator.seconds for operator in counting.operators]
-            after = counting.weights(variables) if number == rounds - 1 else None
-            found.stored_rows = max(found.stored_rows, counting.rows())
-            found.pattern_rows = max(found.pattern_rows, counting.rows(counting.operators[0]))
-            scratch.append(counting.compute())
-            if after is not None:
-                same(
-                    f"{case.name}, {update.name}, {method} from scratch",
-                    counting.weights(variables) == after,
-                    True,
-                )
-                yield update.name, after
-        found.timings[update.name, method] = Timing(median(scratch), median(incremental))
-        if not published:
-            found.operators[update.name] = [
-                (operator.pattern.label, operator.seconds, seconds)
-                for operator, seconds in zip(counting.operators, by_update, strict=True)
-            ]
-    counting.close()
+        while not scratch or (
+            len(scratch) < rounds
+            and (time.perf_counter() - start) * (len(scratch) + 1) < seconds * len(scratch)
+        ):
+            if scratch:
+                method.change(update.inserts, update.deletes)
+            incremental.append(method.update(update.deletes, update.inserts))
+            before = "" if scratch else method.checksum()
+            scratch.append(method.scratch())
+            if before:
+                same(f"{case.name}, {update.name}, from scratch", method.checksum(), before)
+                checksum = before
+        net.update(update.inserts)
+        net.subtract(update.deletes)
+        yield {
+            "update": update.name,
+            "changes": len(update.deletes) + len(update.inserts),
+            "scratch": median(scratch),
+            "incremental": median(incremental),
+            "rounds": len(scratch),
+            "checksum": checksum,
+            **method.facts(),
+        }
+    back = [[line for line, count in net.items() if count == sign] for sign in (1, -1)]
+    if any(back):
+        method.change(*back)
+    method.end()
 
 
-def _variables(case: Case) -> tuple[str, ...]:
-    with sparqlive.open() as session:
-        return tuple(session.view("view", case.query).variables)
+class _Ours:
+    def __init__(self, strategy: Any) -> None:
+        self._strategy = strategy
+        self._session = sparqlive.open()
+        self._query = ""
+
+    def load(self, file: Path) -> None:
+        self._session.load(file)
+
+    def begin(self, case: Case) -> None:
+        self._query = case.query
+        self.scratch()
+
+    def update(self, deletes: Sequence[str], inserts: Sequence[str]) -> float:
+        gone, new = _quads(deletes), _quads(inserts)
+        _, seconds = timed(
+            lambda: self._session.apply(delete=gone, insert=new, strategy=self._strategy).deltas[_VIEW]
+        )
+        return seconds
+
+    def change(self, deletes: Sequence[str], inserts: Sequence[str]) -> None:
+        self._session.apply(delete=_quads(deletes), insert=_quads(inserts))
+
+    def scratch(self) -> float:
+        self.end()
+        _, seconds = timed(lambda: self._session.view(_VIEW, self._query, strategy=self._strategy))
+        return seconds
+
+    def checksum(self) -> str:
+        view = self._session.views[_VIEW]
+        table = view.to_arrow(typed=False, weights=True)
+        with duckdb.connect() as connection:
+            connection.register("given", table)
+            return digest(connection, "SELECT * FROM given", view.variables, "_weight")
+
+    def facts(self) -> dict[str, Any]:
+        view = self._session.views[_VIEW]
+        return {"result_rows": view.content.row_count(), "state_bytes": view.stats()["state_bytes"]}
+
+    def end(self) -> None:
+        if _VIEW in self._session.views:
+            self._session.drop(_VIEW)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+class _Paper:
+    def __init__(self, *, published: bool) -> None:
+        self._published = published
+        self._counting: Counting | None = None
+        self._incremental: list[float] = []
+        self._variables: tuple[str, ...] = ()
+
+    def load(self, file: Path) -> None:
+        columns = pc.split_pattern(pa.array(file.read_text(encoding="utf-8").splitlines()), " ", max_splits=2)
+        texts = [pc.list_element(columns, place) for place in range(3)]
+        texts[2] = pc.utf8_slice_codeunits(texts[2], 0, -2)  # without " ."
+        table = pa.table([*texts, pa.array([1] * len(texts[0]), pa.int64())], list("spok"))
+        nothing = Bgp((("?s", "?p", "?o"),))
+        self._counting = Counting(table, nothing, published=self._published)
+
+    @property
+    def _it(self) -> Counting:
+        assert self._counting is not None
+        return self._counting
+
+    def begin(self, case: Case) -> None:
+        with sparqlive.open() as session:
+            self._variables = tuple(session.view(_VIEW, case.query).variables)
+        self._it.replace(case.pattern)
+        self._it.compute()
+
+    def update(self, deletes: Sequence[str], inserts: Sequence[str]) -> float:
+        seconds = self._it.update([_triple(line) for line in deletes], [_triple(line) for line in inserts])
+        self._incremental = [operator.seconds for operator in self._it.operators]
+        return seconds
+
+    def change(self, deletes: Sequence[str], inserts: Sequence[str]) -> None:
+        self.update(deletes, inserts)
+
+    def scratch(self) -> float:
+        return self._it.compute()
+
+    def checksum(self) -> str:
+        return self._it.checksum(self._variables)
+
+    def facts(self) -> dict[str, Any]:
+        operators = zip(self._it.operators, self._incremental, strict=True)
+        return {
+            "stored_rows": self._it.rows(),
+            "pattern_rows": self._it.rows(self._it.operators[0]),
+            "operators": [
+                [operator.pattern.label, operator.seconds, seconds] for operator, seconds in operators
+            ],
+        }
+
+    def end(self) -> None: ...
+
+    def close(self) -> None:
+        self._it.close()
 
 
 def _quads(lines: Sequence[str]) -> list[Quad]:
     return list(parse("\n".join(lines), RdfFormat.N_TRIPLES))
 
 
-def _weights(view: sparqlive.View) -> dict[tuple[Any, ...], int]:
-    """With terms as text. Sums are numbers, as in the paper's method."""
-    summed = "total" in view.variables
-    return {
-        tuple(
-            None if term is None else int(term.value) if summed and number else str(term)
-            for number, term in enumerate(row)
-        ): weight
-        for row, weight in view.weights().items()
-    }
-
-
-def _triple(line: str) -> tuple[str, str, str]:
+def _triple(line: str) -> Triple:
     subject, predicate, object_ = line.rstrip(" .\n").split(" ", 2)
     return subject, predicate, object_

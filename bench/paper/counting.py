@@ -22,6 +22,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 Triple = tuple[str, str, str]
 Schema = tuple[str, ...]
 """Names of variables, sorted."""
@@ -120,18 +121,28 @@ class Stored:
 
 
 class Counting:
-    """A graph and one pattern over it."""
+    """A graph, given as triples or as a table of them, and one pattern over it."""
 
-    def __init__(self, triples: Sequence[Triple], pattern: Pattern, *, published: bool = False) -> None:
+    def __init__(
+        self, triples: Sequence[Triple] | pa.Table, pattern: Pattern, *, published: bool = False
+    ) -> None:
         self._connection = duckdb.connect(":memory:", config={"threads": "2"})
         self._published = published
         self._changed: Sequence[Triple] = ()
         self._run("SET enable_progress_bar = false")
         self._run("""CREATE MACRO number(x) AS CAST(split_part(x, '"', 2) AS BIGINT)""")
-        given = _table((*triple, 1) for triple in triples)
+        given = triples if isinstance(triples, pa.Table) else _table((*triple, 1) for triple in triples)
         self._connection.register("given", given)
         self._run("CREATE TABLE g AS SELECT * FROM given ORDER BY p, s")
         self._connection.unregister("given")
+        self.operators: list[Stored] = []
+        self.replace(pattern)
+
+    def replace(self, pattern: Pattern) -> None:
+        """Forgets what is stored. The new pattern is not computed yet."""
+        for operator in self.operators:
+            for table in (*operator.tables.values(), *operator.deltas.values()):
+                self._run(f"DROP TABLE {table}")
         self._count = 0
         self.root = self._stored(pattern)
         self.operators = list(_all(self.root))
@@ -349,6 +360,17 @@ class Counting:
             found.update({tuple(row[:-1]): row[-1] for row in rows})
         return found
 
+    def checksum(self, variables: Sequence[str]) -> str:
+        """See `digest`."""
+        parts = []
+        for schema, table in self.root.tables.items():
+            names = [name if name in schema else f"CAST(NULL AS VARCHAR) AS {name}" for name in variables]
+            if isinstance(self.root.pattern, Sum):
+                names = [self.root.pattern.key, f"""'"' || total || '"^^<{_INTEGER}>' AS total"""]
+            weight = "1" if isinstance(self.root.pattern, Sum) else "k"
+            parts.append(f"SELECT {_list(names, f'{weight} AS k')} FROM {table}")
+        return digest(self._connection, " UNION ALL ".join(parts), variables, "k")
+
     def close(self) -> None:
         self._connection.close()
 
@@ -356,10 +378,19 @@ class Counting:
         return self._connection.execute(sql)
 
     def _number(self, sql: str) -> int:
-        return int(self._run(sql).fetchone()[0])
+        return int(self._run(sql).fetchall()[0][0])
 
     def _has_rows(self, table: str) -> bool:
-        return self._run(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None
+        return bool(self._run(f"SELECT 1 FROM {table} LIMIT 1").fetchall())
+
+
+def digest(connection: duckdb.DuckDBPyConnection, rows: str, names: Sequence[str], weight: str) -> str:
+    """A checksum of rows with weights, in any order: how many there are, and a sum over all of them."""
+    text = " || ' ' || ".join(f"coalesce({name}, '')" for name in names)
+    connection.execute("SET enable_progress_bar = false")
+    sql = f"SELECT count(*), sum(CAST(md5_number_lower({text}) AS HUGEINT) * {weight}) FROM ({rows})"
+    ((rows_count, total),) = connection.execute(sql).fetchall()
+    return f"{rows_count}:{int(total or 0) % 2**64:016x}"
 
 
 def _all(operator: Stored) -> Iterable[Stored]:

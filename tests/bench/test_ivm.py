@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from bench.ivm.cells import ALL_DATASETS, ALL_MIXES, CHECKED, Cell, cells, expec
 from bench.ivm.checksum import checksum
 from bench.ivm.mixes import EPOCHS
 from bench.ivm.report import failures
+from bench.kept import Kept
 
 TRIPLES = 1000
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -67,24 +70,52 @@ def test_checksum(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]], 
 
 
 @pytest.mark.slow
-def test_drivers_get_the_published_results() -> None:
+def test_drivers_get_the_published_results(tmp_path: Path) -> None:
     """And a driver that does not start, and an engine that is not there, are told."""
     drivers, absent = peers.commands(["full-hash"])
-    some = {name: drivers[name] for name in ("ours", "pyoxigraph", "rdflib", "duckdb")}
-    wanted = [*SOME, Cell("stars", "avg", "single")]
-    lines, engines, outcomes = peers.measured({**some, "none": "false"}, "Operators", wanted, TRIPLES, 2, 600)
+    some = {name: drivers[name] for name in ("ours", "pyoxigraph", "rdflib", "duckdb")} | {"none": "false"}
+    part = peers.Part("Operators", (*SOME, Cell("stars", "avg", "single")), TRIPLES)
+    engines = peers.Engines(some, 600)
+    try:
+        kept = Kept(tmp_path / "peers.jsonl", lambda: engines.names)
+        peers.measure([part], some, kept, engines, 2, inf)
+    finally:
+        engines.close()
+    outcomes = part.outcomes(kept, list(some))
     told = failures(outcomes)
-    assert told[0] == "- duckdb, refused: there is no SQL for this query: stars/avg/single"
-    assert told[1].startswith("- none, failed: does not start: the driver ended")
+    assert (
+        told[0]
+        == "- none, failed: does not start: the driver ended: "
+        + "; ".join(cell.name for cell in SOME[:3])
+        + " and 3 more"
+    )
+    assert told[1] == "- duckdb, refused: there is no SQL for this query: stars/avg/single"
     assert len(told) == 2
-    assert len(engines) == 4
-    right = [o for o in outcomes if o.status == "right"]
-    assert len(right) == 4 * len(wanted) - 1
-    assert all(len(o.seconds) == 2 for o in right)
-    assert "| ours | 6 | 0 | 0 | 0 |" in page("make test", outcomes, engines, TRIPLES)
-    text = peers.page("make test", engines, absent, lines, told)
+    assert len(engines.names) == 4
+    right = [outcome for outcome in outcomes if outcome.status == "right"]
+    assert len(right) == 4 * len(part.cells) - 1
+    assert all(len(outcome.seconds) == 2 for outcome in right)
+    assert "| ours | 6 | 0 | 0 | 0 | 0 |" in page("make test", outcomes, engines.names, TRIPLES)
+    text = peers.page(kept, [part], list(some), absent)
+    assert "A cell has 2 to 2 batches" in text
     for name in ("incremunica", "incremunica, full-hash", "pathway", "fuseki", "rdf4j"):
         assert (name in drivers) != (f"- {name} is not installed" in text)
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_late_is_not_asked_again(tmp_path: Path) -> None:
+    cells = [Cell("stars", "star", mix) for mix in ("single", "batch")]
+    part = peers.Part("Operators", cells, TRIPLES)
+    driver = """sh -c 'echo "{\\"engine\\": \\"slow\\"}"; sleep 600'"""
+    engines = peers.Engines({"slow": driver}, 1)
+    try:
+        kept = Kept(tmp_path / "peers.jsonl", lambda: engines.names)
+        peers.measure([part], {"slow": driver}, kept, engines, 2, inf)
+    finally:
+        engines.close()
+    outcomes = part.outcomes(kept, ["slow"])
+    assert [outcome.status for outcome in outcomes] == ["late", "late"]
+    assert "| stars | star | join | not finished in 1 s |" in peers.page(kept, [part], ["slow"], ())
 
 
 @pytest.mark.slow

@@ -6,23 +6,60 @@ from pathlib import Path
 
 import pytest
 
-from bench.paper.__main__ import run, write
+from bench.kept import Kept
+from bench.paper.__main__ import Run, write
+from bench.paper.cases import EXPERIMENTS, SMOKE, Sizes
+from bench.paper.compare import Case
 from bench.paper.counting import Bgp, Counting, LeftJoin, Minus, Project, Triple
-from bench.paper.experiments import EXPERIMENTS, SMOKE
+from bench.paper.worker import Worker
 
 METHODS_HERE = ("live", "duckdb", "counting", "counting, as published")
 
 
 @pytest.mark.slow
 def test_all_experiments(tmp_path: Path) -> None:
-    sections = run(list(EXPERIMENTS), SMOKE, ("live", "counting"))
-    names = ["paths", "isolated", "bsbm", "operators", "memory", "hop", "shapes", "sum-8"]
+    run = Run(SMOKE, ("live", "counting"), rounds=1, seconds=600)
+    kept = Kept(tmp_path / "raw.jsonl", lambda: ["- load average: 1"])
+    run.measure(list(EXPERIMENTS), kept, again=False)
+    names = ["paths", "isolated", "bsbm", "hop", "memory", "operators", "shapes", "sum-8"]
+    text, sections = run.page(kept)
     assert [section.name for section in sections] == names
     assert len(sections[2].table) == 1 + 4 * 4
-    text = write("make test", sections, SMOKE, tmp_path).read_text(encoding="utf-8")
+    assert all(len(row) == len(section.table[0]) for section in sections for row in section.table)
     assert "load average" in text
+    assert write(run, kept, tmp_path).read_text(encoding="utf-8") == text
     assert (tmp_path / "paths.svg").exists()
-    run(["sums"], SMOKE, METHODS_HERE)
+    again = Kept(tmp_path / "raw.jsonl", lambda: ["- another run"])
+    run.measure(list(EXPERIMENTS), again, again=False)
+    assert run.page(again)[0] == text
+    Run(SMOKE, METHODS_HERE, rounds=1, seconds=600).measure(["sums"], again, again=False)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_cases_are_named_before_they_are_made(name: str) -> None:
+    for planned in EXPERIMENTS[name](SMOKE):
+        assert [case.name for case in planned.make()[1]] == list(planned.names)
+
+
+@pytest.mark.slow
+def test_what_takes_too_long_is_told(tmp_path: Path) -> None:
+    sizes = Sizes(**{**vars(SMOKE), "nodes": 200})
+    lines, cases = next(EXPERIMENTS["paths"](sizes)).make()
+    file = tmp_path / "graph.nt"
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    worker = Worker("counting")
+    try:
+        assert worker.measure(file, cases[0], 3, 0.001) == {
+            "updates": [],
+            "unfinished": "not finished in 0 s",
+        }
+        small = Case(
+            "small", "SELECT ?s { ?s ?p ?o }", Project(Bgp((("?s", "?p", "?o"),)), ("s",)), cases[0].updates
+        )
+        found = worker.measure(file, small, 1, 600)
+        assert [entry["update"] for entry in found["updates"]] == ["50 edges"]
+    finally:
+        worker.close()
 
 
 @pytest.mark.parametrize("published", [False, True])

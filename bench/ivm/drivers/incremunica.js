@@ -3,7 +3,8 @@
 // computational-bind or nestedloop. Without it, the engine joins as shipped.
 //
 // Incremunica does not say when a change is processed. A batch is timed until the last result that it causes,
-// and taken for processed when the event loop has turned 100 times, and 20 ms have passed, without another one.
+// and taken for processed when the event loop was idle for 20 ms. Joins in progress keep the loop busy, also
+// while they have no results.
 'use strict';
 const fs = require('node:fs');
 const os = require('node:os');
@@ -29,8 +30,8 @@ const { StreamingStore } = load('@incremunica/streaming-store');
 const { isAddition } = load('@incremunica/user-tools');
 const n3 = load('n3');
 const version = load('./package.json').version;
-const quietTurns = 100;
 const quietMilliseconds = 20;
+const idleShare = 0.1; // for what Node.js does itself
 
 const joins = {
   'match-hash': ['ActorRdfJoinInnerMatchHash', 'mediatorHashBindings'],
@@ -107,24 +108,18 @@ function text(term) {
 let current; // the store, the result and the stream of the present query
 
 async function quiet(begun) {
-  let turns = 0;
-  let seen = current.events;
-  let last = performance.now();
-  let idleSince = last;
-  while (turns < quietTurns || performance.now() - idleSince < quietMilliseconds) {
-    await new Promise(resolve => setImmediate(resolve));
-    turns += 1;
+  const handed = performance.now();
+  let share = 1;
+  while (share > idleShare) {
+    const mark = performance.eventLoopUtilization();
+    await new Promise(resolve => setTimeout(resolve, quietMilliseconds));
+    share = performance.eventLoopUtilization(mark).utilization;
     if (current.error) {
       throw current.error;
     }
-    if (current.events !== seen) {
-      seen = current.events;
-      last = current.lastEvent;
-      idleSince = performance.now();
-      turns = 0;
-    }
   }
-  return (last - begun) / 1000;
+  // Without a result, the time to hand the batch over counts: when it is processed cannot be seen.
+  return ((current.lastEvent > begun ? current.lastEvent : handed) - begun) / 1000;
 }
 
 async function start({ file, query }) {
@@ -138,7 +133,7 @@ async function start({ file, query }) {
   const begun = performance.now();
   const store = new StreamingStore();
   quads.forEach(quad => store.addQuad(quad));
-  current = { store, rows: new Map(), events: 0, lastEvent: begun, variables: [] };
+  current = { store, rows: new Map(), lastEvent: begun, variables: [] };
   const here = current;
   here.stream = await ready.queryBindings(query, { sources: [ store ] });
   here.variables = (await here.stream.getProperty?.('metadata'))?.variables;
@@ -146,7 +141,6 @@ async function start({ file, query }) {
     const key = JSON.stringify([ ...bindings ].map(([ variable, term ]) => [ variable.value, text(term) ]).sort());
     const count = (here.rows.get(key) ?? 0) + (isAddition(bindings) ? 1 : -1);
     count === 0 ? here.rows.delete(key) : here.rows.set(key, count);
-    here.events += 1;
     here.lastEvent = performance.now();
   });
   here.stream.on('error', error => { here.error = error; });
