@@ -98,6 +98,17 @@ def test_explain_and_stats() -> None:
         assert view.stats()
 
 
+def test_what_a_prompt_shows(tmp_path: Path) -> None:
+    with sparqlive.open(tmp_path / "store") as session:
+        session.view("view", QUERY)
+        epoch = session.apply(insert=[quad(A, ONE)])
+        assert repr(session) == f"Session('{tmp_path / 'store'}', epoch={epoch.number}, views=1)"
+        assert "deltas=Deltas('view': 1 rows)" in repr(epoch)
+        assert repr(session.query(QUERY)) == f"Answer(SELECT, variables=('s', 'o'), epoch={epoch.number})"
+    assert repr(session) == f"Session('{tmp_path / 'store'}', closed)"
+    assert repr(sparqlive.open()) == "Session(in memory, epoch=0, views=0)"
+
+
 # Epochs
 
 

@@ -694,6 +694,11 @@ class Session:
         """Context in which all reads belong to one epoch."""
         return self._epochs.reading()
 
+    def __repr__(self) -> str:
+        where = "in memory" if self._path is None else repr(str(self._path))
+        state = "closed" if self._epochs.closed else f"epoch={self.epoch}, views={len(self.views)}"
+        return f"Session({where}, {state})"
+
     def _repr_html_(self) -> str:
         """The views, for notebooks."""
         rows = [(name, view.form, len(view), view.epoch) for name, view in self.views.items()]

@@ -345,6 +345,9 @@ class Answer(Readable):
             rows = self._columns.visible(self._gathered())
         return self._dictionary.quads((s, p, o, DEFAULT_GRAPH) for s, p, o in rows)
 
+    def __repr__(self) -> str:
+        return f"Answer({self.form}, variables={self.variables}, epoch={self.epoch})"
+
     def __len__(self) -> int:
         """Number of solutions, counted with their multiplicity."""
         return sum(int(block.weights.sum()) for block in self._blocks())

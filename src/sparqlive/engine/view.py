@@ -141,6 +141,10 @@ class Deltas(Mapping[str, Delta]):
         """The names of the views that changed."""
         return iter(self._changed)
 
+    def __repr__(self) -> str:
+        """The views that changed, with the number of changed rows."""
+        return f"Deltas({', '.join(f'{name!r}: {len(delta)} rows' for name, delta in self._changed.items())})"
+
 
 class View(Readable):
     """A registered query, and its content, which is kept up to date."""
