@@ -108,3 +108,15 @@ def test_lending_copies_nothing_and_a_change_copies_only_what_a_reader_has() -> 
     del lent
     quads.add([(7, 51, 8, 1, 1)])
     assert second.overlay is before, "nobody reads it any more"
+
+
+def test_readers_between_two_changes_share_what_is_lent() -> None:
+    quads, everything = Quads(), [(Scope("one", frozenset({1})), None)]
+    quads.add([(5, 50, 6, 1, 1)])
+    first, second = quads.lend(everything), quads.lend(everything)
+    assert second.pairs(1, 50) is first.pairs(1, 50)
+    quads.stage([(7, 50, 8, 1, 1)])
+    between = quads.lend(everything)  # a reader while an epoch is prepared
+    quads.commit()
+    assert set(between.pairs(1, 50).rows_before()) == {(5, 6)}
+    assert set(quads.lend(everything).pairs(1, 50).rows_before()) == {(5, 6), (7, 8)}

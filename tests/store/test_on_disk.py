@@ -13,7 +13,8 @@ import pytest
 
 import sparqlive
 from sparqlive.engine import persistence
-from sparqlive.store import compaction, quad_runs
+from sparqlive.store import compaction, quad_runs, runs
+from sparqlive.store.term_runs import TermRuns
 
 PREDICATES, SUBJECTS, ROWS_A_FILE = 6, 60, 25
 
@@ -110,3 +111,37 @@ def test_every_quad_is_found_in_its_file(session: sparqlive.Session) -> None:
     session.compact()
     assert quads.present(encoded | absent) == left  # type: ignore[arg-type]
     assert len(session) == len(left)
+
+
+def test_lookups_find_pairs_that_several_files_have(session: sparqlive.Session) -> None:
+    node = ox.NamedNode
+    given = [ox.Quad(node(f"a:s{n % 7}"), node("a:many"), ox.Literal(n)) for n in range(20 * ROWS_A_FILE)]
+    session.apply(insert=given)
+    session.compact()
+    assert session._epochs.quads.is_on_disk
+    for number in range(-1, 8):
+        found = session.query(f"SELECT ?o {{ <a:s{number}> <a:many> ?o }}").weights()
+        assert found == {(one.object,): 1 for one in given if one.subject == node(f"a:s{number}")}
+    joined = session.query("SELECT ?s ?o { GRAPH ?g { ?s <a:p1> 1 } ?s <a:many> ?o }").weights()
+    assert joined == {(one.subject, one.object): 1 for one in given}
+
+
+@pytest.mark.parametrize("memory", ["1GB", "40kB"])
+def test_terms_are_joined_where_memory_has_room_for_all(
+    memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "TERMS_PER_GROUP", 20)
+    monkeypatch.setattr(persistence, "_LEAST_TERM_BYTES", 0)
+    with sparqlive.open(tmp_path / "store") as session:
+        for part in range(3):  # files whose ids overlap
+            session.apply(insert=[quad(100 * part + n, n % PREDICATES) for n in range(100)])
+            session.compact() if part < 2 else None
+    with sparqlive.open(tmp_path / "store", memory=memory) as session:
+        everything = {quad(100 * part + n, n % PREDICATES).subject for part in range(3) for n in range(100)}
+        assert {one["s"] for one in session.query("SELECT ?s { GRAPH ?g { ?s ?p ?o } }")} == everything
+        found = session.query('SELECT ?s { GRAPH ?g { ?s ?p ?o } FILTER(CONTAINS(STR(?s), "s")) }')
+        assert {one["s"] for one in found} == everything
+        terms = session.dictionary._older
+        assert isinstance(terms, TermRuns)
+        assert terms.is_limited == (memory == "40kB")
+        assert any(len(groups) > 1 for groups, _ in terms._groups.values()) == terms.is_limited

@@ -121,6 +121,10 @@ class Cold:
                 found = [object_ for object_ in found if object_ not in changed] + added
         return found
 
+    def around(self, subject: int) -> tuple[int, int, Run] | None:
+        """A run with all pairs of a subject, and of all subjects between two; None if there is none."""
+        return None if self.is_changed else self.disk.around(self._key, subject)
+
     def rows_before(self) -> Iterator[tuple[int, int]]:
         """All pairs; those on disk are read in pieces."""
         changes = self._changes

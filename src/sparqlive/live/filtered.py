@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TypeAlias
 
@@ -48,10 +48,18 @@ def as_columns(rows: Iterable[Sequence[int]]) -> Iterator[Sequence[Column]]:
         size = min(4 * size, _MOST_ROWS)
 
 
+def _each_passing(
+    rows: Iterable[tuple[int, ...]], place: int, test: Callable[[int], bool]
+) -> Iterator[tuple[int, ...]]:
+    return (row for row in rows if test(row[place]))
+
+
 def _passing(columns: Sequence[Column], tests: Tests) -> Iterator[tuple[int, ...]]:
     if len(columns[0]) < _FEW_ROWS:
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        return (row for row in rows if all(test.one(row[place]) for place, test in tests))
+        rows: Iterable[tuple[int, ...]] = zip(*(column.tolist() for column in columns), strict=True)
+        for place, test in tests:
+            rows = _each_passing(rows, place, test.one)
+        return iter(rows)
     for place, test in tests:
         if len(columns[place]):
             is_kept = test.many(columns[place])

@@ -35,14 +35,15 @@ class Part(NamedTuple):
 
 
 class LentQuads:
-    """Reads like `Quads` before an epoch. `merged`: the scopes whose merged graph is kept."""
+    """Reads like `Quads` before an epoch. For one query: what it loads and merges goes with it."""
 
     reads_any_predicate = False
 
-    def __init__(self, lent: LentPairs, size: int, merged: frozenset[Scope]) -> None:
+    def __init__(self, lent: LentPairs, size: int) -> None:
         self._lent = lent
         self.turned = lent.turned
-        self._merged = merged
+        self.is_on_disk = lent.is_on_disk
+        self._merged = lent.merged
         self.size = size
         self.staged: Mapping[Scope, Sequence[Change]] = {}
         self._empty = KeyedRelation(2, 1).lend()
@@ -50,11 +51,6 @@ class LentQuads:
         self._inverses: dict[Key, LentRelation | TurnedPairs] = {}
         self._parts: dict[Scope, list[Part]] = {}
         self._names: dict[Scope, GraphNames] = {}
-
-    @cached_property
-    def is_on_disk(self) -> bool:
-        """Whether some of the quads are not in memory."""
-        return any(isinstance(pairs, Cold) for pairs in self._lent.pairs.values())
 
     # What plans read
 
@@ -115,25 +111,29 @@ class LentQuads:
         """The pairs of a scope by predicate and, unless merged, by graph. Those on disk come last."""
         found = self._parts.get(scope)
         if found is None:
-            found = self._parts[scope] = list(self._parts_of(scope))
-            if self.is_on_disk:
-                found.sort(key=_reading_cost)
+            parts = self._merged_parts(scope) if scope.kind == "merged" else self._own_parts(scope)
+            found = self._parts[scope] = list(parts)
         return found
 
-    def _parts_of(self, scope: Scope) -> Iterator[Part]:
-        if scope.kind == "merged":
-            if scope in self._merged:
-                predicates: Iterable[int] = {of for graph, of in self._lent.pairs if graph == scope}
-            else:
-                predicates = self._graphs_of
-            for predicate in predicates:
-                pairs = self.pairs(scope, predicate)
-                if pairs is not self._empty:
-                    yield Part(predicate, 0, pairs)
-            return
-        for graph, predicate in self._lent.pairs:
-            if isinstance(graph, int) and scope.covers(graph):
-                yield Part(predicate, graph, self.pairs(graph, predicate))
+    def _merged_parts(self, scope: Scope) -> Iterator[Part]:
+        if scope in self._merged:
+            predicates: Iterable[int] = [of for graph, of in self._lent.pairs if graph == scope]
+        else:
+            predicates = self._graphs_of
+        for predicate in predicates:
+            pairs = self.pairs(scope, predicate)
+            if pairs is not self._empty:
+                yield Part(predicate, 0, pairs)
+
+    def _own_parts(self, scope: Scope) -> Iterator[Part]:
+        known, covers = self._pairs, scope.covers
+        for key, found in self._lent.pairs.items():
+            graph, predicate = key
+            if isinstance(graph, int) and covers(graph):
+                pairs = known.get(key)
+                if pairs is None:
+                    pairs = known[key] = ColdPairs(found) if isinstance(found, Cold) else found
+                yield Part(predicate, graph, pairs)
 
     def index(
         self, scope: Scope, predicate: int | None, order: tuple[int, ...], key_length: int
@@ -178,11 +178,6 @@ def _run_of(pairs: Pairs) -> Run | None:
     if isinstance(pairs, ColdPairs):
         return pairs.whole_run()
     return pairs.run if isinstance(pairs, LentRelation) and not pairs.overlay else None
-
-
-def _reading_cost(part: Part) -> tuple[bool, int]:
-    is_cold = isinstance(part.pairs, ColdPairs)
-    return is_cold, part.pairs.size_about() if is_cold else 0
 
 
 class ManyParts:

@@ -33,9 +33,17 @@ class ColdPairs:
         self.has_before = cold.has_before
         self.rows_before = cold.rows_before
         self.fan_out = 2.0
+        self._near: tuple[int, int, Run | None] = (0, 0, None)
 
     def before(self, subject: int) -> list[int] | None:
-        return self._cold.values_before(subject) or None
+        low, high, run = self._near
+        if run is None or not low < subject < high:
+            found = self._cold.around(subject)
+            if found is None:
+                return self._cold.values_before(subject) or None
+            self._near = found
+            run = found[2]
+        return run.seconds(subject)
 
     def count_before(self, subject: int) -> int:
         return len(self._cold.values_before(subject))

@@ -8,7 +8,7 @@ no plan reads stay on disk (`live/cold.py`). Invariant: pairs and their inverse 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, pairwise
 from operator import methodcaller
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -44,11 +44,16 @@ _ROWS_TO_COPY = 128
 
 
 class LentPairs(NamedTuple):
-    """Pairs of some graphs and predicates as of one epoch, their inverses, and where to keep turned runs."""
+    """Pairs of some graphs and predicates as of one epoch, their inverses, and where to keep turned runs.
+
+    The pairs on disk come last, the fewest first. `merged`: the scopes whose merged graph is kept.
+    """
 
     pairs: dict[Key, LentRelation | Cold]
     inverses: dict[Key, LentRelation]
     turned: TurnedRuns
+    merged: frozenset[Scope]
+    is_on_disk: bool
 
 
 class QuadPairs:
@@ -466,16 +471,15 @@ class QuadPairs:
         """The graphs and predicates that have pairs."""
         return chain(self.in_memory, self.cold)
 
-    def lend(self, keys: Iterable[Key]) -> LentPairs:
+    def lend(self, keys: Collection[Key], merged: frozenset[Scope]) -> LentPairs:
         """Some pairs and their inverses as they are now, for a reader; nothing is copied."""
-        lent = LentPairs({}, {}, self.turned)
-        for key in keys:
-            pairs = self.in_memory.get(key) or self.cold.get(key)
-            if pairs is not None:
-                lent.pairs[key] = pairs.lend()
-            if key in self.inverses:
-                lent.inverses[key] = self.inverses[key].lend()
-        return lent
+        pairs: dict[Key, LentRelation | Cold] = {
+            key: found.lend() for key in keys if (found := self.in_memory.get(key)) is not None
+        }
+        cold = {key: self.cold[key].lend() for key in keys if key in self.cold}
+        pairs.update(sorted(cold.items(), key=lambda item: item[1].size_before()))
+        inverses = {key: self.inverses[key].lend() for key in keys if key in self.inverses}
+        return LentPairs(pairs, inverses, self.turned, merged, bool(cold))
 
     def snapshot(self, is_read: Callable[[int | Scope, int], bool]) -> QuadPairs:
         """A copy of some graphs and predicates; runs are shared."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sparqlive.live.lent import LentQuads
 from sparqlive.live.merged import MergedQuads
 from sparqlive.live.orders import Kind, Orders
-from sparqlive.live.quad_pairs import PairTable, QuadPairs
+from sparqlive.live.quad_pairs import LentPairs, PairTable, QuadPairs
 from sparqlive.live.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import KeyedRelation, Row
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["GRAPH", "OBJECT", "PREDICATE", "SUBJECT", "Change", "Quad", "Quads", "Scope"]
 
 _BULK = 10_000
+_MOST_LENT = 64
 
 
 class Quads:
@@ -37,6 +38,8 @@ class Quads:
         self._single: dict[int, Scope] = {}
         self._plural: set[Scope] = set()
         self.staged: Mapping[Scope, Sequence[Change]] = {}
+        self._lent: dict[frozenset[tuple[Scope, int | None]], LentPairs] = {}
+        """What queries read since the last change, for the next ones."""
         self.size = 0
         self._staged_size = 0
 
@@ -87,6 +90,7 @@ class Quads:
 
     def watch(self, scope: Scope) -> None:
         """Lists staged changes for this scope too, from now on."""
+        self._end_loans()
         if scope.kind == "merged" and scope not in self._merged:
             self._merged.add(scope)
         if scope.kind == "one":
@@ -162,6 +166,7 @@ class Quads:
 
         A large batch is given as columns, in the order of `effective_columns`.
         """
+        self._end_loans()
         if type(changes) is ColumnRows:
             self._pairs.stage_columns(changes)
             self.staged = self._columns_by_scope(changes)
@@ -204,6 +209,7 @@ class Quads:
         return staged
 
     def commit(self) -> None:
+        self._end_loans()
         self._merged.commit()
         self._orders.commit(self.staged)
         self._pairs.commit()
@@ -220,6 +226,7 @@ class Quads:
 
     def add(self, changes: Sequence[Change]) -> None:
         """Stages and commits changes that no view reads; a large batch is sorted at once."""
+        self._end_loans()
         if type(changes) is ColumnRows:
             self.stage(changes)
             self.commit()
@@ -234,6 +241,7 @@ class Quads:
 
     def load_columns(self, subjects: Column, predicates: Column, objects: Column, graph: int) -> None:
         """Loads one empty graph in bulk, sorted once, without an overlay."""
+        self._end_loans()
         self.size += self._pairs.load_columns(subjects, predicates, objects, graph)
 
     def clear(self) -> None:
@@ -244,6 +252,7 @@ class Quads:
 
     def attach(self, disk: QuadRuns) -> None:
         """Attaches the quads of a store's runs to empty quads; they stay on disk until a plan reads them."""
+        self._end_loans()
         self.size += self._pairs.attach(disk)
 
     def count(self, inserted: int, deleted: int) -> None:
@@ -252,10 +261,12 @@ class Quads:
 
     def move(self, disk: QuadRuns, since: Sequence[Change]) -> None:
         """Switches to new runs on disk and the changes since; quads that no plan reads stay there."""
+        self._end_loans()
         self._pairs.move(disk, since)
 
     def warm_all(self) -> None:
         """Loads all quads into memory."""
+        self._end_loans()
         self._pairs.warm_all()
 
     def columns(self) -> Iterator[tuple[Column, Column, Column, Column]]:
@@ -270,6 +281,14 @@ class Quads:
         Nothing is copied. If graphs and predicates are named, the cost is theirs alone.
         """
         wanted = frozenset(read)
+        lent = self._lent.get(wanted)
+        if lent is None:
+            if len(self._lent) >= _MOST_LENT:
+                self._lent = {}
+            lent = self._lent[wanted] = self._lend(wanted)
+        return LentQuads(lent, self.size)
+
+    def _lend(self, wanted: frozenset[tuple[Scope, int | None]]) -> LentPairs:
         merged = frozenset(scope for scope, _ in wanted if scope in self._merged)
         keys: list[tuple[int | Scope, int]] = []
         are_named = True
@@ -281,7 +300,11 @@ class Quads:
                 keys += [(graph, predicate) for graph in graphs]
         if not are_named:
             keys = self._keys_of(wanted, merged)
-        return LentQuads(self._pairs.lend(keys), self.size, merged)
+        return self._pairs.lend(keys, merged)
+
+    def _end_loans(self) -> None:
+        """Forgets what is lent, before it changes: an overlay that is lent would be copied."""
+        self._lent = {}
 
     def _keys_of(
         self, read: Iterable[tuple[Scope, int | None]], merged: frozenset[Scope]
@@ -328,6 +351,7 @@ class Quads:
 
         The quads equal those of the snapshot, which is no longer read.
         """
+        self._end_loans()
         self._pairs.adopt(snapshot._pairs, self._merged.adopt(snapshot._merged))
         self._orders.adopt(snapshot._orders)
 

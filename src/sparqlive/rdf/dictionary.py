@@ -356,7 +356,7 @@ class Dictionary:
 
     def text(self, number: int) -> str:
         """The canonical N-Triples form of an id's term."""
-        known = self.text_of(number)
+        known = self._texts.get(number) or self._text_elsewhere(number)
         if known is None:
             raise KeyError(number)
         return known

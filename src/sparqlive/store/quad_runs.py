@@ -28,7 +28,7 @@ Stored = Column | Sequence[RunFile]
 """The changes of an epoch: their rows, or the files that hold them."""
 CACHED_ROWS = 2_000_000
 """The cache of segments holds at most this many rows, unless a session may use more memory."""
-_BEFORE_ALL = -(2**63)
+_BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63
 
 
 @dataclass(frozen=True)
@@ -284,6 +284,20 @@ class QuadRuns:
         for object_, weight in chain(changes, *(_values_in(run, subject) for run in layers.rows)):
             weights[object_] = weights.get(object_, 0) + weight
         return [object_ for object_, weight in weights.items() if weight > 0]
+
+    def around(self, key: tuple[int, int], subject: int) -> tuple[int, int, Run] | None:
+        """The run of the only segment that can contain a subject, and all subjects between two others.
+
+        None if there are several, or changes beside them.
+        """
+        layers = self._layers[key]
+        segments = layers.base
+        after = max(1, bisect_left(segments, subject, key=lambda segment: segment.first[2]))
+        low = segments[after - 1].first[2] if after > 1 else _BEFORE_ALL
+        high = segments[after].first[2] if after < len(segments) else _AFTER_ALL
+        if layers.is_changed or not segments or not low < subject < high:
+            return None
+        return low, high, self._look(segments[after - 1])
 
     def _values_in(self, segments: Sequence[Segment], subject: int) -> Iterator[tuple[int, int]]:
         """The objects of a subject in a layer, with their weights."""

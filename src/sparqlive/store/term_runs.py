@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,10 +40,15 @@ class _Group(NamedTuple):
     last: int
 
 
+_Groups: TypeAlias = tuple[list[_Group], list[int]]
+"""Row groups in the order of their ids, and their first ids."""
+
+
 class TermRuns:
     """Terms on disk; a row group is read at the first lookup, and then searched in memory.
 
-    Up to `most_bytes` of them stay there; beyond that, what was read first goes first.
+    Up to `most_bytes` of them stay there; beyond that, what was read first goes first. If there is room for
+    all terms, and lookups have read half of a file, its row groups are joined to one, to be searched at once.
     """
 
     def __init__(
@@ -54,7 +59,9 @@ class TermRuns:
         self._place = readers.place
         self._files = {run.path: run for run in files}
         self._most_bytes = most_bytes
-        self._groups: dict[str, tuple[list[_Group], list[int]]] = {}
+        self._groups: dict[str, _Groups] = {}
+        self._layers: tuple[Mapping[str, RunFile], list[_Groups]] = {}, []
+        """Some files, and their row groups."""
         self._read: OrderedDict[_Group, TermColumns] = OrderedDict()
         self._bytes = 0
         self._guard = Lock()
@@ -90,14 +97,28 @@ class TermRuns:
 
     def text_of(self, number: int) -> str | None:
         """The text of an id, or None."""
-        for path in self._files:
-            groups, firsts = self._groups.get(path) or self._groups_of(path)
+        files, layers = self._layers
+        for groups, firsts in layers if files is self._files else self._layered():
             place = bisect_right(firsts, number) - 1
-            if place >= 0 and number <= groups[place].last:
-                columns = self._read.get(groups[place]) or next(self._load(path, [groups[place]]))
+            if place >= 0 and number <= (group := groups[place]).last:
+                columns = self._read.get(group) or next(self._load(group.path, [group]))
                 if (known := columns.text(number)) is not None:
                     return known
         return None
+
+    def _layered(self) -> list[_Groups]:
+        """The row groups of all files in layers, each in the order of their ids: most stores have one."""
+        files, layers = self._files, list[_Groups]()
+        for groups, firsts in sorted(map(self._groups_of, files), key=lambda found: found[1]):
+            below = (layer for layer in layers if firsts and layer[0][-1].last < firsts[0])
+            layer = next(below, None)
+            if layer is not None:
+                layer[0].extend(groups)
+                layer[1].extend(firsts)
+            elif groups:
+                layers.append((list(groups), list(firsts)))
+        self._layers = files, layers
+        return layers
 
     def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
         """Marks those of the sorted ids, given with texts, that are in the files and not marked yet."""
@@ -146,7 +167,7 @@ class TermRuns:
         (ids,) = read_columns(self._place, run, ("id",))
         return is_in(numbers, ids)
 
-    def _groups_of(self, path: str) -> tuple[list[_Group], list[int]]:
+    def _groups_of(self, path: str) -> _Groups:
         """The row groups of a file, and their first ids."""
         known = self._groups.get(path)
         if known is None:
@@ -156,13 +177,39 @@ class TermRuns:
         return known
 
     def _load(self, path: str, groups: Sequence[_Group]) -> Iterator[TermColumns]:
-        """Row groups of a file, which is opened if some of them are not in memory."""
+        """Row groups of a file, which is opened if some of them are not in memory; or all of them, joined."""
         known = {group: self._read.get(group) for group in groups}
-        yield from (columns for columns in known.values() if columns is not None)
         unread = [group for group, columns in known.items() if columns is None]
+        if unread and self._is_mostly_read(path, len(unread)):
+            yield self._joined(path)
+            return
+        yield from (columns for columns in known.values() if columns is not None)
         for group, columns in zip(unread, self._read_groups(path, unread), strict=True):
             self._keep(group, columns)
             yield columns
+
+    def _is_mostly_read(self, path: str, others: int) -> bool:
+        """Whether most row groups of a file are in memory, with some others, which has room for the rest."""
+        groups, _ = self._groups_of(path)
+        count = sum(group in self._read for group in groups) + others
+        return len(groups) > 1 and 2 * count > len(groups) and not self.is_limited
+
+    def _joined(self, path: str) -> TermColumns:
+        """All terms of a file, as one row group from now on."""
+        groups, firsts = self._groups_of(path)
+        known = {group: self._read.get(group) for group in groups}
+        unread = [group for group, columns in known.items() if columns is None]
+        known.update(zip(unread, self._read_groups(path, unread), strict=True))
+        joined = TermColumns.together([columns for columns in known.values() if columns is not None])
+        whole = _Group(path, ALL_GROUPS, firsts[0], groups[-1].last)
+        self._keep(whole, joined)
+        self._groups = {**self._groups, path: ([whole], [whole.first])}
+        self._layers = {}, []
+        with self._guard:
+            for group in groups:
+                if (columns := self._read.pop(group, None)) is not None:
+                    self._bytes -= _size(columns)
+        return joined
 
     def _read_groups(self, path: str, groups: Sequence[_Group]) -> Iterator[TermColumns]:
         if groups:
