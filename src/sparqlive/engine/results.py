@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,7 +22,7 @@ from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Query, Term
 from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.results import write_answer, write_graph, write_results
-from sparqlive.zset.blocks import Block, Blocks, block_of, blocks_of, cut, rows_in, sizes
+from sparqlive.zset.blocks import Block, Blocks, blocks_of, cut, large_blocks, rows_in, sizes
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import RunRows
 from sparqlive.zset.zset import add_into, without_zeros
@@ -37,8 +36,6 @@ FORMS = ("SELECT", "ASK", *GRAPH_FORMS)
 
 _MANY_ROWS = 300
 """Fewer rows are decoded one by one."""
-_DECODED_ROWS = 1 << 16
-"""So many rows are decoded at once."""
 
 
 def decoded(dictionary: Dictionary, rows: Mapping[Row, int]) -> dict[TermRow, int]:
@@ -47,18 +44,10 @@ def decoded(dictionary: Dictionary, rows: Mapping[Row, int]) -> dict[TermRow, in
         return {tuple([known(id_) or term(id_) for id_ in row]): weight for row, weight in rows.items()}
     found: dict[TermRow, int] = {}
     with collector_paused():  # it would visit the new terms again and again
-        for block in paced(_large_blocks(rows)):
-            terms = zip(*map(dictionary.term_list, block.columns), strict=True)
+        for block in paced(large_blocks(rows)):
+            terms = zip(*map(dictionary.terms_of, block.columns), strict=True)
             found.update(zip(terms, block.weights.tolist(), strict=True))
     return found
-
-
-def _large_blocks(rows: Mapping[Row, int]) -> Iterator[Block]:
-    if type(rows) is RunRows and rows.run.weights is not None:
-        whole = Block(tuple(rows.run.columns), rows.run.weights)
-        return (whole.take(slice(at, at + _DECODED_ROWS)) for at in range(0, len(rows), _DECODED_ROWS))
-    items, width = iter(rows.items()), len(next(iter(rows)))
-    return (block_of(part, width) for part in iter(lambda: list(islice(items, _DECODED_ROWS)), []))
 
 
 class Columns:

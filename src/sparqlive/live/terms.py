@@ -50,6 +50,20 @@ def _natural(text: str) -> str | None:
     return None
 
 
+def _order_of(text: str) -> tuple[bytes, bytes]:
+    """The sort key of a term's text; where the text suffices, no term object is created."""
+    if text[0] == "<":
+        return iri_bytes(text[1:-1]), b""
+    if text[0] == "_":
+        return blank_bytes(text[2:]), b""
+    if text[-1] == '"' and "\\" not in text:
+        return string_bytes(text[1:-1]), b""
+    digits = _natural(text)
+    if digits is not None:
+        return natural_bytes(digits)
+    return order_bytes(value_of(term_of(text)))
+
+
 @dataclass(frozen=True)
 class Keep:
     """Which ids pass a test, one by one or by columns; none of them is UNDEF."""
@@ -133,19 +147,12 @@ class Terms:
         return known
 
     def _order(self, number: int) -> tuple[bytes, bytes]:
-        if number == UNDEF:
-            return order_bytes(None)
-        text = self.dictionary.text(number)  # if the text suffices, no term object is created
-        if text[0] == "<":
-            return iri_bytes(text[1:-1]), b""
-        if text[0] == "_":
-            return blank_bytes(text[2:]), b""
-        if text[-1] == '"' and "\\" not in text:
-            return string_bytes(text[1:-1]), b""
-        digits = _natural(text)
-        if digits is not None:
-            return natural_bytes(digits)
-        return order_bytes(value_of(term_of(text)))
+        return order_bytes(None) if number == UNDEF else _order_of(self.dictionary.text(number))
+
+    def orders(self, numbers: Ids) -> tuple[list[bytes], list[bytes]]:
+        """The sort keys of many ids: their ranks, and their tie-breakers."""
+        keys = self.dictionary.read(numbers, _order_of, order_bytes(None))
+        return [rank for rank, _ in keys], [rest for _, rest in keys]
 
     def condition(
         self,

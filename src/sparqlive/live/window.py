@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,12 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.places import Cut, Places
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.deadline import paced
+from sparqlive.zset.blocks import large_blocks
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column
 from sparqlive.zset.zset import without_zeros
 
+_MANY_ROWS = 300
 _SAMPLE = 1_000
 _OBJECT_BYTES = 33 + 8  # of a byte string, and a reference to it
 
@@ -32,6 +34,7 @@ class OrderedRows:
 
     def __init__(self, operator: op.Window, terms: Terms) -> None:
         self._window = Cut(operator, terms.order)
+        self._orders_of = terms.orders
         self._places, self._end = self._window.places, self._window.end
         # The window is the rows before its end, minus the rows before its offset.
         self._edges = [(operator.offset, -1)] if operator.offset else []
@@ -45,17 +48,24 @@ class OrderedRows:
         self._carried = False
 
     def load(self, rows: Mapping[Row, int]) -> None:
-        entry_of, most = self._places.entry, self._most
         entries = []
-        for row, weight in paced(rows.items()):
-            entry = entry_of(row)
+        for entry, weight in paced(self._entries_of(rows)):
             entries.append(entry)
             if weight != 1:
                 self._weights[entry] = weight
-                entries += [entry] * (min(weight, most) - 1)
+                entries += [entry] * (min(weight, self._most) - 1)
         self._rows = len(rows)
         entries.sort()
         self._entries = SortedList(entries)
+
+    def _entries_of(self, rows: Mapping[Row, int]) -> Iterator[tuple[bytes, int]]:
+        """The entries of rows with their weights; those of many rows are made by columns."""
+        if len(rows) < _MANY_ROWS:
+            return ((self._places.entry(row), weight) for row, weight in rows.items())
+        return chain.from_iterable(
+            zip(self._places.entries(columns, self._orders_of), weights.tolist(), strict=True)
+            for columns, weights in large_blocks(rows)
+        )
 
     # Changes
 

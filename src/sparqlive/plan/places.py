@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import TypeAlias
 
+import numpy as np
+
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.ordering import descending as inverted
+from sparqlive.zset.run import Column
 
 Row: TypeAlias = tuple[int, ...]
 OrderOf: TypeAlias = Callable[[int], tuple[bytes, bytes]]
 """The rank of a term's id, and the tie-breaker among terms of the same rank."""
-
+OrdersOf: TypeAlias = Callable[[Column], tuple[Sequence[bytes], Sequence[bytes]]]
+"""The same for a column of ids: their ranks, and their tie-breakers."""
 
 _SPARE_ROWS = 10_000
 
@@ -60,10 +64,29 @@ class Places:
         parts.append(self._other_ids.pack(*[row[p] for p in self._others]))
         return b"".join(parts)
 
+    def entries(self, columns: Sequence[Column], orders_of: OrdersOf) -> Iterator[bytes]:
+        """The entries of rows that are given as columns."""
+        orders = [orders_of(column) for column in columns]
+        parts = [_packed([columns[p] for p in self._keys])] if self._keys else []
+        for position, descending in self._ranks:
+            ranks = orders[position][0]
+            parts.append(map(inverted, ranks) if descending else ranks)
+        for position, ranked in self._ties:
+            ranks, rests = orders[position]
+            parts += (rests,) if ranked else (ranks, rests)
+        parts.append(_packed([columns[p] for p in self._others]))
+        return map(b"".join, zip(*parts, strict=True))
+
     def row(self, entry: bytes) -> Row:
         others = entry[len(entry) - self._other_ids.size :]
         ids = self._key_ids.unpack_from(entry) + self._other_ids.unpack(others)
         return tuple([ids[place] for place in self._back])
+
+
+def _packed(columns: Sequence[Column]) -> Iterable[bytes]:
+    """The ids of each row, as `Struct` packs them."""
+    packed, width = np.column_stack(columns).astype(">i8").tobytes(), 8 * len(columns)
+    return [packed[start : start + width] for start in range(0, len(packed), width)]
 
 
 class Cut:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ from sparqlive.rdf.term_columns import (
 )
 
 Term = NamedNode | BlankNode | Literal
+T = TypeVar("T")
 
 UNDEF = 0
 """No term: an unbound variable."""
@@ -398,14 +399,19 @@ class Dictionary:
         self._remember(number, known)
         return known
 
-    def term_list(self, numbers: Ids) -> list[Term | None]:
+    def terms_of(self, numbers: Ids) -> list[Term | None]:
         """The terms of many ids, by columns; None for UNDEF."""
+        return self.read(numbers, term_of, None)
+
+    def read(self, numbers: Ids, of: Callable[[str], T], unbound: T) -> list[T]:
+        """A function of the texts of many ids, called once per distinct id; `unbound` stands for UNDEF."""
         distinct, places = np.unique(numbers, return_inverse=True)
         bound = np.flatnonzero(distinct != UNDEF)
         texts = self.column(distinct[bound]).to_pylist()
-        terms = np.full(len(distinct), None)
-        terms[bound] = np.fromiter(map(term_of, texts), object, len(texts))
-        return list(terms[places].tolist())
+        found = np.empty(len(distinct), object)
+        found.fill(unbound)
+        found[bound] = np.fromiter(map(of, texts), object, len(texts))
+        return list(found[places].tolist())
 
     def _remember(self, number: int, term: Any) -> None:
         if len(self.terms) > _CACHED_TERMS:

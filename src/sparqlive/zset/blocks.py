@@ -7,16 +7,17 @@ first rows can leave at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from sparqlive.zset.run import Column
+from sparqlive.zset.run import Column, RunRows
 
 FIRST_ROWS = 128
 MOST_ROWS = 4_096
+_LARGE_ROWS = 1 << 16
 # Rows that are computed as they are read do not wait longer than this for others.
 _BLOCK_SECONDS = 0.02
 _ROWS_PER_LOOK = 16
@@ -76,6 +77,15 @@ def block_of(rows: Sequence[tuple[Sequence[int], int]], width: int) -> Block:
     ids = np.array([row for row, _ in rows], dtype=np.int64).reshape(len(rows), width)
     weights = np.array([weight for _, weight in rows], dtype=np.int64)
     return Block(tuple([np.ascontiguousarray(ids[:, place]) for place in range(width)]), weights)
+
+
+def large_blocks(rows: Mapping[tuple[int, ...], int]) -> Iterator[Block]:
+    """Rows in large blocks, for work by columns. There is at least one row, and rows have columns."""
+    if type(rows) is RunRows and rows.run.weights is not None:
+        whole = Block(tuple(rows.run.columns), rows.run.weights)
+        return (whole.take(slice(at, at + _LARGE_ROWS)) for at in range(0, len(rows), _LARGE_ROWS))
+    items, width = iter(rows.items()), len(next(iter(rows)))
+    return (block_of(part, width) for part in iter(lambda: list(islice(items, _LARGE_ROWS)), []))
 
 
 def joined(blocks: Iterable[Block], width: int) -> Block:
