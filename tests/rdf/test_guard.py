@@ -11,6 +11,7 @@ import pytest
 from pyoxigraph import RdfFormat
 
 import sparqlive
+from sparqlive.bulk.ingest import documents
 from sparqlive.rdf.changes import read_changes
 from sparqlive.rdf.guard import check_json, parse_guarded
 
@@ -38,10 +39,11 @@ DEEP = [
     ("deep.nq", terms(100_000), "triple terms"),
     ("deep.ttl", terms(100_000), "triple terms"),
     ("deep.trig", terms(100_000), "triple terms"),
+    ("long.ttl", '<a:s> <a:p> "' + "a" * (17 << 20), "a term of more than 16 MiB"),
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "said"), DEEP)
+@pytest.mark.parametrize(("name", "text", "said"), DEEP, ids=[f"{name}, {said}" for name, _, said in DEEP])
 def test_documents(tmp_path: Path, name: str, text: str, said: str) -> None:
     file = tmp_path / name
     file.write_text(text)
@@ -52,8 +54,24 @@ def test_documents(tmp_path: Path, name: str, text: str, said: str) -> None:
             with pytest.raises(sparqlive.InvalidChange, match=said) as refused:
                 session.load(path)
             assert str(path) in str(refused.value)
+        with sparqlive.open(tmp_path / "store") as stored:
+            with pytest.raises(sparqlive.InvalidChange, match=said) as refused:
+                stored.load(file)
+            assert not str(refused.value).endswith("..")
         with pytest.raises(sparqlive.Error, match=said):
             session.source("file", str(file)).refresh()
+        assert len(session) == 0
+
+
+def test_a_line_of_a_file_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory is a multiple of it."""
+    monkeypatch.setattr(documents, "_LONGEST_LINE_BYTES", 1 << 20)
+    file = tmp_path / "zeros.nq"
+    file.write_bytes(b"<a:s> <a:p> <a:o> .\n" + bytes(3 << 20))
+    with sparqlive.open(tmp_path / "store") as session:
+        with pytest.raises(sparqlive.Error, match="a line is longer than 1 MiB") as refused:
+            session.load(file)
+        assert str(file) in str(refused.value)
         assert len(session) == 0
 
 

@@ -1,4 +1,4 @@
-"""Guarded parsing: rejects documents that are nested too deeply for pyoxigraph.
+"""Guarded parsing: rejects documents with more nesting, or longer terms, than pyoxigraph can read.
 
 Its parsers of RDF/XML and JSON-LD take quadratic time in the nesting depth. Deep JSON-LD (from about 3,000
 levels) and deep triple terms in any syntax (from about 15,000) crash the process. Owns the bounds. The guard
@@ -18,6 +18,7 @@ from sparqlive.errors import InvalidChange
 
 _DEEPEST = 1_000
 MOST_TRIPLE_TERMS = 2_000  # in one statement, nested or not
+_FULL_BUFFER = "buffer maximal size"  # what pyoxigraph says of a term that is too long for it
 _TRIPLE_TERMS = "the document has triple terms; RDF 1.2 triple terms are not supported yet."
 _JSON_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:(")|(\\?))|[\[\]{}]', re.DOTALL)
 
@@ -36,10 +37,15 @@ def parse_guarded(
     `doctype=False` also rejects RDF/XML with a DOCTYPE, and so with entities.
     """
     guarded = _Guarded(stream, syntax, deepest, doctype)
-    for quad in parse(cast("IO[bytes]", guarded), syntax, base_iri=base_iri, **options):
-        if guarded.triple_terms:
-            guarded.triple_terms = 0
-        yield quad
+    try:
+        for quad in parse(cast("IO[bytes]", guarded), syntax, base_iri=base_iri, **options):
+            if guarded.triple_terms:
+                guarded.triple_terms = 0
+            yield quad
+    except MemoryError as error:
+        if _FULL_BUFFER not in str(error):
+            raise
+        raise InvalidChange("the document has a term of more than 16 MiB.") from error
 
 
 def has_too_many_triple_terms(statements: str) -> bool:

@@ -25,7 +25,8 @@ PIECE_BYTES = 64 << 20
 _BLOCK_BYTES = 8 << 20
 """So much text is encoded at once: enough to find repeated terms, little enough to stay in the cache."""
 _LINE_BYTES = 1 << 12
-_LONGEST_LINE_BYTES = 1 << 30
+_LONGEST_LINE_BYTES = 64 << 20
+"""Reading a line takes about ten times its length."""
 _SMALLEST_PIECE_BYTES = 1 << 20
 _PIECES_A_CORE = 4
 _EXPANSION = 6
@@ -118,7 +119,13 @@ def _after_line_end(stream: Any) -> tuple[int, bytes]:
         if place >= 0:
             return skipped + place + 1, data[place + 1 :]
         skipped += len(data)
+        _check_length(skipped)
     return skipped, b""
+
+
+def _check_length(line: int) -> None:
+    if line > _LONGEST_LINE_BYTES:
+        raise OSError(f"a line is longer than {_LONGEST_LINE_BYTES >> 20} MiB")
 
 
 def _blocks_until(stream: Any, pending: bytes, limit: int | None) -> Iterator[bytes]:
@@ -130,8 +137,7 @@ def _blocks_until(stream: Any, pending: bytes, limit: int | None) -> Iterator[by
             size = min(size, max(limit - len(pending), len(pending)) + _LINE_BYTES)
         data = stream.read(size)
         pending = pending + data if pending else data
-        if len(pending) > _LONGEST_LINE_BYTES:
-            raise OSError(f"a line is longer than {_LONGEST_LINE_BYTES >> 20} MiB")
+        _check_length(len(pending))
         if limit is not None and len(pending) >= limit:
             place = pending.find(b"\n", max(limit - 1, 0))
             if place >= 0:

@@ -362,7 +362,7 @@ class _ParseTask:
         except SyntaxError as error:
             return [Fault(error.lineno or 1, "", reason_of(error))], 0
         except InvalidChange as error:
-            return [Fault(0, "", str(error), "unsupported")], 0
+            return [Fault(0, "", str(error).removesuffix("."), "unsupported")], 0
         writer.take_over(own)
         return [], 0
 
