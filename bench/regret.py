@@ -1,36 +1,50 @@
 """Regret of the session's choice: its time over that of the best strategy, for views × sizes × batches.
 
-Orders and customers as in `bench.throughput`. Each view has two sessions on the same data, in memory and
+Orders and customers as in `bench.throughput`. Each view has four sessions on the same data, in memory and
 without Spark. In one, every batch is carried by the session's own choice, which learns only from what it
-chose. In the other, each strategy carries the batches in turn. A batch replaces orders by new ones, and the
-next one takes that back, so the data keeps its size. A batch is timed as a whole, from the given quads to the
-committed epoch; the first ones of each kind are not counted. A cell is the median of the others. Both
-sessions must have the same delta at the end of each cell. `--quick` uses small sizes.
+chose. In each of the others, one strategy carries the batches: what a strategy leaves behind, such as merged
+runs, is of use to itself alone. The sessions take turns. A batch replaces orders by new ones, and the next
+one takes that back, so the data keeps its size. A batch is timed as a whole, from the given quads to the
+committed epoch; the first ones of each kind are not counted. A cell is the median of the others. All sessions
+must have the same delta at the end of each round.
+
+What was measured is kept beside the page, as .jsonl, and is not measured again. A plot shows when incremental
+maintenance wins. `--cpu` measures processor time, for a busy machine.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
+from math import inf
+from pathlib import Path
 from statistics import fmean
+from types import SimpleNamespace
+from typing import Any
 
 import sparqlive
-from bench.measure import Report, Sizes, duration, middle, number, run_alone, same, timed
+from bench.kept import Kept
+from bench.measure import duration, markdown_table, middle, number, same
+from bench.provenance import command_of, provenance
 from bench.throughput import PREFIX, VIEWS, Case, case_of, city_text, order_quads, order_text
+from sparqlive.engine import carry
 from sparqlive.engine.carry import Strategy
 
-SIZES = {
-    "smallest": (10_000, 1_000),
-    "largest": (1_000_000, 1_000),
-    "most_changes": (100_000, 1_000),
-    "batches": (5, 3),
-}
+OUTPUT = Path(__file__).parent / "results" / "regret.md"
+ORDERS = (10_000, 100_000, 1_000_000)
+CHANGES = (100, 1_000, 10_000, 40_000, 100_000)
 WORST_WANTED = 1.3
 MEAN_WANTED = 1.05
 FORCED: tuple[Strategy, ...] = ("live", "duckdb", "rebuild")
-_STEP = 10
-_FEWEST_CHANGES = 100
-_UNCOUNTED = 2
-"""The first batches of each kind: they meet new terms, and start what is not running yet."""
+WAYS: tuple[Strategy, ...] = ("auto", *FORCED)
+_UNCOUNTED = 1
+_COUNTED = 2
+"""Rounds of a cell: the first one meets new terms, and starts what is not running yet; then at least two."""
 _VIEWS = {
     **VIEWS,
     "star": f"PREFIX : <{PREFIX}> SELECT ?o ?c ?v {{ ?o :customer ?c ; :value ?v FILTER(?v > 10000) }}",
@@ -39,6 +53,8 @@ _VIEWS = {
     "largest value": f"PREFIX : <{PREFIX}> SELECT ?c (MAX(?v) AS ?most) {{ ?o :customer ?c ; :value ?v }} "
     "GROUP BY ?c",
 }
+Row = dict[str, Any]
+"""A cell: view, orders, changes, the seconds of each way, and the strategies that were chosen."""
 
 
 def _case(orders: int, changes: int) -> Case:
@@ -54,68 +70,183 @@ def _session(case: Case, view: str) -> sparqlive.Session:
     return session
 
 
-def _seconds(
-    session: sparqlive.Session, case: Case, view: str, how: Strategy, batches: int
-) -> tuple[float, list[str], object]:
-    """The median of a batch, the strategies that carried the counted ones, and the delta of the last."""
-    deletes, inserts = map(order_quads, next(case.parts()))
-    samples, strategies, delta = [], [], None
-    for step in range(2 * ((batches + _UNCOUNTED + 1) // 2)):  # pairs, so that the data is as before
-        gone, new = (deletes, inserts) if step % 2 == 0 else (inserts, deletes)
-        epoch, elapsed = timed(partial(session.apply, delete=gone, insert=new, strategy=how))
-        delta = dict(epoch.deltas[view].rows)
-        if step >= _UNCOUNTED:
-            samples.append(elapsed)
-            strategies.append(epoch.strategy)
-    return middle(samples), strategies, delta
+class Measuring:
+    """Measures the cells of one view and size, from small batches to large ones."""
+
+    def __init__(self, clock: Callable[[], float], rounds: int, seconds: float) -> None:
+        self._clock, self._rounds, self._seconds = clock, rounds, seconds
+
+    def cells(self, view: str, orders: int, changes: Sequence[int]) -> list[Row]:
+        first = _case(orders, changes[0])
+        with ExitStack() as stack:
+            sessions = {way: stack.enter_context(_session(first, view)) for way in WAYS}
+            return [self._cell(view, orders, some, sessions) for some in changes]
+
+    def _cell(
+        self, view: str, orders: int, changes: int, sessions: Mapping[Strategy, sparqlive.Session]
+    ) -> Row:
+        deletes, inserts = map(order_quads, next(_case(orders, changes).parts()))
+        samples: dict[str, list[float]] = {way: [] for way in WAYS}
+        was: set[str] = set()
+        begun, rounds = time.perf_counter(), 0
+        while rounds < _UNCOUNTED + _COUNTED or (
+            rounds < _UNCOUNTED + self._rounds and time.perf_counter() - begun < self._seconds
+        ):
+            deltas = []
+            order = (
+                list(sessions) if rounds % 2 else list(reversed(sessions))
+            )  # the first one finds cold caches
+            for way in order:
+                session = sessions[way]
+                for gone, new in ((deletes, inserts), (inserts, deletes)):
+                    start = self._clock()
+                    epoch = session.apply(delete=gone, insert=new, strategy=way)
+                    elapsed = self._clock() - start
+                    if rounds >= _UNCOUNTED:
+                        samples[way].append(elapsed)
+                        was |= {epoch.strategy} if way == "auto" else set()
+                deltas.append(dict(epoch.deltas[view].rows))
+            same(f"regret, {view}, {changes} changes", all(d == deltas[0] for d in deltas), True)
+            rounds += 1
+        times = {way: middle(samples[way]) for way in WAYS}
+        row = {"view": view, "orders": orders, "changes": changes, **times, "was": sorted(was)}
+        print(_line(row), flush=True)
+        return {**row, "rounds": rounds - _UNCOUNTED}
 
 
-def _cells(orders: int, view: str, sizes: Sizes, report: Report) -> list[float]:
-    """The regret of each batch size for one view and size, from small batches to large ones."""
-    regrets, changes = [], _FEWEST_CHANGES
-    first = _case(orders, changes)
-    with _session(first, view) as choosing, _session(first, view) as forced:
-        while changes <= min(sizes["most_changes"], orders):
-            case = _case(orders, changes)
-            chosen, strategies, delta = _seconds(choosing, case, view, "auto", sizes["batches"])
-            times = {}
-            for how in FORCED:
-                times[how], _, other = _seconds(forced, case, view, how, sizes["batches"])
-                same(f"regret, {view}, {changes} changes, {how}", other == delta, True)
-            best = min(times.values())
-            # The choice cannot be better than the best of its strategies: below 1 is noise.
-            regrets.append(max(1.0, chosen / best))
-            cells = [*(duration(times[how]) for how in FORCED), duration(chosen)]
-            carried = ", ".join(sorted(set(strategies)))
-            report.details.append(
-                [view, f"{orders:,}", f"{changes:,}", *cells, carried, f"{number(regrets[-1])}×"]
+def regret(row: Row) -> float:
+    """The choice cannot be better than the best of its strategies: below 1 is noise."""
+    return max(1.0, row["auto"] / min(row[how] for how in FORCED))
+
+
+def lead(row: Row) -> float:
+    """How many times as long a rebuild takes as the best incremental strategy."""
+    return float(row["rebuild"] / min(row["live"], row["duckdb"]))
+
+
+def _line(row: Row) -> list[str]:
+    times = [*(duration(row[how]) for how in FORCED), duration(row["auto"])]
+    start = [row["view"], f"{row['orders']:,}", f"{row['changes']:,}"]
+    return [*start, *times, ", ".join(row["was"]), f"{number(regret(row))}×", f"{number(lead(row))}×"]
+
+
+def page(kept: Kept, keys: Sequence[str], what: str) -> tuple[str, list[Row]]:
+    rows: list[Row] = [row for key in keys for row in kept.get(key) or ()]
+    head = [
+        "view",
+        "orders",
+        "changed quads",
+        *FORCED,
+        "the choice",
+        "was",
+        "regret",
+        "rebuild ÷ incremental",
+    ]
+    regrets = [regret(row) for row in rows]
+    judged = [
+        ["regret", "measured", "wanted", "reached"],
+        *(
+            [name, f"{number(value)}×", f"≤ {wanted:g}×", "yes" if value <= wanted else "no"]
+            for name, value, wanted in (
+                (f"worst of {len(rows)} cells", max(regrets), WORST_WANTED),
+                ("mean", fmean(regrets), MEAN_WANTED),
             )
-            print(report.details[-1], flush=True)
-            changes *= _STEP
-    return regrets
+        ),
+    ]
+    least = min(row["rounds"] for row in rows)
+    lines = [
+        "# The choice of a strategy, and when incremental maintenance wins",
+        "",
+        *kept.described(keys),
+        "",
+        f"The {what} of a batch, from the given quads to the committed epoch: medians of {2 * least} batches",
+        "and more. The regret is the time of the session's choice ÷ that of the best strategy.",
+        "",
+        *markdown_table(judged),
+        "",
+        "The last column answers *when does incremental maintenance win?*, which the counting paper leaves",
+        "open (§5.4): above 1 it wins.",
+        "",
+        "![When incremental maintenance wins](regret.svg)",
+        "",
+        *markdown_table([head, *(_line(row) for row in rows)]),
+    ]
+    return "\n".join(lines) + "\n", rows
 
 
-def run(sizes: Sizes) -> Report:
-    report = Report()
-    report.details.append(["view", "orders", "changed quads", *FORCED, "the choice", "was", "regret"])
-    regrets: list[float] = []
-    for view in _VIEWS:
-        orders = sizes["smallest"]
-        while orders <= sizes["largest"]:
-            regrets += _cells(orders, view, sizes, report)
-            orders *= _STEP
-    for name, value, wanted in (
-        ("worst", max(regrets), WORST_WANTED),
-        ("mean", fmean(regrets), MEAN_WANTED),
-    ):
-        report.at_most(
-            f"regret, {name} of {len(regrets)} cells", value, wanted, lambda ratio: f"{number(ratio)}×"
-        )
-    return report
+def draw(rows: Sequence[Row], file: Path) -> None:
+    """How much longer a rebuild takes, by the share of the graph that changes."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "sparqlive"  # the same picture has the same text
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 5))
+    views = list(dict.fromkeys(row["view"] for row in rows))
+    styles = dict(zip(sorted({row["orders"] for row in rows}), (":", "--", "-"), strict=False))
+    for (view, orders), style in [((v, o), s) for v in views for o, s in styles.items()]:
+        some = [row for row in rows if (row["view"], row["orders"]) == (view, orders)]
+        points = [(row["changes"] / (2.1 * orders), lead(row)) for row in some]
+        if points:
+            colour = f"C{views.index(view)}"
+            label = f"{view}, {orders:,} orders"
+            axes.plot(*zip(*points, strict=True), style, color=colour, marker="o", markersize=3, label=label)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="changed quads ÷ quads of the graph",
+        ylabel="rebuild ÷ best incremental strategy",
+        title="Incremental maintenance wins above the line",
+    )
+    axes.legend(fontsize=6)
+    figure.tight_layout()
+    figure.savefig(file, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def run(
+    measuring: Measuring, kept: Kept, orders: Sequence[int], changes: Sequence[int], ends: float = inf
+) -> list[str]:
+    """Measures what is missing, the small sizes first. Returns the keys of all groups of cells."""
+    keys = []
+    for size in orders:
+        some = [one for one in changes if one <= 4 * size]  # then all orders are replaced
+        for view in _VIEWS:
+            keys.append(f"{view}, {size} orders, {some} changes")
+            if keys[-1] not in kept and time.perf_counter() < ends:
+                kept.add(keys[-1], measuring.cells(view, size, some))
+    return keys
 
 
 def main() -> None:
-    run_alone(__doc__, SIZES, run)
+    parser = argparse.ArgumentParser(prog="python -m bench.regret", description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a small size; writes to a temporary folder")
+    parser.add_argument("--cpu", action="store_true", help="processor time instead of time")
+    parser.add_argument("--orders", help=f"default {','.join(map(str, ORDERS))}")
+    parser.add_argument(
+        "--rounds", type=int, default=20, help="counted rounds of a cell, at most; default 20"
+    )
+    parser.add_argument("--seconds", type=float, default=5.0, help="for a cell, but at least two rounds")
+    parser.add_argument("--minutes", type=float, default=inf, help="end after so long; a later run continues")
+    parser.add_argument("--output", type=Path, help="the page; raw results and the plot are beside it")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="regret-")) if options.quick else OUTPUT.parent
+    output = options.output or folder / OUTPUT.name
+    orders = [int(size) for size in options.orders.split(",")] if options.orders else list(ORDERS)
+    command = command_of("python -m bench.regret", sys.argv[1:])
+    kept = Kept(output.with_suffix(".jsonl"), partial(provenance, command, ("sparqlive", "duckdb")))
+    clock = time.process_time if options.cpu else time.perf_counter
+    if options.cpu:  # the sessions learn by the same clock
+        carry.time = SimpleNamespace(perf_counter=clock)  # type: ignore[assignment]
+    measuring = Measuring(clock, options.rounds, options.seconds)
+    ends = time.perf_counter() + 60 * options.minutes
+    keys = run(measuring, kept, [1_000] if options.quick else orders, CHANGES, ends)
+    text, rows = page(kept, keys, "processor time" if options.cpu else "time")
+    output.write_text(text, encoding="utf-8")
+    draw(rows, output.with_suffix(".svg"))
+    print(f"Written: {output}")
 
 
 if __name__ == "__main__":

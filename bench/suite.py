@@ -32,7 +32,7 @@ IN_PROCESS = (
     *("path3", "star", "bsbm", "many_views", "memory", "pauses", "parse", "window"),
     *("closures", "aggregates", "durability", "explore"),
 )
-IN_BULK = ("bulk", "bulk_aggregates", "throughput", "regret")
+IN_BULK = ("bulk", "bulk_aggregates", "throughput")
 ON_SPARK = ("spark_path3", "ingest", "choice", "growth")
 OF_THE_AGENT = ("subscribers", "http_results")
 BENCHMARKS = (*IN_PROCESS, *IN_BULK, *ON_SPARK, *OF_THE_AGENT)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
 from bench import regret, throughput
+from bench.kept import Kept
 
 SIZES = {"orders": 60, "customers": 20, "cities": 5, "batches": 20, "changes": 400, "largest": 100}
 
@@ -26,17 +30,22 @@ def test_orders_keep_their_number() -> None:
     assert sum(count for _, count in case.expected.values()) == 60
 
 
-def test_regret_compares_the_choice_with_each_strategy() -> None:
-    report = regret.run({"smallest": 200, "largest": 200, "most_changes": 100, "batches": 1})
-    assert {row[0] for row in report.details[1:]} == {
-        "join",
-        "sums",
-        "star",
-        "without orders",
-        "largest value",
-    }
-    assert all(row[2] == "100" and row[-2] == "live" for row in report.details[1:])
-    assert [figure.benchmark for figure in report.figures] == [
-        "regret, worst of 5 cells",
-        "regret, mean of 5 cells",
-    ]
+def test_regret_compares_the_choice_with_each_strategy(tmp_path: Path) -> None:
+    measuring = regret.Measuring(time.process_time, 1, 0)
+    kept = Kept(tmp_path / "regret.jsonl", lambda: ["- load average: 1"])
+    keys = regret.run(measuring, kept, [200], [100, 10_000])
+    assert len(keys) == 5, "and no more changes than orders to replace"
+    text, rows = regret.page(kept, keys, "processor time")
+    assert {row["view"] for row in rows} == {"join", "sums", "star", "without orders", "largest value"}
+    assert all(row["was"] == ["live"] and row["changes"] == 100 for row in rows)
+    assert "| worst of 5 cells |" in text
+    regret.draw(rows, tmp_path / "regret.svg")
+    assert (tmp_path / "regret.svg").exists()
+    assert regret.run(measuring, Kept(tmp_path / "regret.jsonl", list), [200], [100]) == keys, "kept"
+
+
+def test_regret_is_the_time_over_the_best() -> None:
+    row = {"auto": 1.2, "live": 2.0, "duckdb": 1.0, "rebuild": 3.0}
+    assert regret.regret(row) == 1.2
+    assert regret.lead(row) == 3.0
+    assert regret.regret({**row, "auto": 0.9}) == 1.0, "below 1 is noise"

@@ -359,7 +359,8 @@ class Strategies:
         """The delta of a plan's result, by the requested or the cheapest strategy."""
         rows = sum(len(given) for given in inputs.values())
         quads, unread = maintained.matching_quads() + rows, maintained.unread_rows()
-        sizes = Sizes(quads, *batch.keeper.size_of(maintained), unread)
+        states = len(maintained.state_sources())
+        sizes = Sizes(quads, *batch.keeper.size_of(maintained), unread, states)
         costs = {way: seconds_of(way, sizes, rows) for way in ways_of(self.carriers)}
         cheapest = self._cheapest(maintained.key, costs)
         estimates = {way.strategy: seconds for way, seconds in cheapest.items()}
