@@ -25,8 +25,7 @@ from pyoxigraph import NamedNode, Quad, RdfFormat, Store
 import sparqlive
 from bench.large import PREFIX, VIEWS, Graph
 from bench.measure import Report, Sizes, duration, run_alone, same, timed
-from sparqlive import session as session_module
-from sparqlive.engine import writer
+from sparqlive.engine import changes, writer
 from sparqlive.live.once import snapshot_for
 from sparqlive.live.scope import Scope
 from sparqlive.live.terms import Terms
@@ -164,13 +163,13 @@ def _measure_batch(
 
 def _row_by_row(session: sparqlive.Session, delete: str, insert: str) -> float:
     """The same batch parsed, encoded, staged and carried one quad at a time."""
-    sizes = writer.COLUMN_ROWS, session_module.COLUMN_BYTES
-    writer.COLUMN_ROWS = session_module.COLUMN_BYTES = 1 << 40
+    sizes = writer.COLUMN_ROWS, changes.COLUMN_BYTES
+    writer.COLUMN_ROWS = changes.COLUMN_BYTES = 1 << 40
     try:
         _, seconds = timed(lambda: session.apply(insert=insert, delete=delete, strategy="live"))
         session.apply(insert=delete, delete=insert, strategy="live")
     finally:
-        writer.COLUMN_ROWS, session_module.COLUMN_BYTES = sizes
+        writer.COLUMN_ROWS, changes.COLUMN_BYTES = sizes
     return seconds
 
 

@@ -146,7 +146,7 @@ def run(sizes: Sizes) -> Report:
             )
     finally:
         agent.terminate()
-        agent.wait()
+        agent.communicate()  # also closes the pipe
     report.remarks.append(
         "The peer of CPU times is pyoxigraph, which writes the solutions as JSON in memory."
     )

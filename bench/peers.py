@@ -213,6 +213,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=inf, help="end after so long; a later run continues")
     parser.add_argument("--joins", default="full-hash", help="join algorithms of Incremunica, with commas")
     parser.add_argument("--only", help="measure some engines, separated by commas")
+    parser.add_argument("--page", action="store_true", help="only write the page")
     parser.add_argument("--output", type=Path, help="the page; the raw results are beside it, as .jsonl")
     options = parser.parse_args()
 
@@ -231,14 +232,15 @@ def main() -> None:
     output = options.output or (
         Path(tempfile.mkdtemp(prefix="peers-")) / OUTPUT.name if options.quick else OUTPUT
     )
+    chosen = {} if options.page else {name: drivers[name] for name in only}
     ends = time.perf_counter() + 60 * options.minutes
-    engines = Engines({name: drivers[name] for name in only}, options.seconds)
+    engines = Engines(chosen, options.seconds)
     command = command_of("python -m bench.peers", sys.argv[1:])
     conditions = partial(provenance, command, ("sparqlive", "duckdb"), engines.names)
     kept = Kept(output.with_suffix(".jsonl"), conditions)
     try:
         epochs = min(options.epochs or (4 if options.quick else EPOCHS), EPOCHS)
-        measure(parts, {name: drivers[name] for name in only}, kept, engines, epochs, ends)
+        measure(parts, chosen, kept, engines, epochs, ends)
     finally:
         engines.close()
     output.write_text(page(kept, parts, list(drivers), absent), encoding="utf-8")

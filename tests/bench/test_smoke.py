@@ -1,15 +1,22 @@
-"""Each benchmark of `python -m bench` in process, with the smallest sizes. They stop where a result is wrong.
+"""Each benchmark with the smallest sizes. They stop where a result is wrong.
 
-Others are run in small elsewhere: throughput and bulk_aggregates (tests/engine), crash (tests/store), soak
-(tests/sources), subscribers and hostile (tests/agent). bsbm needs data that is not part of the project; the
-paper's experiments (test_paper.py) run its queries on generated data.
+Others are run in small elsewhere: throughput, regret and bulk_aggregates (tests/engine), crash (tests/store),
+soak (tests/sources), subscribers and hostile (tests/agent), paper, peers and ivm (beside this file). bsbm
+needs data that is not part of the project; the paper's experiments run its queries on generated data.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 
-from bench.suite import IN_PROCESS, module_of, page
+from bench import bulk_executor, bulk_expressions, frames, scale, shapes
+from bench.suite import BENCHMARKS, module_of, page
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SIZES = {
     "path3": {"nodes": 60, "edges_a_round": 3, "rounds": 1, "most_rounds": 1},
@@ -23,7 +30,12 @@ SIZES = {
     "aggregates": {"groups": 5, "values": 8, "changes_a_round": 5, "rounds": 1},
     "durability": {"changes": 5, "quads": 2_000, "stream": 100},
     "explore": {"triples": 300, "rounds": 1},
+    "bulk": {"triples": 3_000, "rounds": 1, "largest": 1_000},
+    "http_results": {"rows": 50},
 }
+ON_SPARK = {"spark_path3", "ingest", "choice", "growth"}
+"""Not here: each takes a minute or more at any size. `make bench-spark` runs them."""
+ELSEWHERE = {"bsbm", "bulk_aggregates", "throughput", "subscribers"}
 
 
 @pytest.mark.slow
@@ -37,4 +49,32 @@ def test_benchmark(name: str) -> None:
 
 
 def test_all_are_here() -> None:
-    assert {*SIZES, "bsbm"} == set(IN_PROCESS)
+    assert {*SIZES, *ON_SPARK, *ELSEWHERE} == set(BENCHMARKS)
+
+
+@pytest.mark.slow
+def test_those_that_are_run_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(shapes, "SHAPES", dict(list(shapes.SHAPES.items())[:1]))
+    for module, arguments in (
+        (bulk_executor, ["--triples", "3000", "--changes", "50", "--rounds", "1"]),
+        (bulk_expressions, ["--terms", "500", "--rounds", "1"]),
+        (shapes, ["20"]),
+    ):
+        monkeypatch.setattr("sys.argv", ["python -m bench", *arguments])
+        module.main()
+        assert capsys.readouterr().out
+    few = ["--triples", "3000", "--batches", "100", "--repeat", "1", "--check", "--folder", str(tmp_path)]
+    scale.main(scale.parsed(few))
+    assert "batch of 100" in capsys.readouterr().out
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_frames(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(frames, "start_session", lambda master: spark)
+    frames.main(frames.parsed(["--rows", "300", "--view", "100", "--changes", "10", "--partitions", "2"]))
+    assert "apply 10 rows" in capsys.readouterr().out
