@@ -70,6 +70,18 @@ def test_bars_move_with_the_changes(page: Page, session: sparqlive.Session) -> N
     expect(bars(page)).to_have_text(["coffee5", "water1"])
 
 
+def test_words_beside_bars_are_not_broken(page: Page, session: sparqlive.Session) -> None:
+    session.view("kinds", BY_KIND)
+    session.apply(insert=kinds(Netherlands=3, Luxembourg=2))
+    go(page, "#/views/kinds/chart?kind=bar")
+    expect(bars(page)).to_have_count(2)
+    lines = page.locator(".bars th").evaluate_all(
+        "(names) => names.map((name) => { const range = new Range(); range.selectNodeContents(name);"
+        " return range.getClientRects().length; })"
+    )
+    assert lines == [1, 1]
+
+
 def test_one_number_moves_with_the_changes(page: Page, session: sparqlive.Session) -> None:
     session.view("all", "SELECT (COUNT(*) AS ?n) { ?item <http://x/kind> ?kind }")
     go(page, "#/views/all/chart")

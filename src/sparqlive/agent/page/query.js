@@ -154,7 +154,9 @@ class QueryPlace {
   fail(error) {
     this.result.replaceChildren();
     this.problem.hidden = false;
-    setText(this.problem, error.message);
+    // The line of the query and the caret below it need letters of one width.
+    const [sentence, ...place] = error.message.split("\n");
+    this.problem.replaceChildren(sentence, ...(place.length ? [element("code", { class: "place", tabindex: "0" }, place.join("\n"))] : []));
     this.editor.mark(error);
     if (error.line) this.editor.area.focus();
   }
