@@ -225,6 +225,8 @@ def test_json(filled: Shop) -> None:
 def test_files_folders_and_standard_input(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"<urn:s> <urn:p> 1, 2 .")))
     assert "2 new quads" in shop("load", "-", "--syntax", "ttl")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"<urn:s> <urn:p> 1 .")))
+    assert "standard input, line 1" in shop("load", "-", code=1)
     (shop.folder / "days").mkdir()
     for name, value in (("b", 4), ("a", 3)):
         (shop.folder / "days" / f"{name}.changes").write_text(

@@ -91,7 +91,7 @@ def test_results_are_those_of_a_store(remote: Remote, tmp_path: Path) -> None:
 
 def test_a_store_is_compacted_through_its_agent(remote: Remote) -> None:
     assert json.loads(remote("compact", "--json"))["epoch"] >= 0
-    assert remote("compact") == ""
+    assert remote("compact").startswith("compacting: ")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,8 @@ def test_errors(remote: Remote, arguments: tuple[str, ...], said: str) -> None:
 def test_a_fault_in_a_change_file_changes_nothing(remote: Remote) -> None:
     before = remote("query", "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }", "--format", "csv")
     (remote.folder / "bad.changes").write_text("+ <urn:x> <urn:p> <urn:y> .\n@\nwhat?\n", encoding="utf-8")
-    assert "line 3" in remote("apply", str(remote.folder / "bad.changes"), code=1)
+    file = str(remote.folder / "bad.changes")
+    assert f"{file}, line 3" in remote("apply", file, code=1)
     assert remote("query", "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }", "--format", "csv") == before
 
 

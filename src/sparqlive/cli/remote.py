@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sparqlive.web.agent_client import AgentClient
 
 _QUERY, _UPDATE = "application/sparql-query", "application/sparql-update"
+_BODY = re.compile(r"\bbody\.(?:changes|rdfp)\b")
 
 
 def connect(agent: str, token: str | None) -> AgentClient:
@@ -84,7 +86,10 @@ def apply(agent: str, token: str | None, files: Iterable[str], as_json: bool) ->
         for file in change_files(files):
             start = time.perf_counter()
             body, kind = _change_body(file)
-            report = client.json("POST", "/changes", body, content_type=kind)
+            try:
+                report = client.json("POST", "/changes", body, content_type=kind)
+            except sparqlive.Error as error:  # the agent knows the changes as the body of a request
+                raise type(error)(file.join(_BODY.split(str(error), maxsplit=1))) from error
             changed = [epoch for epoch in report["epochs"] if epoch["inserted"] or epoch["deleted"]]
             for epoch in changed:
                 _print_epoch(epoch, file, (time.perf_counter() - start) / len(changed), as_json)
@@ -170,7 +175,7 @@ def explain(agent: str, token: str | None, name: str, as_json: bool) -> str:
 
 
 def compact(agent: str, token: str | None) -> int:
-    with connect(agent, token) as client, Progress.on_standard_error().waiting("compacting"):
+    with connect(agent, token) as client:
         epoch: int = client.json("POST", "/compaction")["epoch"]
         return epoch
 

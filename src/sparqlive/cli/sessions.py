@@ -80,4 +80,7 @@ def documents(names: Sequence[str], syntax: Syntax) -> Iterator[list[str]]:
         copy = Path(folder) / f"standard-input.{syntax.value}"
         with copy.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        yield [str(copy) if name == "-" else name for name in names]
+        try:
+            yield [str(copy) if name == "-" else name for name in names]
+        except sparqlive.Error as error:
+            raise type(error)(str(error).replace(str(copy), "standard input")) from error

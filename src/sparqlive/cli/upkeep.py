@@ -59,9 +59,12 @@ def compact(
     """Merge the store's log and deltas into new runs."""
     store_or_agent(store, agent)
     if agent is not None:
-        epoch = remote.compact(agent, token)
         if json:
-            print_json({"epoch": epoch})
+            with Progress.on_standard_error().waiting("compacting"):
+                print_json({"epoch": remote.compact(agent, token)})
+        else:
+            with Progress().step("compacting"):
+                remote.compact(agent, token)
         return
     assert store is not None
     with writing_session(store, default_graph, creates=False) as session:

@@ -21,7 +21,7 @@ import xxhash
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
 
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
-from sparqlive.rdf.guard import MOST_TRIPLE_TERMS
+from sparqlive.rdf.guard import MOST_TRIPLE_TERMS, reason_of
 from sparqlive.rdf.read import read_text
 
 COLUMN_BYTES = 200_000
@@ -419,11 +419,6 @@ def is_plain(quad: Quad) -> bool:
     return isinstance(quad.subject, NamedNode | BlankNode) and isinstance(
         quad.object, NamedNode | BlankNode | Literal
     )
-
-
-def reason_of(error: SyntaxError) -> str:
-    """The parser's message without the position."""
-    return str(error.msg).partition(": ")[2] or str(error.msg)
 
 
 def batches(quads: Iterable[Quad]) -> Iterator[list[Quad]]:

@@ -15,6 +15,7 @@ from xml.parsers import expat
 from pyoxigraph import Quad, RdfFormat, parse
 
 from sparqlive.errors import InvalidChange
+from sparqlive.errors import SyntaxError as RdfSyntaxError
 
 _DEEPEST = 1_000
 MOST_TRIPLE_TERMS = 2_000  # in one statement, nested or not
@@ -46,6 +47,19 @@ def parse_guarded(
         if _FULL_BUFFER not in str(error):
             raise
         raise InvalidChange("the document has a term of more than 16 MiB.") from error
+
+
+def reason_of(error: SyntaxError) -> str:
+    """The parser's message without the position."""
+    return str(error.msg).partition(": ")[2] or str(error.msg)
+
+
+def malformed(name: str, error: SyntaxError) -> RdfSyntaxError:
+    """The error of a document that cannot be parsed, with its place if that is known."""
+    if error.lineno is None:
+        return RdfSyntaxError(f"{name}: {error.msg}")
+    column = "" if error.offset is None else f", column {error.offset}"
+    return RdfSyntaxError(f"{name}, line {error.lineno}{column}: {reason_of(error)}")
 
 
 def has_too_many_triple_terms(statements: str) -> bool:

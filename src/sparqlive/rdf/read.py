@@ -19,7 +19,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFor
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
 from sparqlive.rdf.files import matching_files, nothing_at, syntax_of
-from sparqlive.rdf.guard import has_too_many_triple_terms, parse_guarded
+from sparqlive.rdf.guard import has_too_many_triple_terms, malformed, parse_guarded
 
 
 def _open_zstd(file: Path, _mode: str) -> Any:
@@ -72,7 +72,9 @@ def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
         raise Error(f"{file}: cannot be read: {error}.") from error
     except InvalidChange as error:
         raise InvalidChange(f"{file}: {error}") from error
-    except (SyntaxError, EOFError) as error:  # pyoxigraph's message contains line and column
+    except SyntaxError as error:
+        raise malformed(str(file), error) from error
+    except EOFError as error:
         raise RdfSyntaxError(f"{file}: {error}") from error
 
 
@@ -84,7 +86,7 @@ def read_text(text: str) -> Iterator[Quad]:
         for quad in parse(text, RdfFormat.N_QUADS):
             yield check_quad(quad, None)
     except SyntaxError as error:
-        raise RdfSyntaxError(f"The N-Quads text is malformed: {error}") from error
+        raise malformed("The N-Quads text is malformed", error) from error
 
 
 def read_objects(items: Iterable[Any], graph: NamedNode | None = None) -> Iterator[Quad]:

@@ -22,7 +22,7 @@ from pyoxigraph import Quad, RdfFormat
 
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
-from sparqlive.rdf.guard import check_json, parse_guarded
+from sparqlive.rdf.guard import check_json, malformed, parse_guarded
 from sparqlive.rdf.read import check_quad
 from sparqlive.web.contexts import bundled
 from sparqlive.web.headers import type_and_parameters
@@ -171,8 +171,8 @@ def _parse(body: bytes, syntax: RdfFormat, url: str, room: Room) -> list[Quad]:
             room.take(quad, url)
     except InvalidChange as error:
         raise InvalidChange(f"{url}: {error}") from error
-    except SyntaxError as error:  # its message says line and column
-        raise RdfSyntaxError(f"{url}: {error}") from error
+    except SyntaxError as error:
+        raise malformed(url, error) from error
     except ValueError as error:
         raise RdfSyntaxError(f"{url}: {error}.") from error
     return quads

@@ -137,7 +137,7 @@ def test_a_page_that_fails_deletes_nothing(site: Site) -> None:
         for broken, sentence in (
             (lambda handler: handler.send(500), "the server failed"),
             (lambda handler: handler.send(404), "does not exist"),
-            (Page("<a:s> <a:p>"), "Parser error"),
+            (Page("<a:s> <a:p>"), ", line 1, column "),
             (page(["</stream> tree:member </m> . </m> :value 5 ."]), "the object that it is a version of"),
             (page([version("b", "25:00:00", ":value 1")]), "does not have exactly one xsd:dateTime"),
             (page([], about="</stream> ldes:timestampPath ( :p :q ) ."), "path of several steps"),

@@ -60,10 +60,9 @@ from sparqlive.rdf.columns import (
     batches,
     is_plain,
     numbered_labels,
-    reason_of,
 )
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id
-from sparqlive.rdf.guard import parse_guarded
+from sparqlive.rdf.guard import parse_guarded, reason_of
 from sparqlive.store.place import file_system
 
 OnError = Literal["fail", "skip"]
