@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="for a cell on one engine; default 10")
     parser.add_argument("--minutes", type=float, default=inf, help="end after so long; a later run continues")
     parser.add_argument("--joins", default="full-hash", help="join algorithms of Incremunica, with commas")
-    parser.add_argument("--only", help="measure some engines, separated by commas")
+    parser.add_argument("--only", help="measure some engines, separated by ';'")
     parser.add_argument("--page", action="store_true", help="only write the page")
     parser.add_argument("--output", type=Path, help="the page; the raw results are beside it, as .jsonl")
     options = parser.parse_args()
@@ -221,7 +221,7 @@ def main() -> None:
         return [int(size) for size in (given or (quick if options.quick else full)).split(",")]
 
     drivers, absent = commands([join for join in options.joins.split(",") if join])
-    only = options.only.split(",") if options.only else list(drivers)
+    only = [name.strip() for name in options.only.split(";")] if options.only else list(drivers)
     unknown = [name for name in only if name not in drivers]
     if unknown:
         parser.error(f"Unknown engine {unknown[0]!r}. Available: {', '.join(drivers)}.")

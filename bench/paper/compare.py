@@ -77,9 +77,8 @@ def method_of(name: str) -> Method:
 def measure(method: Method, case: Case, rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
     """An entry for each update. The first round is always finished; others only if it is within `seconds`.
 
-    At the end, the graph is as before.
+    The method has begun the case. At the end, the graph is as before.
     """
-    method.begin(case)
     net: Counter[str] = Counter()
     for update in case.updates:
         start = time.perf_counter()

@@ -33,13 +33,13 @@ class Worker:
                 return {"updates": [], "unfinished": f"not loaded in {_LOADING_SECONDS:.0f} s"}
             self._loaded = file
         self._ask(("measure", case, rounds, seconds / 2))
-        for _ in case.updates:
+        for _ in ("begun", *case.updates):
             found = self._next(seconds)
             if found is None:
-                return {"updates": entries, "unfinished": f"not finished in {seconds:.0f} s"}
+                return {"updates": entries[1:], "unfinished": f"not finished in {seconds:.0f} s"}
             entries.append(found)
         self._next(seconds)  # the graph is as before
-        return {"updates": entries}
+        return {"updates": entries[1:]}
 
     def forget(self) -> None:
         """Gives the graph's memory back."""
@@ -99,6 +99,8 @@ def _serve(name: str, connection: Connection) -> None:
                     method = None
                 case ("measure", case, rounds, seconds):
                     assert method is not None
+                    method.begin(case)
+                    connection.send({})
                     for entry in measure(method, case, rounds, seconds):
                         connection.send(entry)
             connection.send({})
