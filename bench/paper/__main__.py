@@ -13,12 +13,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from bench.kept import Kept
 from bench.measure import duration, markdown_table, same
-from bench.paper.cases import EXPERIMENTS, FULL, QUICK, Sizes
+from bench.paper.cases import EXPERIMENTS, FULL, QUICK, Planned, Sizes
 from bench.paper.compare import METHODS
 from bench.paper.sections import Section, sections
 from bench.paper.worker import Worker
@@ -41,12 +42,16 @@ _INTRODUCTION = [
 
 @dataclass
 class Run:
-    """What is asked for: sizes, methods, at most so many rounds, and seconds for each update by a method."""
+    """What is asked for: sizes, methods, at most so many rounds, and seconds for each update by a method.
+
+    `ends`: no case begins after this time of the clock.
+    """
 
     sizes: Sizes
     methods: Sequence[str]
     rounds: int
     seconds: float
+    ends: float = inf
 
     def keys(self, names: Sequence[str]) -> Iterator[str]:
         """The keys of all results of some experiments."""
@@ -66,33 +71,31 @@ class Run:
                         method: [case for case in planned.names if again or _key(case, method) not in kept]
                         for method in self._of(planned.methods)
                     }
-                    if any(missing.values()):
-                        lines, cases = planned.make()
-                        with tempfile.TemporaryDirectory(prefix="sparqlive-paper-") as folder:
-                            file = Path(folder) / "graph.nt"
-                            file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-                            for method, wanted in missing.items():
-                                for case in cases:
-                                    if case.name in wanted:
-                                        found = workers[method].measure(file, case, self.rounds, self.seconds)
-                                        self._keep(kept, case.name, method, len(lines), found)
-                                workers[method].forget()
+                    if any(missing.values()) and time.perf_counter() < self.ends:
+                        self._measure(planned, missing, workers, kept)
                 print(f"{name}: {duration(time.perf_counter() - start)}", flush=True)
         finally:
             for worker in workers.values():
                 worker.close()
 
-    def _keep(self, kept: Kept, case: str, method: str, triples: int, found: dict[str, Any]) -> None:
-        for other in METHODS:
-            for entry in (
-                (kept.get(_key(case, other)) or {"updates": ()})["updates"] if other != method else ()
-            ):
-                for own in found["updates"]:
-                    if own["update"] == entry["update"]:
-                        what = f"{case}, {own['update']}, {method} and {other}"
-                        same(what, own["checksum"], entry["checksum"])
-        kept.add(_key(case, method), {"triples": triples, **found})
-        print(f"  {case}: {method} {found.get('unfinished', '')}", flush=True)
+    def _measure(
+        self,
+        planned: Planned,
+        missing: Mapping[str, Sequence[str]],
+        workers: Mapping[str, Worker],
+        kept: Kept,
+    ) -> None:
+        """Measures cases on one graph. Each method loads it once."""
+        lines, cases = planned.make()
+        with tempfile.TemporaryDirectory(prefix="sparqlive-paper-") as folder:
+            file = Path(folder) / "graph.nt"
+            file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            for method, wanted in missing.items():
+                for case in cases:
+                    if case.name in wanted and time.perf_counter() < self.ends:
+                        found = workers[method].measure(file, case, self.rounds, self.seconds)
+                        _keep(kept, case.name, method, {"triples": len(lines), **found})
+                workers[method].forget()
 
     def _of(self, methods: Sequence[str]) -> list[str]:
         return [method for method in self.methods if method in methods]
@@ -119,6 +122,18 @@ class Run:
             if section.series or section.bars:
                 lines += ["", f"![{section.title}]({section.name}.svg)"]
         return "\n".join(lines) + "\n", found
+
+
+def _keep(kept: Kept, case: str, method: str, found: dict[str, Any]) -> None:
+    """Adds a result, which must be that of all other methods."""
+    checksums = {entry["update"]: entry["checksum"] for entry in found["updates"]}
+    for other in METHODS:
+        known = kept.get(_key(case, other)) if other != method else None
+        for entry in known["updates"] if known else ():
+            if (update := entry["update"]) in checksums:
+                same(f"{case}, {update}, {method} and {other}", checksums[update], entry["checksum"])
+    kept.add(_key(case, method), found)
+    print(f"  {case}: {method} {found.get('unfinished', '')}", flush=True)
 
 
 def _key(case: str, method: str) -> str:
@@ -200,7 +215,8 @@ def main() -> None:
     command = command_of("python -m bench.paper", sys.argv[1:])
     kept = Kept(folder / "raw.jsonl", lambda: provenance(command, _PACKAGES))
     if not options.page:
-        Run(sizes, methods, options.rounds, options.seconds).measure(names, kept, options.again)
+        ends = time.perf_counter() + 60 * options.minutes
+        Run(sizes, methods, options.rounds, options.seconds, ends).measure(names, kept, options.again)
     everything = Run(all_sizes, METHODS, options.rounds, options.seconds)
     print(f"Written: {write(everything, kept, folder)}")
 
