@@ -42,6 +42,8 @@ def test_results(session: sparqlive.Session) -> None:
     assert delta.index("<td") > 0
     assert {">+<", ">−<"} <= {delta[i : i + 3] for i in range(len(delta))}
     assert "prices" in session._repr_html_()
+    plan = view.explained()._repr_html_()
+    assert "\n  T1  ?item &lt;http://x/price&gt; ?price\n      ΔT1 = T1(ΔG)\n" in plan
 
 
 def test_only_the_first_rows_are_shown(session: sparqlive.Session) -> None:

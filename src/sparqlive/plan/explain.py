@@ -32,6 +32,7 @@ from sparqlive.plan.forms import Form, Part, centre_of, decompose, form_of
 from sparqlive.plan.keys import keys_of_flips
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.wording import Node, Words, name_operators, text_of_expression, text_of_term
+from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Expression, Var
 
 __all__ = ["RESULT", "Explained", "PlanStep", "StoredState", "explain", "explain_plan", "text_of_expression"]
@@ -103,6 +104,17 @@ class Explained:
 
     root: PlanStep
     legend: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        """The operators, each below the one that reads it, with their delta rules; for notebooks."""
+        return html.preformatted("\n".join([*_tree(self.root), "", *self.legend]))
+
+
+def _tree(step: PlanStep) -> Iterator[str]:
+    yield f"{step.name}  {step.words}"
+    yield from (f"    {line}" for line in step.rule)
+    for below in step.inputs:
+        yield from (f"  {line}" for line in _tree(below))
 
 
 def explain_plan(plan: op.Operator, sizes: Mapping[int, tuple[int, int]]) -> Explained:
