@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import sparqlive
 from sparqlive.engine import check
 from sparqlive.engine.budget import memory_limit
+from sparqlive.rdf.dictionary import hash_of
 from sparqlive.store import compaction, saving
 from tests.conftest import examples
 
@@ -249,3 +251,95 @@ def test_a_view_that_outgrows_memory_says_why(tmp_path: Path) -> None:
         assert len(view) == 3001
         assert len(small) == 7
         session.check()
+
+
+NAMED = 'SELECT ?x ?n { ?x <urn:p> ?z BIND(CONCAT("name of ", STR(?x)) AS ?n) }'
+
+
+def named(start: int, stop: int) -> set[tuple[str, str]]:
+    return {(f"<urn:x{n}>", f'"name of urn:x{n}"') for n in range(start, stop)}
+
+
+def rows_of(session: sparqlive.Session, name: str) -> set[tuple[str, str]]:
+    return {(str(row["x"]), str(row["n"])) for row in session.views[name].solutions()}
+
+
+@pytest.fixture
+def few_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than four rows are many, and files have few terms."""
+    monkeypatch.setattr("sparqlive.bulk.backends.duckdb._MOST_HELD", 4)
+    monkeypatch.setattr("sparqlive.bulk.new_terms._TERMS_A_FILE", 7)
+
+
+def entered_by_columns(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Lists how many computed terms this process takes in at once."""
+    counts: list[int] = []
+    dictionary = session.dictionary
+    enter = dictionary.enter_together
+
+    def counted(numbers: Any, texts: Any) -> Any:
+        counts.append(len(numbers))
+        return enter(numbers, texts)
+
+    monkeypatch.setattr(dictionary, "enter_together", counted)
+    return counts
+
+
+@pytest.mark.usefixtures("few_computed")
+def test_many_computed_terms_become_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sparqlive.open(tmp_path, memory=0) as session:
+        session.apply(insert=VALUES + edges(0, 50))
+        counts = entered_by_columns(session, monkeypatch)
+        session.view("named", NAMED)
+        session.apply(insert=edges(50, 53), strategy="duckdb")
+        session.apply(insert=edges(53, 100), delete=edges(0, 20), strategy="duckdb")
+        session.apply(insert=edges(100, 120), strategy="rebuild")
+        assert max(counts) <= 60  # of the batches that were given; 3 of those are computed
+        assert rows_of(session, "named") == named(20, 120)
+        session.check()
+        session.compact()
+        assert rows_of(session, "named") == named(20, 120)
+    with sparqlive.open(tmp_path, memory=0) as session:
+        assert rows_of(session, "named") == named(20, 120)
+        session.view("again", f"{NAMED[:-1]} FILTER(STRENDS(?n, '7')) }}")
+        assert rows_of(session, "again") == {row for row in named(20, 120) if row[1].endswith('7"')}
+        session.check()
+
+
+@pytest.mark.usefixtures("few_computed")
+@pytest.mark.parametrize("count", [3, 50])
+def test_computed_terms_never_share_an_id(tmp_path: Path, count: int) -> None:
+    """The id of a computed term stands for another term already."""
+    with sparqlive.open(tmp_path, memory=0) as session:
+        taken = hash_of('"name of urn:x2"')
+        session.dictionary._claim(taken, "<urn:owner>")
+        session.dictionary.load_exceptions({"<urn:owner>": taken})
+        session.apply(insert=VALUES + edges(0, count))
+        session.view("named", NAMED)
+        assert rows_of(session, "named") == named(0, count)
+        assert session.dictionary.text(taken) == "<urn:owner>"
+        session.apply(delete=edges(2, 3))
+        session.apply(insert=edges(2, 3))
+        session.check()
+    with sparqlive.open(tmp_path, memory=0) as session:
+        assert rows_of(session, "named") == named(0, count)
+
+
+@pytest.mark.usefixtures("few_computed")
+def test_computed_terms_of_a_failed_epoch_are_not_kept(
+    session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.view("named", NAMED)
+    store = session._epochs.persistence.store  # type: ignore[union-attr]
+    before = store.term_runs()
+
+    def fail(*_: object) -> None:
+        raise OSError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store), "commit", fail)
+        with pytest.raises(sparqlive.StoreFailed, match="no space"):
+            session.apply(insert=edges(50, 100), strategy="duckdb")
+    assert store.term_runs() == before
+    session.apply(insert=edges(50, 100), strategy="duckdb")
+    assert rows_of(session, "named") == named(0, 100)

@@ -166,7 +166,9 @@ def _sides(evaluation: Evaluation, operator: op.Group, source: Solutions, has_ol
     if not _is_linear(operator):
         known = [f"max({name}) AS {name}" for name in texts]
         frame = frame.grouped(ids, *known, total("before"), total("after"))
-    frame = with_types(evaluation, source.of(frame), _types(operator))
+    read = _types(operator)
+    summed = [variable for variable, names in read.items() if names == set(_SUMMED)]
+    frame = with_types(evaluation, source.of(frame), read, summed)
     others = [name for name in frame.columns if name not in ("before", "after")]
     if has_old:
         frame = frame.exploded(SIDE, number(-1), ONE)

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from sparqlive.bulk.dialect import Dialect
 from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.new_terms import NewTerms
+from sparqlive.store.runs import RunFile
 from sparqlive.store.saving import Saved, Target
 
 Function = Callable[..., pa.Array]
@@ -55,6 +57,9 @@ class Backend(Protocol):
     def measured(self, frame: Frame) -> tuple[Frame, bool]:
         """The same rows, and whether they are few enough to be broadcast, where that makes a difference."""
 
+    def are_few(self, frame: Frame) -> bool:
+        """Whether rows are few enough to be broadcast, where that makes a difference; counts them."""
+
     def repeats(self, frame: Frame) -> bool:
         """Whether a query may read a frame several times: it is computed once, or is small enough."""
 
@@ -81,6 +86,9 @@ class Backend(Protocol):
 
     def save(self, frame: Frame, relation: str, target: Target) -> Saved:
         """Computes rows with the columns c0 … and w, and keeps them, sorted: many of them in files."""
+
+    def save_terms(self, frame: Frame, known: Sequence[RunFile], target: Target) -> NewTerms:
+        """Computes terms with the columns id and term, each once, and writes those that no known file has."""
 
     def query(self, frame: Frame) -> Any:
         """The rows of a frame, as the backend's own kind of table; not computed yet."""

@@ -178,9 +178,10 @@ class Frame:
             assert len(set(columns)) == len(columns), columns
         return Frame(Join(self, other, keyword, condition), columns)
 
-    def distributed(self, by: str) -> Frame:
-        """The same rows, those with one value of a column in one partition, where there are partitions."""
-        return Frame(Select(self, f"/*+ REPARTITION({by}) */ {', '.join(self.columns)}"), self.columns)
+    def distributed(self, *by: str) -> Frame:
+        """The same rows, those with one value of some columns in one partition, if there are any."""
+        hint = f"/*+ REPARTITION({', '.join(by)}) */"
+        return Frame(Select(self, f"{hint} {', '.join(self.columns)}"), self.columns)
 
     def broadcast(self, small: bool = True) -> Frame:
         return replace(self, small=small)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +39,12 @@ from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES, entry_table
 from sparqlive.store.quad_runs import QuadRuns
+from sparqlive.store.runs import RunFile
 from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows
 from sparqlive.store.store import LaterChanges, Sources
 from sparqlive.zset.run import Column, Run
 
+_TRIES = 5
 FEW_CHANGES = 50_000
 """Up to so many changes are broadcast, and what they join is restricted by their keys."""
 
@@ -64,6 +66,22 @@ class Changes:
         return cls(StoredRelation((), rows), len(rows), int((weights < 0).sum()), predicates)
 
 
+@dataclass(frozen=True)
+class StoreTerms:
+    """The terms of a store, and the way of computed ones into it."""
+
+    id_of: Callable[[Term], int]
+    exceptions: Callable[[], Mapping[str, int]]
+    texts_of: Callable[[Column], Mapping[int, str]]
+    enter: Callable[[Column, pa.Array], Column]
+    """Takes in a few terms with the ids that queries gave them; returns their ids."""
+    files: Callable[[str], Sequence[RunFile]] | None
+    """Files with all terms; those that are in none yet are written to a folder. None in a reader of a store,
+    which writes no files: it takes in all terms."""
+    stage: Callable[[Sequence[RunFile]], None]
+    """Adds files of new terms, to be committed."""
+
+
 _CHANGE = (*scan.QUAD, WEIGHT)
 NO_CHANGES = Changes(StoredRelation((), np.empty((0, 5), dtype=np.int64)), 0, 0, frozenset())
 
@@ -80,20 +98,15 @@ class InStore:
         sources: Callable[[], Sources],
         stored: Callable[[], tuple[QuadRuns, Run]],
         target: Target,
-        id_of: Callable[[Term], int],
-        exceptions: Mapping[str, int],
-        enter: Callable[[Column, pa.Array], Column],
-        texts_of: Callable[[Column], Mapping[int, str]],
+        terms: StoreTerms,
         changes: Changes = NO_CHANGES,
     ) -> None:
         self._make_backend = backend
         self._sources = sources
         self._stored = stored
-        self._texts_of = texts_of
         self._target = target
-        self._id_of = id_of
-        self._exceptions = exceptions
-        self._enter = enter
+        self._terms = terms
+        self._id_of = terms.id_of
         self._changes = changes
         self._net: dict[int, Column] = {}
         self._touched: dict[op.Group, tuple[pa.Table, pa.Table, bool]] = {}
@@ -226,25 +239,45 @@ class InStore:
         *,
         before_changes: bool = False,
     ) -> Saved:
-        sources = self._sources()
-        with self._make_backend() as backend:
-            quads = self._quads(backend, sources, before_changes)
-            look_up = None if quads.lookup is None else quads.lookup.terms
-            names = ("id", "term", *(NAMES if sources.has_types else ()))
-            dictionary = LaterFrame(names, lambda: _terms(backend, sources, names))
-            terms = Terms(backend, dictionary, plan, self._id_of, self._exceptions, look_up)
-            result = frames(Evaluation(backend, quads, terms, ()))
-            if result.new_terms is not None:
-                found = backend.rows(result.new_terms)
-                numbers = found.column("id").to_numpy()
-                entered = self._enter(numbers, found.column("term").combine_chunks())
-                assert (entered == numbers).all(), "a computed term has another id here than in SQL"
-            is_small = quads.lookup is not None and self._changes.count <= FEW_ROWS
-            rows = backend.held(result.rows)[1] if is_small else None
-            if rows is not None and rows.num_rows <= FEW_ROWS:
-                *columns, weights = (column.to_numpy() for column in rows.columns)
+        for _ in range(_TRIES):
+            sources = self._sources()
+            with self._make_backend() as backend:
+                quads = self._quads(backend, sources, before_changes)
+                look_up = None if quads.lookup is None else quads.lookup.terms
+                names = ("id", "term", *(NAMES if sources.has_types else ()))
+                dictionary = LaterFrame(names, partial(_terms, backend, sources, names))
+                terms = Terms(backend, dictionary, plan, self._id_of, self._terms.exceptions(), look_up)
+                result = frames(Evaluation(backend, quads, terms, ()))
+                if result.new_terms is None or self._keep_terms(backend, result.new_terms):
+                    return self._kept(backend, result.rows, relation, is_looked_up=quads.lookup is not None)
+            # About once in many billions of terms, ids clash: terms that gave way have other ids now.
+        raise AssertionError("computed terms have other ids here than in SQL")
+
+    def _keep_terms(self, backend: Backend, new: Frame) -> bool:
+        """Takes in computed terms: a few in this process, many as files. False if ids clash."""
+        files = self._terms.files
+        few = backend.held(new)[1] if files is not None else backend.rows(new)
+        if few is not None:
+            numbers = few.column("id").to_numpy()
+            entered = self._terms.enter(numbers, few.column("term").combine_chunks())
+            return bool((entered == numbers).all())
+        assert files is not None
+        scratch = f"{self._target.folder}/known"
+        made = backend.save_terms(new, files(scratch), self._target)
+        self._target.place.remove_folder(scratch)
+        for number, texts in made.clashes.items():
+            self._terms.enter(np.full(len(texts), number), pa.array(texts))
+        if not made.clashes:
+            self._terms.stage(made.runs)
+        return not made.clashes
+
+    def _kept(self, backend: Backend, rows: Frame, relation: str, *, is_looked_up: bool) -> Saved:
+        if is_looked_up and self._changes.count <= FEW_ROWS:
+            few = backend.held(rows)[1]
+            if few is not None and few.num_rows <= FEW_ROWS:
+                *columns, weights = (column.to_numpy() for column in few.columns)
                 return sorted_rows(columns, weights)
-            return backend.save(result.rows, relation, self._target)
+        return backend.save(rows, relation, self._target)
 
     def _quads(self, backend: Backend, sources: Sources, before_changes: bool) -> scan.TableOfQuads:
         """As they were before the changes of this epoch, and these; or as they are now."""
@@ -298,7 +331,7 @@ class InStore:
     def _lookup(self) -> Lookup:
         """Looks up quads of an epoch whose changes this process has."""
         changes = _sorted(self._changes.relation.rows)
-        return Lookup(*self._stored(), changes, self._id_of, self._texts_of)
+        return Lookup(*self._stored(), changes, self._id_of, self._terms.texts_of)
 
     def _known(self, backend: Backend, plan: op.Operator, saved: Saved) -> Solutions:
         """A change, or a first content, that was computed before."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sparqlive.bulk.dialect import ONE, ZERO
 from sparqlive.bulk.frame import Frame
-from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, keys_of, narrowed, text
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, keys_of, narrowed, summed, text
 from sparqlive.plan import operators as op
 from sparqlive.plan.cost import cheapest
 from sparqlive.plan.delta import State
@@ -47,7 +47,7 @@ def outward(
     each of these sums finds what it sums in one partition.
     """
     remaining = list(factors)
-    running = start
+    running, is_spread, is_to_sum = start, False, False
     while remaining:
         bound = frozenset(running.variables if running is not None else keys.variables if keys else ())
         position = cheapest([plan for plan, _ in remaining], bound, lambda scan, bound: None)
@@ -55,19 +55,30 @@ def outward(
         others = frozenset(v for other, _ in remaining for v in other.variables)
         before = frozenset(running.variables) if running is not None else frozenset()
         if running is not None:
+            if is_to_sum:
+                running = summed(running if is_spread else _where_joined(running, plan))
             running = evaluation.held(evaluation.share(running) if plan.children else running)
         part = _part(evaluation, running, plan, state, needed | others | before, keys)
         if running is None:
             lasting = [v for v in part.variables if v in part.always and v in needed]
             summing = not needed.issuperset((*part.variables, *others))
-            spread = keys is None and remaining and lasting and summing and evaluation.quads.are_broadcast
-            running = part.of(part.frame.distributed(column(lasting[0]))) if spread else part
+            if keys is None and remaining and lasting and summing and evaluation.quads.are_broadcast:
+                part, is_spread = part.of(part.frame.distributed(column(lasting[0]))), True
+            running = part
         else:
             running = join(running, part)
-        summing = len(remaining) >= evaluation.backend.joins_after_sum and not running.small
-        running = narrowed(running, needed | others, sums=summing)
+        wanted = needed | others
+        is_many = len(remaining) >= evaluation.backend.joins_after_sum and not running.small
+        is_to_sum = is_many and not wanted.issuperset(running.variables)
+        running = narrowed(running, wanted, sums=False)
     assert running is not None
     return running
+
+
+def _where_joined(running: Solutions, plan: op.Operator) -> Solutions:
+    """The same rows, where the next join needs them: their sum then finds there what it sums, too."""
+    keys = [column(v) for v in running.variables if v in running.always and v in plan.always]
+    return running.of(running.frame.distributed(*keys)) if keys else running
 
 
 def _part(

@@ -13,6 +13,7 @@ from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.scan import literal
 from sparqlive.bulk.solutions import Solutions, column, semi, text
 from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.values import DOUBLE
 
 if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
@@ -26,15 +27,40 @@ def typed_column(variable: Var, name: str) -> str:
     return f"{name}_{column(variable)}"
 
 
-def with_types(evaluation: Evaluation, source: Solutions, read: Mapping[Var, Collection[str]]) -> Frame:
-    """The source's columns, and beside them the typed columns that are read; NULL for what is unbound."""
+def with_types(
+    evaluation: Evaluation,
+    source: Solutions,
+    read: Mapping[Var, Collection[str]],
+    numbers: Collection[Var] = (),
+) -> Frame:
+    """The source's columns, and beside them the typed columns that are read; NULL for what is unbound.
+
+    numbers: variables of which nothing but numbers is read; terms that are none may have NULL, too.
+    """
     if any(read.values()):
         source = evaluation.held(source)
     frame = source.frame
     for variable, names in read.items():
-        if names:
+        if (
+            variable in numbers
+            and variable in source.plain
+            and evaluation.terms.has_types
+            and not source.small
+        ):
+            frame = _with_numbers(evaluation, frame, variable, sorted(names))
+        elif names:
             frame = _joined(evaluation, source, frame, variable, sorted(names))
     return frame
+
+
+def _with_numbers(evaluation: Evaluation, frame: Frame, variable: Var, names: list[str]) -> Frame:
+    """With the typed columns of numbers. A graph often has few of them among its terms, so that the rows
+    need not be brought to the terms."""
+    key = column(variable)
+    found = evaluation.terms.frame.where(f"kind <= {DOUBLE:d}")
+    is_small = evaluation.backend.are_few(found)
+    found = found.select(f"id AS {key}", *(f"{name} AS {typed_column(variable, name)}" for name in names))
+    return frame.join(found.broadcast(is_small), [key], "LEFT")
 
 
 def _joined(

@@ -6,15 +6,15 @@ Invariant: nothing is in the store before its runs are committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sparqlive.errors import InvalidChange
 from sparqlive.rdf.columns import Encoder
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
+from sparqlive.rdf.reserved import graph_refusal, predicate_refusal
 from sparqlive.store.quad_runs import segments_of
-from sparqlive.store.runs import QUADS, TERMS, RunFile, read_terms, terms_with_prefix
+from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.store import Store
 from sparqlive.store.term_runs import TermRuns
 
@@ -49,7 +49,7 @@ def ingest_runs(
         ingested = ingest(workers, paths, graph, target, on_error=on_error, exceptions=exceptions)
     files = [(file.path, QUADS, None) for file in ingested.quad_files]
     runs = store.describe(folder, files + [(file.path, TERMS, None) for file in ingested.term_files])
-    _check_names(store, runs)
+    _check_names(store, runs, {n: text for file in ingested.term_files for n, text in file.reserved.items()})
     return ingested, runs
 
 
@@ -65,12 +65,11 @@ def _collisions(store: Store, dictionary: Dictionary, ingested: IngestResult, fo
     return taken
 
 
-def _check_names(store: Store, runs: Iterable[RunFile]) -> None:
-    """Rejects quads under a reserved name; quads that workers read do not pass the session's gate."""
-    texts: dict[int, str] = {}
-    for run in runs:
-        if run.relation == TERMS:
-            texts.update(terms_with_prefix(read_terms(store.place, run), PREFIXES))
+def _check_names(store: Store, runs: Iterable[RunFile], texts: Mapping[int, str]) -> None:
+    """Rejects quads under a reserved name; quads that workers read do not pass the session's gate.
+
+    texts: the terms of the runs under such names.
+    """
     quads = segments_of(store.place, (run for run in runs if run.relation == QUADS)) if texts else ()
     for graph, predicate in (segment.key for segment in quads):
         for number, refusal in ((graph, graph_refusal), (predicate, predicate_refusal)):

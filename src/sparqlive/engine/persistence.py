@@ -60,6 +60,7 @@ class Retention:
 _LEAST_TERM_BYTES = 32 << 20
 _MEMORY_PER_CACHED_ROW = 8 * 16
 """Rows of two ids that were read from files use an eighth of the memory at most."""
+_NO_EXCEPTIONS: Mapping[str, int] = {}
 _NOTHING_SAVED: Mapping[str, Saved] = {}
 # Relations that cannot be recomputed from the quads.
 _NOT_COMPUTED = {QUADS, TERMS, "gathered", "source", "sources"}
@@ -215,7 +216,7 @@ class Persistence:
         """
         inserted = inserts_of(changes)
         counts = (inserted, len(changes) - inserted) if files is None else (files.inserted, files.deleted)
-        in_files = () if files is None else (*files.runs, *files.terms)
+        in_files = () if files is None else files.runs
         forgotten = names_of_failed(failed)
         kept = {name: delta for name, delta in deltas.items() if name not in forgotten}
         kept |= {name: (d.width, d.few()) for name, d in saved.items() if d.count and not d.files}
@@ -228,13 +229,16 @@ class Persistence:
                 changes if files is None else None,
                 kept,
                 *self._dictionary.journal(),
-                runs=[*in_files, *(run for delta in saved.values() for run in delta.files)],
+                runs=[
+                    *in_files,
+                    *self.store.staged_terms,
+                    *(run for delta in saved.values() for run in delta.files),
+                ],
                 forgotten=forgotten,
                 batch=batch,
                 notes=notes,
             )
         )
-        self.store.stage_terms(())
         self._data.committed(written)
         rows = sum(counts) + sum(delta.count for delta in saved.values() if delta.files)
         self._compactor.count_epoch(rows + sum(len(rows) for _, rows in kept.values()))
@@ -307,7 +311,7 @@ class Persistence:
             for key, width, rows in content.relations()
             if key in new or not self.store.catalog.has(key)
         }
-        runs: list[RunFile] = []
+        runs = [*self.store.staged_terms]
         bases: dict[str, tuple[int, Mapping[Row, int] | Run | None]] = {}
         for key, (width, rows) in fresh.items():
             if isinstance(rows, Saved):
@@ -504,7 +508,7 @@ class Persistence:
 
         return Known(
             self._data.known_quads(),
-            self._files_of_terms(folder),
+            self.files_of_terms(folder),
             dict(self._dictionary.exceptions),
             self._dictionary.text_of,
         )
@@ -515,17 +519,30 @@ class Persistence:
         files = {run.path for relation in (QUADS, TERMS) for run in catalog.runs(relation)}
         return self.epoch, files, catalog.last_term(), len(entries), sum(map(len, columns))
 
-    def staged(self, files: ChangeFiles) -> AbstractContextManager[None]:
+    @contextmanager
+    def staged(self, files: ChangeFiles) -> Iterator[None]:
         """Context in which the terms of an epoch that workers read are known, and which may commit them."""
-        return self._data.staged_terms(files.terms, files.exceptions)
+        with self._data.staging(files.exceptions, only_here=False):
+            self._data.stage_terms(files.terms, files.exceptions)
+            yield
 
-    def _files_of_terms(self, folder: str) -> list[RunFile]:
+    def stage_terms(self, runs: Sequence[RunFile]) -> None:
+        """Makes computed terms in new files known; the next commit names the files."""
+        self._data.stage_terms(runs, _NO_EXCEPTIONS)
+
+    def staging(self, *, only_here: bool = False) -> AbstractContextManager[None]:
+        """Context for staging terms: unless they are committed, its failure takes them back.
+
+        `only_here`: so does its success.
+        """
+        return self._data.staging(_NO_EXCEPTIONS, only_here=only_here)
+
+    def files_of_terms(self, folder: str) -> list[RunFile]:
         """Files with all terms; those that are in none yet are written to a folder."""
         pairs, columns, _ = self._dictionary.journal()
         terms = TermColumns.together([TermColumns.of([*self.store.catalog.terms(), *pairs]), *columns])
-        files = self.store.catalog.runs(TERMS)
         self.store.place.make(folder)
-        ending = f"-{uuid4().hex}"
+        ending, files = f"-{uuid4().hex}", self.store.term_runs()
         return [*files, write_term_run(self.store.place, folder, terms, ending)] if len(terms) else files
 
     def leave_in_files(self, files: ChangeFiles) -> None:

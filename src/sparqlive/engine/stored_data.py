@@ -95,7 +95,11 @@ class StoredData:
         return known.runs, later
 
     def committed(self, terms: TermRun | None) -> None:
-        """Starts a new journal of terms after a commit; `terms` is the file of those in the old journal."""
+        """Starts a new journal of terms after a commit; `terms` is the file of those in the old journal.
+
+        The commit has named the files of terms that were staged.
+        """
+        self._store.stage_terms(())
         if terms is None:
             self._dictionary.start_journal()
         else:
@@ -113,21 +117,29 @@ class StoredData:
         self._terms = self._store.terms(self._terms)
         self._dictionary.load(self._terms, (), ())
 
-    @contextmanager
-    def staged_terms(self, runs: Sequence[RunFile], exceptions: Mapping[str, int]) -> Iterator[None]:
-        """Context in which terms in new files are known; they stay if the block commits the files."""
-        before = self._terms
-        self._store.stage_terms(runs)
-        self._terms = self._store.terms(before)
+    def stage_terms(self, runs: Sequence[RunFile], exceptions: Mapping[str, int]) -> None:
+        """Makes terms in new files known; the next commit is to name the files."""
+        self._store.stage_terms([*self._store.staged_terms, *runs])
+        self._terms = self._store.terms(self._terms)
         self._dictionary.load(self._terms, (), ())
         self._dictionary.load_exceptions(exceptions)
+
+    @contextmanager
+    def staging(self, exceptions: Mapping[str, int], *, only_here: bool) -> Iterator[None]:
+        """Context after whose failure the terms that were staged in it, and exceptions, are unknown again.
+
+        Not if they were committed. `only_here`: also after its success.
+        """
+        terms, staged = self._terms, self._store.staged_terms
+        has_failed = True
         try:
             yield
+            has_failed = False
         finally:
-            if self._store.staged_terms:  # not committed
-                self._store.stage_terms(())
-                self._terms = before
-                self._dictionary.unload(before, exceptions)
+            if (has_failed or only_here) and self._store.staged_terms:  # otherwise committed, or none
+                self._store.stage_terms(staged)
+                self._terms = terms
+                self._dictionary.unload(terms, exceptions)
 
     def known_quads(self) -> QuadRuns:
         """The quads of the last epoch, for other processes to read."""

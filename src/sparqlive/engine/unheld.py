@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -22,7 +22,7 @@ import numpy as np
 
 from sparqlive.bulk import stored_totals
 from sparqlive.bulk.aggregate import follows_from_totals
-from sparqlive.bulk.in_store import NO_CHANGES, Changes, InStore
+from sparqlive.bulk.in_store import NO_CHANGES, Changes, InStore, StoreTerms
 from sparqlive.bulk.stored_rows import StoredRelation
 from sparqlive.engine.carry import NOT_HELD, Choice, FileBackend, Outcome
 from sparqlive.live.compiler import Compiler
@@ -182,16 +182,21 @@ class Unheld:
 
     def _in_store(self, way: FileBackend, target: Target, changes: Changes = NO_CHANGES) -> InStore:
         """For the deltas of an epoch, or for first contents."""
-        dictionary = self._terms.dictionary
+        dictionary, store = self._terms.dictionary, self._store
+        terms = StoreTerms(
+            dictionary.id_of,
+            lambda: dictionary.exceptions,
+            dictionary.texts_of,
+            dictionary.enter_together,
+            None if store.store.catalog.read_only else store.files_of_terms,
+            store.stage_terms,
+        )
         return InStore(
             lambda: way.create(target),
-            self._store.sources,
-            self._store.stored_quads,
+            store.sources,
+            store.stored_quads,
             target,
-            dictionary.id_of,
-            dictionary.exceptions,
-            dictionary.enter_together,
-            dictionary.texts_of,
+            terms,
             changes,
         )
 
@@ -228,7 +233,7 @@ class Unheld:
         with self.attempt() as folder:
             content = self.keep(plan, why)
             try:
-                by_files(lambda way: self._compute(content, way, self._folder(folder, way)))
+                by_files(lambda way: self._compute_first(content, way, self._folder(folder, way)))
                 yield content
             except BaseException:
                 self.release(content)
@@ -238,9 +243,13 @@ class Unheld:
                 part.saved()
         give_back()
 
-    def _compute(self, content: PlanContent, way: FileBackend, folder: str) -> None:
+    def _compute_first(self, content: PlanContent, way: FileBackend, folder: str) -> None:
         """Computes the first relations of a content, as files in a folder of an attempt."""
-        in_store = self._in_store(way, Target(self._store.store.place, folder))
+        with self._store.staging():
+            self._compute(content, way, Target(self._store.store.place, folder))
+
+    def _compute(self, content: PlanContent, way: FileBackend, target: Target) -> None:
+        in_store = self._in_store(way, target)
         for part in content.stored_parts():
             assert isinstance(part, UnheldContent)
             if part.users > 1:
@@ -261,13 +270,20 @@ class Unheld:
                 part.first[part.name] = in_store.content(part.stored_plan, part.name, known, totals)
             part.carried = way.name
 
-    def attempt(self) -> AbstractContextManager[str]:
-        """A folder whose files are there until the block ends, or are named by then."""
-        return self._store.store.attempt()
+    @contextmanager
+    def attempt(self) -> Iterator[str]:
+        """A folder whose files are there until the block ends, or are named by then; so are new terms."""
+        with self._store.store.attempt() as folder, self._store.staging():
+            yield folder
 
     def carry(self, epoch: int, changes: Changes, way: FileBackend, folder: str) -> Outcome:
         """Computes what an epoch brings, as files in a folder of an attempt."""
-        target = Target(self._store.store.place, self._folder(folder, way), epoch)
+        with self._store.staging():
+            return self._carry(
+                changes, way, Target(self._store.store.place, self._folder(folder, way), epoch)
+            )
+
+    def _carry(self, changes: Changes, way: FileBackend, target: Target) -> Outcome:
         in_store, outcome = self._in_store(way, target, changes), Outcome()
         for content in self._singles():
             if in_store.is_concerned(content.stored_plan):
@@ -333,7 +349,7 @@ class Unheld:
         Of each, how many rows are missing or (with negative weights) too much, and the first of them.
         """
         assert isinstance(content, UnheldContent)
-        with self._scratch() as target:
+        with self._scratch() as target, self._store.staging(only_here=True):
             found = self._rebuilt(self._in_store(way, target), content)
             return {
                 name: (saved.count, dict(islice(rows_of_saved(target.place, saved).items(), 5)))

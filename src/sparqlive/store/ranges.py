@@ -67,8 +67,18 @@ def rows_in_range(place: Place, task: RangeTask, relation: str, width: int) -> l
 
 def rows_before(changes: Column, first: Sequence[int]) -> int:
     """How many of the sorted changes come before a row."""
+    return _equal_rows(changes, first)[0]
+
+
+def rows_until(changes: Column, last: Sequence[int]) -> int:
+    """How many of the sorted changes come before a row or are equal to it."""
+    return _equal_rows(changes, last)[1]
+
+
+def _equal_rows(changes: Column, row: Sequence[int]) -> tuple[int, int]:
+    """Where the sorted changes that are equal to a row begin and end."""
     low, high = 0, len(changes)
-    for number, value in enumerate(first):
+    for number, value in enumerate(row):
         column = changes[low:high, number]
         low, high = (
             low + int(np.searchsorted(column, value, "left")),
@@ -76,4 +86,4 @@ def rows_before(changes: Column, first: Sequence[int]) -> int:
         )
         if low == high:
             break
-    return low
+    return low, high

@@ -327,9 +327,10 @@ class Store:
 
     def terms(self, *known: TermRuns) -> TermRuns:
         """The files of terms, of which `known` have read some; newer terms are in the catalog."""
-        return TermRuns(self.readers, self._term_runs(), *known, most_bytes=self._term_bytes)
+        return TermRuns(self.readers, self.term_runs(), *known, most_bytes=self._term_bytes)
 
-    def _term_runs(self) -> list[RunFile]:
+    def term_runs(self) -> list[RunFile]:
+        """The files of terms, staged ones included."""
         return [*self.catalog.runs(TERMS), *self.staged_terms]
 
     def terms_of(self, runs: Iterable[RunFile], *known: TermRuns) -> TermRuns:
@@ -343,7 +344,7 @@ class Store:
             self._later,
             self.term_files,
             lambda: [*self.catalog.terms(), *more_terms()],
-            all(self._has_types(run) for run in self._term_runs()),
+            all(self._has_types(run) for run in self.term_runs()),
         )
 
     def _later(self) -> LaterChanges:
@@ -358,7 +359,7 @@ class Store:
 
     def term_files(self) -> list[str]:
         """The files of terms, for readers that do not compare digests."""
-        return self._verified(self._term_runs())
+        return self._verified(self.term_runs())
 
     def stage_terms(self, runs: Sequence[RunFile]) -> None:
         """Adds files of terms, just written, to those that are read; none: takes them back."""

@@ -1,6 +1,6 @@
-"""Reads a relation that is not held in memory: its files one after the other, merged with the deltas.
+"""Reads a relation that is not held in memory: the files of its base, merged with those of later deltas.
 
-Invariant: at most one file of the base is in memory at a time, and the deltas after it.
+Invariant: a reader has a row group of the base, and of the delta of each epoch after it, in memory at a time.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, zip_longest
+from itertools import groupby, pairwise, zip_longest
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from sparqlive.store.catalog import Catalog
 from sparqlive.store.compaction import merged, summed
 from sparqlive.store.deltas import read_deltas
 from sparqlive.store.place import Place
-from sparqlive.store.ranges import rows_before
-from sparqlive.store.runs import QUADS, RunFile, names_of, read_columns
+from sparqlive.store.ranges import rows_before, rows_until
+from sparqlive.store.runs import RunFile, names_of, read_columns, read_groups
 from sparqlive.store.saving import Saved
 from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers
 from sparqlive.zset.blocks import cut, rows_in
@@ -89,8 +89,30 @@ class StoredParts:
 
     def pieces(self) -> Iterator[tuple[Sequence[Column], Column]]:
         """Columns and weights, in order, piece by piece."""
-        for run, changes in self.tasks():
-            yield self.piece(run, changes)
+        few = summed([self.rows], self.width)
+        if not self.width:
+            yield _split(list(few.T))
+            return
+        by_epoch = groupby(self.delta_runs, lambda run: run.epoch)
+        files = [self.runs, *(sorted(runs, key=lambda run: run.first) for _, runs in by_epoch)]
+        waiting = [cursor for cursor in (_Cursor(iter([few])), *map(self._cursor, files)) if cursor.has_rows]
+        while waiting:
+            last = min(cursor.last for cursor in waiting)
+            parts = [part for cursor in waiting if len(part := cursor.until(last))]
+            rows = parts[0] if len(parts) == 1 else summed(parts, self.width)
+            if len(rows):
+                yield _split(list(rows.T))
+            waiting = [cursor for cursor in waiting if cursor.has_rows]
+
+    def _cursor(self, runs: Sequence[RunFile]) -> _Cursor:
+        """Over files whose rows follow each other."""
+        return _Cursor(
+            np.column_stack(_with_weights(columns, self.width))
+            for run in runs
+            for columns in read_groups(
+                self.place, run, names_of(self.name, self.width, is_delta=run.epoch is not None)
+            )
+        )
 
     def tasks(self) -> Iterator[tuple[RunFile | None, Column]]:
         """The pieces as work for others: a file of the base, if there is one, and the later changes in it."""
@@ -107,10 +129,38 @@ class StoredParts:
         if run is None:
             return _split(list(changes.T))
         columns = read_columns(self.place, run, names_of(self.name, self.width))
-        found = merged(self.name, self.width, columns, changes)
-        if self.name == QUADS and len(found) == self.width:
-            return found, np.ones(len(found[0]), dtype=np.int64)
-        return _split(found)
+        return _split(_with_weights(merged(self.name, self.width, columns, changes), self.width))
+
+
+class _Cursor:
+    """Goes through sorted rows, which come in groups."""
+
+    def __init__(self, groups: Iterator[Column]) -> None:
+        self._groups = (rows for rows in groups if len(rows))
+        self._rows = next(self._groups, None)
+
+    @property
+    def has_rows(self) -> bool:
+        return self._rows is not None
+
+    @property
+    def last(self) -> Row:
+        """The last row of the current group."""
+        assert self._rows is not None
+        return tuple(self._rows[-1, :-1].tolist())
+
+    def until(self, row: Row) -> Column:
+        """The rows up to one that is not after the last row; they are passed."""
+        rows = self._rows
+        assert rows is not None
+        end = rows_until(rows, row)
+        self._rows = rows[end:] if end < len(rows) else next(self._groups, None)
+        return rows[:end]
+
+
+def _with_weights(columns: Sequence[Column], width: int) -> Sequence[Column]:
+    """The columns of rows, and their weights: quads of a base have none in files, because each has one."""
+    return columns if len(columns) > width else [*columns, np.ones(len(columns[0]), dtype=np.int64)]
 
 
 def _split(columns: Sequence[Column]) -> tuple[Sequence[Column], Column]:
@@ -162,8 +212,8 @@ class FileRows(Mapping[Row, int]):
         """The rows with their weights, in order."""
         for run in self._saved.files:
             names = names_of(run.relation, self._saved.width, is_delta=True)
-            *columns, weights = read_columns(self._place, run, names)
-            yield from rows_in(cut(columns, weights))
+            for *columns, weights in read_groups(self._place, run, names):
+                yield from rows_in(cut(columns, weights))
 
 
 class _Items(ItemsView[Row, int]):

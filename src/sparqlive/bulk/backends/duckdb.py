@@ -15,6 +15,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.request import url2pathname
+from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
@@ -23,10 +24,12 @@ from pyarrow import dataset
 from sparqlive.bulk.backend import Function, Later
 from sparqlive.bulk.dialect import Dialect, DuckDbSql
 from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.new_terms import NewTerms, TermSaving
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.columns import TERM_SCHEMA
 from sparqlive.sparql.deadline import look_at_flag
 from sparqlive.store.place import file_system
+from sparqlive.store.runs import RunFile
 from sparqlive.store.saving import Saved, Target, save
 
 _NUMBERS = count()
@@ -81,6 +84,7 @@ class DuckDb:
         self._connection: duckdb.DuckDBPyConnection
         self._tables: list[str] = []
         self._views: list[str] = []
+        self._made: list[str] = []
         self._waiting: dict[str, Later] = {}
         self._functions: list[str] = []
         self._held: dict[int, tuple[Frame, Frame, pa.Table | None]] = {}
@@ -112,11 +116,20 @@ class DuckDb:
     def measured(self, frame: Frame) -> tuple[Frame, bool]:
         return frame, True
 
+    def are_few(self, frame: Frame) -> bool:
+        return True
+
     def repeats(self, frame: Frame) -> bool:
         return True
 
     def materialize(self, frame: Frame) -> Frame:
-        return self.frame(self.query(frame), frame.columns)
+        """With a bound on memory, as a table of DuckDB, which goes to disk if it is large."""
+        if self._memory is None:
+            return self.frame(self.query(frame), frame.columns)
+        name = f"made_{next(_NUMBERS)}"
+        self._run(f"CREATE TEMP TABLE {name} AS {self._text(frame)}", lambda _: None)
+        self._made.append(name)
+        return Frame.table(name, frame.columns)
 
     def held(self, frame: Frame) -> tuple[Frame, pa.Table | None]:
         known = self._held.get(id(frame.node))
@@ -163,6 +176,17 @@ class DuckDb:
             batches = found.to_arrow_reader(_BATCH_ROWS)
             pieces = ([column.to_numpy() for column in batch.columns] for batch in batches)
             return save(target, relation, width, pieces)
+
+        return self._run(text, kept)
+
+    def save_terms(self, frame: Frame, known: Sequence[RunFile], target: Target) -> NewTerms:
+        text = self._text(frame.sorted(["id", "term"]))
+
+        def kept(found: duckdb.DuckDBPyRelation) -> NewTerms:
+            saving = TermSaving(target, known, f"-{uuid4().hex}")
+            for batch in found.to_arrow_reader(_BATCH_ROWS):
+                saving.add(batch.column("id").to_numpy(), batch.column("term"))
+            return saving.finish()
 
         return self._run(text, kept)
 
@@ -238,6 +262,8 @@ class DuckDb:
             return
         while self._views:
             self._connection.execute(f"DROP VIEW {self._views.pop()}")
+        while self._made:
+            self._connection.execute(f"DROP TABLE {self._made.pop()}")
         while self._tables:
             self._connection.unregister(self._tables.pop())
         while self._functions:

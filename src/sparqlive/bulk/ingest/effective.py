@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 
 from sparqlive.bulk.ingest.job import drop_folder, other_ids
 from sparqlive.bulk.ingest.parts import (
@@ -27,16 +26,17 @@ from sparqlive.bulk.ingest.parts import (
     plan_terms,
 )
 from sparqlive.bulk.ingest.workers import Workers
+from sparqlive.bulk.new_terms import write_new
 from sparqlive.errors import InvalidChange
 from sparqlive.rdf.columns import Encoder
 from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
-from sparqlive.rdf.term_columns import OTHER, UNKNOWN, TermColumns
+from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.store.compaction import Writer
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Layers, QuadRuns, Segment, segments_of
 from sparqlive.store.runs import QUADS, RunFile, read_columns, terms_with_prefix
 from sparqlive.store.seeking import Readers
-from sparqlive.store.term_runs import TermRuns, write_term_run
+from sparqlive.store.term_runs import TermRuns
 from sparqlive.zset.columns import ColumnRows, group_starts, last_rows
 
 Parse = Callable[[str, Encoder], Sequence[Part]]
@@ -233,7 +233,7 @@ class _Terms:
     """New terms in files; ids with several texts; and reserved names, also such as are not new."""
 
     runs: Sequence[RunFile]
-    clashes: Mapping[int, list[str]]
+    clashes: Mapping[int, Sequence[str]]
     reserved: Mapping[int, str]
 
 
@@ -283,20 +283,6 @@ class _Task:
 
     def _terms(self, task: TermTask, name: str) -> _Terms:
         ids, texts, clashes = distinct_terms(task)
-        marks = np.full(len(ids), UNKNOWN, np.int8)
-        # Nothing read stays in memory; where no id of a file is wanted, its texts are not read.
-        stored = TermRuns(Readers(self.place), self.terms, most_bytes=0)
-        stored.match(ids, texts, marks)
-        for place in np.flatnonzero(marks == OTHER).tolist():
-            number = int(ids[place])
-            owner = stored.text_of(number)
-            assert owner is not None
-            others = {texts[place].as_py(), *clashes.get(number, ())} - {owner}
-            clashes[number] = [owner, *sorted(others)]
         reserved = terms_with_prefix(TermColumns(ids, texts), PREFIXES)
-        new = np.flatnonzero(marks == UNKNOWN)
-        if not len(new):
-            return _Terms((), clashes, reserved)
-        columns = TermColumns(ids[new], texts.take(pa.array(new)))
-        run = write_term_run(self.place, self.folder, columns, f"-{name}")
-        return _Terms((run,), clashes, reserved)
+        new = write_new(self.place, self.folder, self.terms, ids, texts, clashes, f"-{name}")
+        return _Terms(new.runs, new.clashes, reserved)

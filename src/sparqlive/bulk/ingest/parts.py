@@ -8,7 +8,7 @@ is sorted and contains each row once; two terms with the same id are never merge
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 from uuid import uuid4
@@ -22,9 +22,12 @@ import pyarrow.parquet as pq
 from sparqlive.bulk.ingest.documents import PIECE_BYTES
 from sparqlive.rdf.columns import Encoded, Ids, together
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
+from sparqlive.rdf.reserved import PREFIXES
+from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.sparql.columns import REPEATING, term_table
 from sparqlive.store.layout import ROWS_PER_GROUP, TERMS_PER_GROUP, write_run
 from sparqlive.store.place import file_system
+from sparqlive.store.runs import terms_with_prefix
 
 ROWS_A_FILE = 1 << 20
 _SMALL_GROUP_ROWS = ROWS_A_FILE // 8
@@ -64,6 +67,8 @@ class TermFile:
     rows: int
     min_id: int
     max_id: int
+    reserved: Mapping[int, str]
+    """The terms under a reserved name, by id."""
 
 
 @dataclass(frozen=True)
@@ -361,7 +366,8 @@ def merge_terms(task: TermTask, target: str, name: str) -> tuple[TermFile, dict[
     path = f"terms/{name}.parquet"
     table = term_table(pa.array(ids), texts)
     _write(table, f"{target}/{path}", ("id",), REPEATING, ["id"], ("id",), TERMS_PER_GROUP)
-    return TermFile(path, len(ids), int(ids[0]), int(ids[-1])), clashes
+    reserved = terms_with_prefix(TermColumns(ids, texts), PREFIXES)
+    return TermFile(path, len(ids), int(ids[0]), int(ids[-1]), reserved), clashes
 
 
 def distinct_terms(task: TermTask) -> tuple[Ids, pa.LargeStringArray, dict[int, list[str]]]:

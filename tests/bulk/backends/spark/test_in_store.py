@@ -15,6 +15,7 @@ from sparqlive.bulk.backends.spark import backend
 from sparqlive.bulk.ingest.effective import ChangeFiles
 from sparqlive.engine import check
 from sparqlive.rdf.change_columns import read_batches
+from sparqlive.rdf.dictionary import hash_of
 from sparqlive.store import compaction, ranges, saving
 from tests.conftest import times
 
@@ -135,6 +136,39 @@ def test_no_rows_pass_through_the_driver(
         monkeypatch.setattr(strategies, "_file_backend", lambda *_: ("spark", ""))
         with pytest.raises(sparqlive.CheckFailed, match=r"in 1 rows: .*occurs 1 times too often"):
             session.check()
+    assert bounded
+
+
+def test_no_computed_terms_pass_through_the_driver(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: list[int]
+) -> None:
+    """Workers write them, and find those whose ids clash."""
+    monkeypatch.setattr("sparqlive.bulk.backends.duckdb._MOST_HELD", MOST)
+    entered: list[int] = []
+    query = 'SELECT ?x ?n { ?x <urn:p> ?z BIND(CONCAT("name of ", STR(?x)) AS ?n) }'
+    with sparqlive.open(tmp_path, spark=spark, memory=0) as session:
+        dictionary = session.dictionary
+        taken = hash_of('"name of urn:x2"')
+        dictionary._claim(taken, "<urn:owner>")
+        dictionary.load_exceptions({"<urn:owner>": taken})
+        session.apply(insert=orders(0, 100))
+        session.compact()
+        enter = dictionary.enter_together
+
+        def counted(numbers: Any, texts: Any) -> Any:
+            entered.append(len(numbers))
+            return enter(numbers, texts)
+
+        monkeypatch.setattr(dictionary, "enter_together", counted)
+        session.view("named", query, strategy="spark")
+        assert entered, "a clash makes this process take in the terms that share an id"
+        assert sum(entered) <= MOST
+        (tmp_path / "more.nt").write_text(orders(100, 200))
+        session.load(tmp_path / "more.nt")
+        assert sum(entered) <= MOST
+        found = {(str(row["x"]), str(row["n"])) for row in session.views["named"].solutions()}
+        assert found == {(f"<urn:x{n}>", f'"name of urn:x{n}"') for n in range(200)}
+        session.check()
     assert bounded
 
 

@@ -27,8 +27,10 @@ from sparqlive.bulk.backends.spark.start import frame_of, is_connect
 from sparqlive.bulk.backends.spark.stopping import Result, stoppable
 from sparqlive.bulk.dialect import Dialect, SparkSql
 from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.new_terms import NewTerms, TermSaving
 from sparqlive.bulk.solutions import WEIGHT
 from sparqlive.sparql.columns import TERM_SCHEMA
+from sparqlive.store.runs import RunFile
 from sparqlive.store.saving import FEW_ROWS, Saved, Saving, Target, combined
 
 _VIEW = re.compile(r"\bsparqlive_view_[0-9]+\b")
@@ -118,6 +120,9 @@ class SparkBackend:
         finally:
             rows.unpersist()
 
+    def are_few(self, frame: Frame) -> bool:
+        return self._run(self.query(frame).count) <= _BROADCAST_ROWS
+
     def held(self, frame: Frame) -> tuple[Frame, pa.Table | None]:
         known = self._held.get(id(frame.node))
         if known is None:
@@ -192,6 +197,15 @@ class SparkBackend:
         parts = [saved for _, saved in sorted(found, key=itemgetter(0))]
         return combined(parts, len(columns), target, relation)
 
+    def save_terms(self, frame: Frame, known: Sequence[RunFile], target: Target) -> NewTerms:
+        """Workers compare ranges of the terms with the store's, and write files; only the names come back."""
+        rows = self.query(frame).repartitionByRange("id").sortWithinPartitions("id", "term")
+        keep = _ARROW_FUNCTION(_term_saver(target, known), returnType="binary").asNondeterministic()
+        kept = rows.select(keep("id", "term").alias("saved")).where("saved IS NOT NULL")
+        found: list[NewTerms] = [pickle.loads(row["saved"]) for row in self._run(kept.collect)]
+        runs = [run for new in found for run in new.runs]
+        return NewTerms(runs, {number: texts for new in found for number, texts in new.clashes.items()})
+
     def _run(self, action: Callable[[], Result]) -> Result:
         return stoppable(self._session, action)
 
@@ -264,24 +278,53 @@ def _partition_saver(target: Target, relation: str, width: int) -> Callable[...,
     return save_columns if width else save_weights
 
 
+def _term_saver(target: Target, known: Sequence[RunFile]) -> Callable[..., Iterator[pa.Array]]:
+    """A function of the ids and texts of a partition; Spark reads its type."""
+
+    def save_terms(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        saving = TermSaving(target, known, _ending())
+        return _at_the_end(batches, lambda c: saving.add(c[0].to_numpy(), c[1]), saving.finish)
+
+    return save_terms
+
+
+def _ending() -> str:
+    """Of the names of a task's files, which no other attempt has."""
+    task = TaskContext.get()
+    assert task is not None
+    return f"-{task.partitionId()}-{task.taskAttemptId()}"
+
+
 def _save_partition(
     target: Target, relation: str, width: int, batches: Iterator[tuple[pa.Array, ...]]
 ) -> Iterator[pa.Array]:
-    """Keeps the sorted rows of a partition: many of them in files, whose names no other attempt has.
+    """Keeps the sorted rows of a partition: many of them in files.
 
-    The number of the partition, and what is to be known about its rows, come with its last row.
+    The number of the partition comes with what is to be known about its rows.
     """
     task = TaskContext.get()
     assert task is not None
     number = task.partitionId()
-    ending = f"-{number}-{task.taskAttemptId()}"
-    saving = Saving(target, relation, width, few=_FEW_IN_PARTITION, ending=ending)
+    saving = Saving(target, relation, width, few=_FEW_IN_PARTITION, ending=_ending())
+    return _at_the_end(
+        batches,
+        lambda columns: saving.add([column.to_numpy() for column in columns]),
+        lambda: (number, saving.finish()),
+    )
+
+
+def _at_the_end(
+    batches: Iterator[tuple[pa.Array, ...]],
+    add: Callable[[tuple[pa.Array, ...]], None],
+    finish: Callable[[], object],
+) -> Iterator[pa.Array]:
+    """Takes in the rows of a partition; what is to be known about them comes with the last row."""
     size = 0
     for columns in batches:
         if size:
             yield pa.nulls(size, pa.binary())
         size = len(columns[0])
-        saving.add([column.to_numpy() for column in columns])
+        add(columns)
     if size:
-        made = pickle.dumps((number, saving.finish()))
+        made = pickle.dumps(finish())
         yield pa.concat_arrays([pa.nulls(size - 1, pa.binary()), pa.array([made], pa.binary())])

@@ -1,0 +1,118 @@
+"""New terms as files: given terms are compared with those of a store, and those that it lacks are written.
+
+Workers do this for the terms that a batch brings (`ingest/effective.py`) and for those that queries compute.
+Invariants: an id that stands for several terms, in the store or among the given ones, is reported as a clash,
+and the caller keeps none of the files then; never more terms are in memory than a file gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
+from sparqlive.rdf.term_columns import OTHER, UNKNOWN, Ids, TermColumns, large
+from sparqlive.store.place import Place
+from sparqlive.store.runs import RunFile
+from sparqlive.store.saving import Target
+from sparqlive.store.seeking import Readers
+from sparqlive.store.term_runs import TermRuns, write_term_run
+
+_TERMS_A_FILE = 500_000
+_BYTES_A_FILE = 64 << 20
+
+
+@dataclass(frozen=True)
+class NewTerms:
+    """New terms in files, and the ids with several terms: all texts of each, first the one that stays."""
+
+    runs: Sequence[RunFile]
+    clashes: Mapping[int, Sequence[str]]
+
+
+def write_new(
+    place: Place,
+    folder: str,
+    known: Sequence[RunFile],
+    ids: Ids,
+    texts: pa.LargeStringArray,
+    clashes: Mapping[int, Sequence[str]],
+    ending: str,
+) -> NewTerms:
+    """Writes the terms that no known file has. `ids` are sorted and distinct; `clashes` are known already."""
+    marks, found = np.full(len(ids), UNKNOWN, np.int8), dict(clashes)
+    # Nothing read stays in memory; where no id of a file is wanted, its texts are not read.
+    stored = TermRuns(Readers(place), known, most_bytes=0)
+    stored.match(ids, texts, marks)
+    for position in np.flatnonzero(marks == OTHER).tolist():
+        number = int(ids[position])
+        owner = stored.text_of(number)
+        assert owner is not None
+        others = {texts[position].as_py(), *found.get(number, ())} - {owner}
+        found[number] = [owner, *sorted(others)]
+    new = np.flatnonzero(marks == UNKNOWN)
+    if not len(new):
+        return NewTerms((), found)
+    columns = TermColumns(ids[new], texts.take(pa.array(new)))
+    return NewTerms((write_term_run(place, folder, columns, ending),), found)
+
+
+class TermSaving:
+    """Takes in terms sorted by id, each once; `finish` tells where the new ones are."""
+
+    def __init__(self, target: Target, known: Sequence[RunFile], ending: str) -> None:
+        """`ending`: of the names of files, which no other that writes into the folder has."""
+        self._target = target
+        self._known = known
+        self._ending = ending
+        self._waiting: list[tuple[Ids, pa.LargeStringArray]] = []
+        self._runs: list[RunFile] = []
+        self._clashes: dict[int, Sequence[str]] = {}
+        self._files = 0
+
+    def add(self, ids: Ids, texts: pa.Array) -> None:
+        """Adds terms after those that were added before."""
+        if len(ids):
+            self._waiting.append((ids, large(texts)))
+        terms, size = sum(len(ids) for ids, _ in self._waiting), sum(t.nbytes for _, t in self._waiting)
+        if terms >= _TERMS_A_FILE or size >= _BYTES_A_FILE:
+            self._flush(is_end=False)
+
+    def finish(self) -> NewTerms:
+        self._flush(is_end=True)
+        return NewTerms(self._runs, self._clashes)
+
+    def _flush(self, *, is_end: bool) -> None:
+        """Writes what is waiting; more terms of the last id may follow, unless this is the end."""
+        if not self._waiting:
+            return
+        ids = np.concatenate([ids for ids, _ in self._waiting])
+        texts = pa.concat_arrays([texts for _, texts in self._waiting])
+        end = len(ids) if is_end else int(np.searchsorted(ids, ids[-1]))
+        self._waiting = [(ids[end:], texts[end:])] if end < len(ids) else []
+        ids, texts = ids[:end], texts[:end]
+        if not end:
+            return
+        is_first = np.append(True, ids[1:] != ids[:-1])
+        doubtful = {*np.unique(ids[~is_first]).tolist(), *_reserved(ids)}
+        clashes = {number: sorted(texts.filter(pa.array(ids == number)).to_pylist()) for number in doubtful}
+        firsts = np.flatnonzero(is_first)
+        place, folder = self._target.place, self._target.folder
+        ending = f"{self._ending}-{self._files}"
+        new = write_new(
+            place, folder, self._known, ids[firsts], texts.take(pa.array(firsts)), clashes, ending
+        )
+        self._files += 1
+        self._runs += new.runs
+        self._clashes |= new.clashes
+
+
+def _reserved(ids: Ids) -> Iterable[int]:
+    """The ids that stand for no term, if they are among sorted ones."""
+    for number in (UNDEF, DEFAULT_GRAPH):
+        place = int(np.searchsorted(ids, number))
+        if place < len(ids) and int(ids[place]) == number:
+            yield number

@@ -1,0 +1,66 @@
+"""Relations that are read piece by piece: files of a base and of later deltas, merged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparqlive.store import runs
+from sparqlive.store.compaction import Writer
+from sparqlive.store.place import LocalPlace
+from sparqlive.store.runs import RunFile
+from sparqlive.store.streaming import StoredParts
+from tests.conftest import examples
+
+_ROWS = st.dictionaries(
+    st.tuples(st.integers(0, 6), st.integers(0, 4)), st.sampled_from([-2, -1, 1, 3]), max_size=25
+)
+_RELATION = "view/rows"
+
+
+def written(place: LocalPlace, rows: dict[tuple[int, int], int], epoch: int | None) -> list[RunFile]:
+    """Files of at most four rows."""
+    found: list[RunFile] = []
+    ordered = sorted(rows)
+    for start in range(0, len(ordered), 4):
+        part = ordered[start : start + 4]
+        writer = Writer(place, ".", _RELATION, 2, epoch, f"-{epoch}-{start}")
+        columns = [np.array([row[n] for row in part], dtype=np.int64) for n in range(2)]
+        writer.add([*columns, np.array([rows[row] for row in part], dtype=np.int64)])
+        writer.flush()
+        found += writer.runs
+    return found
+
+
+@given(base=_ROWS, deltas=st.lists(_ROWS, max_size=3), few=_ROWS)
+@examples(40)
+def test_pieces_are_the_sum_in_order(
+    base: dict[tuple[int, int], int],
+    deltas: list[dict[tuple[int, int], int]],
+    few: dict[tuple[int, int], int],
+) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "ROWS_PER_GROUP", 3)
+        place = LocalPlace(Path(folder), ".")
+        files = [run for epoch, rows in enumerate(deltas, 1) for run in written(place, rows, epoch)]
+        rows = np.array([[*row, weight] for row, weight in few.items()], dtype=np.int64).reshape(-1, 3)
+        parts = StoredParts(place, _RELATION, 2, written(place, base, None), files, rows)
+        found = list(parts.items())
+        total: dict[tuple[int, ...], int] = {}
+        for part in (base, *deltas, few):
+            for row, weight in part.items():
+                total[row] = total.get(row, 0) + weight
+        assert found == sorted((row, weight) for row, weight in total.items() if weight)
+        assert all(len(weights) <= 3 * (2 + len(deltas)) + len(few) for _, weights in parts.pieces())
+
+
+def test_rows_without_columns_are_counted() -> None:
+    with TemporaryDirectory() as folder:
+        place = LocalPlace(Path(folder), ".")
+        parts = StoredParts(place, _RELATION, 0, (), (), np.array([[2], [3]], dtype=np.int64))
+        assert list(parts.items()) == [((), 5)]
