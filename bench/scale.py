@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ VIEWS = {
 }
 _TRIPLES_PER_ORDER = 2.5
 _LARGEST_TEXT = 100_000
-"""Triples of a batch that is given as text; on Spark, larger ones are DataFrames."""
+"""Triples of a batch that is given as text; larger ones are files, on Spark DataFrames."""
 
 
 class Memory:
@@ -136,23 +137,31 @@ def batches(
         for _ in range(arguments.repeat):
             orders = max(1, int(size / _TRIPLES_PER_ORDER))
             number += orders
-            new: Any
-            if arguments.strategy == "spark" and size > _LARGEST_TEXT:
-                new = frame_of(catalogue, orders, number // orders, folder)
+            batch, forced = number // orders, arguments.forced
+            if size <= _LARGEST_TEXT:
+                commit = partial(session.apply, insert=catalogue.new_orders(orders, batch), strategy=forced)
+            elif arguments.strategy == "spark":
+                frame = frame_of(file_of(catalogue, orders, batch, folder))
+                commit = partial(session.apply, insert=frame, strategy=forced)
             else:
-                new = catalogue.new_orders(orders, number // orders)
+                commit = partial(session.load, file_of(catalogue, orders, batch, folder))
             with steps.step(f"batch of {size:,}"):
-                epoch = session.apply(insert=new, strategy=arguments.forced)
+                epoch = commit()
             assert epoch.inserted > 0
 
 
-def frame_of(catalogue: Catalogue, orders: int, batch: int, folder: str) -> Any:
-    """New orders as a DataFrame of Spark; another process writes its file, so that this one has no text."""
-    from pyspark.sql import SparkSession
-
+def file_of(catalogue: Catalogue, orders: int, batch: int, folder: str) -> Path:
+    """New orders as a file, which another process writes, so that this one has no text."""
     path = Path(folder) / f"batch-{batch}.nt"
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
         other.submit(write_batch, catalogue, orders, batch, path).result()
+    return path
+
+
+def frame_of(path: Path) -> Any:
+    """A file as a DataFrame of Spark."""
+    from pyspark.sql import SparkSession
+
     spark = SparkSession.active()
     register_formats(spark)
     return spark.read.format("rdf").load(str(path))

@@ -1,9 +1,10 @@
 """Measures all sizes of `bench.scale`, each in a process of its own, and writes bench/results/scale.md.
 
-`python -m bench.scale_all --folder /mnt/large` takes hours, and 60 GB of disk. `--only "Spark, 12M"` makes
-the runs whose names have these words, and leaves the figures of the others as they are; `--smaller 1000` uses
-small sizes and writes nothing. The page has what was asked for first, whether it was reached or not, then
-every step, with the commit, the versions, the machine and its load. It is written after each run.
+`python -m bench.scale_all --folder /mnt/large` takes hours, and 60 GB of disk. `--only "Spark, 3M" "12M"`
+makes the runs whose names have one of these words, and leaves the figures of the others as they are;
+`--smaller 1000` uses small sizes and writes nothing. The page has what was asked for first, whether it was
+reached or not, then every step, with the commit, the versions, the machine and its load. It is written after
+each run.
 """
 
 from __future__ import annotations
@@ -155,7 +156,13 @@ def conditions() -> str:
 def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", help="for texts and stores, which are removed afterwards")
-    parser.add_argument("--only", default="", metavar="WORDS", help="the runs whose names have these words")
+    parser.add_argument(
+        "--only",
+        nargs="*",
+        default=[""],
+        metavar="WORDS",
+        help="the runs whose names have one of these words",
+    )
     parser.add_argument(
         "--smaller",
         type=int,
@@ -170,7 +177,7 @@ def main(given: list[str] | None = None) -> None:
     failed = []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         for run in RUNS:
-            if arguments.only not in run.name:
+            if not any(words in run.name for words in arguments.only):
                 continue
             triples = run.triples // arguments.smaller
             print(f"\n{run.name}: {triples:,} triples", flush=True)

@@ -259,3 +259,12 @@ def test_batches_of_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(sparqlive.SyntaxError, match="line 3"):
             session.apply(insert="<urn:a> <urn:b> <urn:c> .\n" * 2 + "nothing\n")
         session.check()
+
+
+def test_workers_load_nothing_under_reserved_names(tmp_path: Path) -> None:
+    """Into an empty store, whose files they write."""
+    (tmp_path / "names.nq").write_text("<urn:a> <urn:b> <urn:c> <view:x> .\n" + orders(range(5)))
+    with sparqlive.open(tmp_path / "store") as session:
+        with pytest.raises(sparqlive.Error, match="reserved"):
+            session.load(tmp_path / "names.nq", on_error="skip")
+        assert len(session) == 0

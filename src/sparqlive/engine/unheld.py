@@ -338,8 +338,12 @@ class Unheld:
             (operator.source, name) for operator, name in content.kept.items()
         ]
         wanted.append((content.stored_plan, content.name))
-        found = {name: in_store.difference(plan, name, self._stored(name)) for plan, name in wanted}
+        found: dict[str, Saved] = {}
+        for plan, name in wanted:
+            give_back()  # this is the work that needs most memory
+            found[name] = in_store.difference(plan, name, self._stored(name))
         for group, name in content.totals.items():
+            give_back()
             found[name] = in_store.totals_difference(group, name, self._stored(name))
         return found
 

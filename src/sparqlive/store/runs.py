@@ -202,13 +202,17 @@ def compare_chunk(place: Place, run: RunFile, chunk: Chunk, content: memoryview)
 class Verified:
     """An open file; each part is compared with its digest before it is read."""
 
-    def __init__(self, place: Place, run: RunFile, stream: Readable) -> None:
+    def __init__(self, place: Place, run: RunFile, stream: Readable, metadata: Any = None) -> None:
+        """`metadata`: what its footer says, if it was read before."""
         self._stream = stream
         self._digests = run.digests
-        if run.digests:
+        if run.digests and metadata is None:
             _compare(run.digests, 1, _footer(stream))
         self._file = pq.ParquetFile(
-            place.path(run.path), filesystem=place.files, page_checksum_verification=True
+            place.path(run.path),
+            metadata=metadata,
+            filesystem=place.files,
+            page_checksum_verification=True,
         )
         self.metadata = self._file.metadata
 
@@ -274,10 +278,13 @@ def _groups(metadata: Any, start: int, stop: int) -> tuple[list[int], int]:
 
 
 @contextmanager
-def verified(place: Place, run: RunFile) -> Iterator[Verified]:
-    """Opens a file; each part of it is compared with its digest before it is read."""
+def verified(place: Place, run: RunFile, metadata: Any = None) -> Iterator[Verified]:
+    """Opens a file; each part of it is compared with its digest before it is read.
+
+    `metadata`: what its footer says, if it was read before.
+    """
     with _DamageReport(place, run.path), place.opened(run.path) as stream:
-        file = Verified(place, run, stream)
+        file = Verified(place, run, stream, metadata)
         try:
             yield file
         finally:
@@ -355,11 +362,16 @@ def read_terms(place: Place, run: RunFile) -> TermColumns:
 def read_terms_of(place: Place, run: RunFile, groups: Iterable[int]) -> Iterator[TermColumns]:
     """Reads row groups of a terms file, one after the other."""
     with verified(place, run) as file:
-        for group in groups:
-            numbers = range(file.metadata.num_row_groups) if group == ALL_GROUPS else [group]
-            table = file.read_groups(list(numbers), ("id", "term"))
-            texts = pa.concat_arrays([large(chunk) for chunk in table.column("term").chunks])
-            yield TermColumns(table.column("id").to_numpy(), texts)
+        yield from terms_in(file, groups)
+
+
+def terms_in(file: Verified, groups: Iterable[int]) -> Iterator[TermColumns]:
+    """Row groups of a terms file that is open, one after the other."""
+    for group in groups:
+        numbers = range(file.metadata.num_row_groups) if group == ALL_GROUPS else [group]
+        table = file.read_groups(list(numbers), ("id", "term"))
+        texts = pa.concat_arrays([large(chunk) for chunk in table.column("term").chunks])
+        yield TermColumns(table.column("id").to_numpy(), texts)
 
 
 def terms_with_prefix(terms: TermColumns, prefixes: Sequence[str]) -> dict[int, str]:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,17 @@ from sparqlive.store.runs import (
     RunFile,
     group_bounds,
     read_columns,
-    read_terms_of,
+    terms_in,
+    verified,
     write_terms,
 )
 from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers
 
 MOST_BYTES = 1 << 40
 """Without a limit on memory."""
+_MOST_METADATA = 32
+"""Of so many files, what the footers say stays in memory: three quarters of a megabyte each. Reading a footer
+takes as long as reading a term."""
 _EXPANSION = 3
 """A byte of a file stands for about so many in memory."""
 
@@ -62,11 +66,13 @@ class TermRuns:
         self._groups: dict[str, _Groups] = {}
         self._layers: tuple[Mapping[str, RunFile], list[_Groups]] = {}, []
         """Some files, and their row groups."""
+        self._metadata: dict[str, Any] = {}
         self._read: OrderedDict[_Group, TermColumns] = OrderedDict()
         self._bytes = 0
         self._guard = Lock()
         for one in known:
             self._groups |= {path: found for path, found in one._groups.items() if path in self._files}
+            self._metadata |= {p: known for p, known in list(one._metadata.items()) if p in self._files}
             for group, columns in list(one._read.items()):
                 if group.path in self._files and group not in self._read:
                     self._keep(group, columns)
@@ -213,7 +219,10 @@ class TermRuns:
 
     def _read_groups(self, path: str, groups: Sequence[_Group]) -> Iterator[TermColumns]:
         if groups:
-            yield from read_terms_of(self._place, self._files[path], [group.number for group in groups])
+            with verified(self._place, self._files[path], self._metadata.get(path)) as file:
+                if len(self._metadata) < _MOST_METADATA:
+                    self._metadata[path] = file.metadata
+                yield from terms_in(file, [group.number for group in groups])
 
     def _keep(self, group: _Group, columns: TermColumns) -> None:
         """Keeps terms in memory. Queries read in threads of their own."""
