@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from bisect import bisect_left, bisect_right
 from collections import Counter
 
@@ -190,3 +191,12 @@ def test_memory_is_columns_weights_and_a_small_directory() -> None:
     bag = Run.sort(columns(rows, 2), np.ones(4096, dtype=np.int64))
     assert 2 * 8 * 4096 <= run.nbytes <= 2 * 8 * 4096 + 4 * 4096 + 64
     assert bag.nbytes == run.nbytes + 8 * 4096
+
+
+def test_other_processes_get_runs() -> None:
+    """As workers do that compare a batch with changes that are in no file yet."""
+    run = Run.sort([np.array([3, 1, 2]), np.array([5, 6, 7])], np.array([1, -1, 2]))
+    other = pickle.loads(pickle.dumps(run))
+    assert [column.tolist() for column in other.columns] == [[1, 2, 3], [6, 7, 5]]
+    assert other.weights.tolist() == [-1, 2, 1]
+    assert other.range_one(2) == run.range_one(2) == (1, 2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,10 @@ class Run:
         np.cumsum(counts, out=starts[1:])
         self._directory = starts.data
         self._total: int | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Other processes make the views and the directory themselves."""
+        return Run, (self.columns, self.weights)
 
     @classmethod
     def sort(cls, columns: Sequence[Column], weights: Column | None = None) -> Run:
