@@ -282,6 +282,18 @@ def test_load_any_syntax(tmp_path: Path, name: str, syntax: ox.RdfFormat) -> Non
         assert session.query(QUERY).weights() == TWO_ROWS
 
 
+@pytest.mark.parametrize("in_store", [True, False])
+def test_load_from_an_address(tmp_path: Path, in_store: bool) -> None:
+    """Addresses of other file systems take the same way."""
+    (tmp_path / "a.nt").write_text("<urn:a> <urn:p> <urn:b> .\n", encoding="utf-8")
+    with sparqlive.open(tmp_path / "store" if in_store else None) as session:
+        assert session.load(f"{tmp_path.as_uri()}/a.nt").inserted == 1
+        with pytest.raises(sparqlive.Error, match="nothing to load at"):
+            session.load(f"{tmp_path.as_uri()}/b*.nt")
+        with pytest.raises(sparqlive.Error, match="no file system supports this address"):
+            session.load("nowhere://server/a.nt")
+
+
 def test_load_iterables() -> None:
     with sparqlive.open() as session:
         session.load(quad for quad in [quad(A, ONE)])

@@ -7,7 +7,7 @@ a second to start. Invariant: everything is read and checked before anything cha
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from sparqlive.errors import Unsupported
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
 from sparqlive.rdf.changes import Batch
 from sparqlive.rdf.columns import COLUMN_BYTES, encoded_text
+from sparqlive.rdf.files import is_address
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ def load_files(
 ) -> Epoch:
     """Adds files, or quads, as one epoch; see `Session.load`."""
     paths, name = paths_of(source), None if graph is None else graph.value
+    size = _size_of(paths)
     with epochs.lock:  # no source may write into the empty store before the files are loaded
-        by_workers = bool(paths) and _reads_on_workers(epochs, size_of(paths), on_error)
+        by_workers = bool(paths) and _reads_on_workers(epochs, size, on_error)
         if by_workers and is_blank(epochs):
             return epochs.ingest(paths, name, on_error, batch)
     if by_workers:
@@ -55,7 +57,7 @@ def load_files(
     with collector_paused():
         if batch is not None and epochs.knows(batch):
             return epochs.unchanged()
-        if paths and size_of(paths) > COLUMN_BYTES:
+        if size > COLUMN_BYTES or any(map(is_address, paths)):
             from sparqlive.bulk.ingest.job import read
 
             parts = read(paths, name, epochs.terms.dictionary.exceptions)
@@ -64,6 +66,15 @@ def load_files(
             epoch = epochs.apply((), list(read_source(source, graph)), "auto", batch)
     epochs.settle()
     return epoch
+
+
+def _size_of(paths: Sequence[str]) -> int:
+    """The size in bytes of the files that paths, globs and addresses stand for."""
+    if not any(map(is_address, paths)):
+        return size_of(paths)
+    from sparqlive.bulk.ingest.documents import find_documents
+
+    return sum(document.size for document in find_documents(paths))
 
 
 def _reads_on_workers(epochs: Epochs, size: int, on_error: OnError) -> bool:

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from pathlib import Path
 
 from pyoxigraph import RdfFormat
 
 from sparqlive.errors import Error
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+
+
+def is_address(path: str) -> bool:
+    """Whether a path is an address such as s3a://…, and not one of this machine's file system."""
+    return _SCHEME.match(path) is not None
 
 
 def matching_files(path: str) -> list[Path]:

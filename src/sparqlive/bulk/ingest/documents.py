@@ -8,7 +8,6 @@ lines cannot be found without reading all of it is one piece.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -18,7 +17,7 @@ from typing import Any, BinaryIO, cast
 from pyarrow import fs
 from pyoxigraph import RdfFormat
 
-from sparqlive.rdf.files import has_syntax, matching_files, nothing_at, syntax_of
+from sparqlive.rdf.files import has_syntax, is_address, matching_files, nothing_at, syntax_of
 from sparqlive.store.place import file_system
 
 PIECE_BYTES = 64 << 20
@@ -33,7 +32,6 @@ _EXPANSION = 6
 """A compressed byte stands for about so many, and a byte of other syntaxes costs about so much more."""
 
 _LINE_FORMATS = frozenset({RdfFormat.N_TRIPLES, RdfFormat.N_QUADS})
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Document:
 
     @property
     def base(self) -> str:
-        return self.name if _SCHEME.match(self.name) else Path(self.name).as_uri()
+        return self.name if is_address(self.name) else Path(self.name).as_uri()
 
     @property
     def scope(self) -> str | None:
@@ -159,7 +157,7 @@ def _blocks_until(stream: Any, pending: bytes, limit: int | None) -> Iterator[by
 
 def absolute(path: str) -> str:
     """The same place for every worker."""
-    return path if _SCHEME.match(path) else os.path.abspath(path)
+    return path if is_address(path) else os.path.abspath(path)
 
 
 def find_documents(paths: Iterable[str | os.PathLike[str] | Document]) -> list[Document]:
@@ -174,8 +172,7 @@ def find_documents(paths: Iterable[str | os.PathLike[str] | Document]) -> list[D
 def _documents(path: str) -> list[Document]:
     if path.startswith("file://"):
         path = file_system(path)[1]
-    is_uri = _SCHEME.match(path) is not None
-    infos = _files_at_uri(path) if is_uri else _local_files(path)
+    infos = _files_at_uri(path) if is_address(path) else _local_files(path)
     if not infos:
         raise nothing_at(path)
     return [_document(name, info) for name, info in infos]
