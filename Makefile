@@ -113,8 +113,7 @@ coverage: $(STAMP) $(PEERS)
 
 test-spark: $(JAVA)
 	SPARQLIVE_SPARK=classic $(BIN)/python -m pytest -q -m spark
-	SPARQLIVE_SPARK=connect $(BIN)/python -m pytest -q -m spark tests/spark tests/engine tests/pipeline \
-	  tests/bulk/test_delta.py tests/bulk/test_native_spark.py tests/bulk/ingest tests/bulk/backends/spark/test_in_store.py
+	SPARQLIVE_SPARK=connect $(BIN)/python -m pytest -q -m spark tests/spark tests/engine tests/pipeline tests/bulk
 
 # Connectors follow Spark's releases with a delay, so their tests have an environment with an earlier one.
 $(CONNECTORS): connectors.lock $(JAVA)

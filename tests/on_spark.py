@@ -42,13 +42,19 @@ CLASSIC_ONLY = pytest.mark.skipif(
 
 def connect_session() -> SparkSession:
     """A session of Spark Connect, and the server that it needs, which ends with this process."""
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
     from sparqlive.bulk.backends.spark.java import use_java
+    from tests.cluster import free_port
 
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_TESTING", "1")  # any free port, and not always the same
+    # SPARK_TESTING would do the same, but it also has Spark check its own rules, some of which do not pass.
+    port = free_port()
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
     builder = SparkSession.builder.remote("local[2]")
-    for name, value in {**SETTINGS, "spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}.items():
+    more = {"spark.connect.grpc.binding.port": str(port), "spark.sql.session.timeZone": "UTC"}
+    for name, value in {**SETTINGS, **more, "spark.ui.enabled": "false"}.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Failed to set")  # again in the client, what the server has already

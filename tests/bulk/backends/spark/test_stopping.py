@@ -7,6 +7,7 @@ from threading import Event, Timer
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import sparqlive
@@ -25,21 +26,23 @@ def endless(spark: SparkSession) -> Any:
     return spark.range(10**15).selectExpr("sum(id % 7) AS c0", "CAST(1 AS BIGINT) AS w")
 
 
-def wait_until_idle(spark: SparkSession) -> None:
-    wait_until(lambda: not spark.sparkContext.statusTracker().getActiveJobsIds())
+def wait_until_idle() -> None:
+    context = SparkContext._active_spark_context  # on Spark Connect, that of the server
+    assert context is not None
+    wait_until(lambda: not context.statusTracker().getActiveJobsIds())
 
 
 def test_a_time_limit_and_a_client_that_leaves(spark: SparkSession) -> None:
     with pytest.raises(sparqlive.Timeout, match="exceeded its time limit"), limited(0.3, "Work"):
         stoppable(spark, endless(spark).toArrow)
-    wait_until_idle(spark)
+    wait_until_idle()
     left = Event()
     timer = Timer(0.3, left.set)
     timer.start()
     with cancelled_by(left), limited(None, "Work"), pytest.raises(sparqlive.Timeout, match="was cancelled"):
         stoppable(spark, endless(spark).collect)
     timer.join()
-    wait_until_idle(spark)
+    wait_until_idle()
     with limited(600, "Work"):
         assert stoppable(spark, spark.range(3).count) == 3
 
@@ -60,7 +63,7 @@ def test_a_view_whose_client_leaves_is_not_registered(
             patch.setattr(SparkBackend, "query", slow)
             with cancelled_by(left), pytest.raises(sparqlive.Timeout, match="view 'view' was cancelled"):
                 session.view("view", QUERY, strategy="spark")
-        wait_until_idle(spark)
+        wait_until_idle()
         assert "view" not in session.views
         session.view("view", QUERY, timeout_seconds=600)
         session.apply(insert="<urn:c> <urn:p> <urn:b> .\n")
