@@ -55,6 +55,7 @@ from sparqlive.rdf.frames import (
     is_frame,
     names_of,
 )
+from sparqlive.rdf.read import named_graph
 from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.sources.from_views import AllSourcesFromViews, SourcesFromView
 from sparqlive.sources.links.follow import Follow
@@ -242,12 +243,11 @@ class Session:
         in N-Triples syntax; or any columns and a `mapping`. Spark's workers read and check its rows.
         """
         _check_batch(batch)
-        name = NamedNode(graph) if isinstance(graph, str) else graph
+        name = named_graph(graph)
         if is_frame(source):
             if on_error != "fail":
                 raise Unsupported('on_error="skip" works only for files; all rows of a frame must be valid.')
-            value = None if name is None else name.value
-            meaning = frame_columns(names_of(source), mapping=mapping, graph=value)
+            meaning = frame_columns(names_of(source), mapping=mapping, graph=name)
             return self._apply_frames([(source, meaning)], "auto", batch)
         if mapping is not None:
             raise Error("mapping is for data frames; files and quads have terms already.")
@@ -262,7 +262,7 @@ class Session:
         op: str | None = None,
         order: str | None = None,
         mapping: TableMapping | None = None,
-        graph: str | None = None,
+        graph: str | NamedNode | None = None,
         strategy: Strategy = "auto",
         batch: tuple[str, int] | None = None,
     ) -> Epoch:
@@ -299,9 +299,11 @@ class Session:
         self._epochs.settle()
         return epoch
 
-    def apply_statements(self, files: StatementFiles, *, batch: tuple[str, int] | None = None) -> Epoch:
-        """Applies files of statements, as Spark's workers write them; see `apply`."""
-        return self._apply_frames([(files, FrameColumns())], "auto", batch)
+    def apply_statements(
+        self, files: Sequence[StatementFiles], *, batch: tuple[str, int] | None = None
+    ) -> Epoch:
+        """Applies files of statements in their order, as Spark's workers write them; see `apply`."""
+        return self._apply_frames([(one, FrameColumns()) for one in files], "auto", batch)
 
     def follow(
         self,
@@ -314,7 +316,7 @@ class Session:
         op: str | None = None,
         order: str | None = None,
         mapping: TableMapping | None = None,
-        graph: str | None = None,
+        graph: str | NamedNode | None = None,
         on_epoch: Callable[[Epoch], None] | None = None,
     ) -> RunningStream:
         """Applies a streaming DataFrame of Spark: each micro-batch is an epoch, exactly once.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +15,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad
 import sparqlive
 from tests.nasty_terms import TERMS
 
+LANGUAGE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 S, P = NamedNode("http://x/s"), NamedNode("http://x/p")
 
@@ -131,7 +132,68 @@ def test_operations() -> None:
             session.apply(insert=[one], changes=table(one, op=["+"]))
         with pytest.raises(sparqlive.Error, match="there is none"):
             session.apply(insert=[one], op="op")
+        for operations in ({"op": ["-"]}, {"_change_type": ["delete"]}, {"_weight": [-1]}):
+            for insert in (session.load, lambda frame: session.apply(insert=frame)):
+                with pytest.raises(
+                    sparqlive.Error, match=r"says what happens to each row. Pass .* changes=…"
+                ):
+                    insert(table(one, **operations))
         assert session.epoch == 0
+
+
+def test_an_order_that_decides_nothing_is_refused() -> None:
+    one = Quad(S, P, Literal(1))
+    both = {"op": ["-", "+"]}
+    with sparqlive.open() as session:
+        for order, said in (
+            ([None, 1], r"Row 0 .*column 'at': is null, and orders the changes"),
+            ([[1], [2]], r"column 'at' cannot order the changes: values of type list<item: int64>"),
+        ):
+            with pytest.raises(sparqlive.Error, match=said):
+                session.apply(changes=table(one, one, **both, at=order), order="at")
+        assert session.epoch == 0
+
+
+ROWS = sparqlive.TableMapping("http://x/{id}", {"name": "http://x/name"})
+
+
+def debezium(*rows: tuple[str, str | None, str | None]) -> pa.Table:
+    """Changes of the row 1: the operation, and the name before and after it."""
+    structs = [[None if name is None else {"id": 1, "name": name} for name in row[1:]] for row in rows]
+    names = ("op", "before", "after", "offset")
+    return pa.Table.from_pylist(
+        [
+            dict(zip(names, (row[0], *sides, number), strict=True))
+            for number, (row, sides) in enumerate(zip(rows, structs, strict=True))
+        ]
+    )
+
+
+def test_rows_of_debezium_need_an_order_where_they_disagree() -> None:
+    history = debezium(("c", None, "a"), ("u", "a", "b"), ("u", "b", "a"), ("d", "a", None))
+    with sparqlive.open() as session:
+        for count, found in enumerate((["a"], ["b"], ["a"], []), 1):
+            session.apply(changes=history.slice(0, count), mapping=ROWS, order="offset")
+            assert [quad.object.value for quad in session.quads()] == found
+        for number in range(4):
+            session.apply(changes=history.slice(number, 1), mapping=ROWS)  # alone, each is clear
+        epoch = session.apply(
+            changes=debezium(("c", None, "a"), ("u", "a", "a"), ("r", None, "a")), mapping=ROWS
+        )
+        assert [quad.object.value for quad in session.quads()] == ["a"]
+        with pytest.raises(
+            sparqlive.InvalidChange, match=r"One row inserts .*name> \"a\" \. and .* Pass order="
+        ):
+            session.apply(changes=history, mapping=ROWS)
+        same = history.set_column(3, "offset", pa.array([0] * 4))
+        with pytest.raises(sparqlive.InvalidChange, match=r"both have the same value in 'offset'"):
+            session.apply(changes=same, mapping=ROWS, order="offset")
+        text = pa.table({"op": ["c"], "before": pa.nulls(1), "after": ['{"id": 1}']})
+        with pytest.raises(
+            sparqlive.InvalidChange, match=r"column 'after': has the type string, and must be"
+        ):
+            session.apply(changes=text, mapping=ROWS)
+        assert session.epoch == epoch.number
 
 
 MAPPING = sparqlive.TableMapping(
@@ -216,11 +278,76 @@ def test_numbers_keep_their_values() -> None:
         ({"subject": "u:{id}", "predicates": {}}, "say nothing"),
         ({"subject": "u:{id}", "predicates": {"a": "u:a"}, "as_iri": ["b"]}, "no predicate for it"),
         ({"subject": "u:{id}", "predicates": {"a": "u:a"}, "datatypes": {"a": "@!"}}, "not a language"),
+        ({"subject": "u:{id}", "predicates": {"a": "u:a"}, "datatypes": {"a": 1}}, "not an IRI"),
+        ({"subject": "u:{id}", "predicates": ["a"]}, "predicates of a TableMapping is a dict"),
+        ({"subject": "u:{id}", "predicates": {"a": "u:a"}, "datatypes": {"a": LANGUAGE}}, "such as '@en'"),
+        (
+            {"subject": "u:{id}", "predicates": {"a": "u:a"}, "as_iri": ["a"], "datatypes": {"a": "xsd:int"}},
+            "IRIs have no datatype",
+        ),
     ],
 )
 def test_a_mapping_is_checked_at_once(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(sparqlive.Error, match=said):
         sparqlive.TableMapping(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (pa.array([[1]]), r"column 'a': values of type list<item: int64> are not plain values"),
+        (pa.array([b"a"]), "values of type binary"),
+        (pa.array([10**6 * 9], pa.date32()), r"Row 0 .*column 'a': a year from 1 to 9999 is needed"),
+        (pa.array([10**15], pa.timestamp("s")), "a year from 1 to 9999 is needed"),
+    ],
+)
+def test_values_without_a_text_are_refused(values: pa.Array, said: str) -> None:
+    """Also with a datatype, as IRIs, and in the template of the subject."""
+    frame = pa.table({"id": [1], "a": values})
+    one = {"a": "u:a"}
+    with sparqlive.open() as session:
+        for mapping in (
+            sparqlive.TableMapping("u:{id}", one),
+            sparqlive.TableMapping("u:{id}", one, datatypes={"a": "xsd:string"}),
+            sparqlive.TableMapping("u:{id}", one, as_iri={"a": "u:{a}"}),
+            sparqlive.TableMapping("u:{a}", {"id": "u:id"}),
+        ):
+            with pytest.raises(sparqlive.InvalidChange, match=said):
+                session.load(frame, mapping=mapping)
+        assert session.epoch == 0
+
+
+def test_categories_and_times() -> None:
+    frame = pandas.DataFrame({"id": [1, 2], "n": pandas.Categorical([7, None]), "t": [time(1, 2), None]})
+    with sparqlive.open() as session:
+        session.load(frame, mapping=sparqlive.TableMapping("u:{id}", {"n": "u:n", "t": "u:t"}))
+        assert {str(quad.object).replace(XSD, "") for quad in session.quads()} == {
+            '"7"^^<integer>', '"01:02:00"^^<time>',
+        }  # fmt: skip
+
+
+def test_odd_frames_and_graphs() -> None:
+    good = {"s": ["<u:s>"], "p": ["<u:p>"], "o": ["<u:o>"]}
+    with sparqlive.open() as session:
+        twice = pa.table([["<u:a>"]] * 4, names=["s", "s", "p", "o"])
+        for frame in (twice, twice.to_pandas()):
+            with pytest.raises(sparqlive.Error, match="2 columns named 's'"):
+                session.load(frame)
+        large = polars.DataFrame({"id": [1], "n": polars.Series([1], dtype=polars.Int128)})
+        with pytest.raises(sparqlive.InvalidChange, match="one that Arrow has no type for"):
+            session.load(large, mapping=sparqlive.TableMapping("u:{id}", {"n": "u:n"}))
+        for use in (session.load, session.apply):
+            with pytest.raises(sparqlive.Error, match="graph must be an absolute IRI without brackets"):
+                use(pa.table(good), graph="<u:g>")
+        with pytest.raises(sparqlive.Error, match="graph must be an absolute IRI"):
+            session.load("nothing.nt", graph="no iri")
+        assert session.epoch == 0
+        session.apply(insert=pa.table(good), graph=NamedNode("u:g"))
+        assert {quad.graph_name for quad in session.quads()} == {NamedNode("u:g")}
+        other = pandas.DataFrame(
+            [["<u:s>", "<u:p>", "<u:2>", 1, 2, [3]]], columns=["s", "p", "o", "x", "x", 7]
+        )
+        assert session.load(other).inserted == 1, "other columns do not matter"
 
 
 def test_large_frames_and_pandas_of_mixed_types() -> None:

@@ -68,6 +68,9 @@ def test_a_micro_batch_is_an_epoch_exactly_once(spark: SparkSession, tmp_path: P
         with pytest.raises(sparqlive.InvalidChange, match=r"^Row 1 .*column 'o': '4' is not a term"):
             session.follow(stream(spark, folder), once=True).wait()
         assert (session.epoch, len(view)) == (2, 2)
+        counted = stream(spark, folder).groupBy("op", "s", "p", "o").count()
+        with pytest.raises(sparqlive.SparkFailed, match="STREAMING_OUTPUT_MODE"):
+            session.follow(counted, name="counted", once=True).wait()
         with pytest.raises(sparqlive.Error, match="streaming DataFrame"):
             session.follow(spark.range(1).selectExpr("'' AS s", "'' AS p", "'' AS o"))
     write(folder, "3.json", change("+", 3))

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sparqlive
 from tests.nasty_terms import TERMS
+from tests.on_spark import CLASSIC_ONLY
 
 pytestmark = pytest.mark.spark
 
@@ -51,6 +52,9 @@ def test_rows_become_epochs(spark: SparkSession, tmp_path: Path, in_store: bool)
             sparqlive.InvalidChange, match=r"^Row \d of partition \d .*, column 'o': 'new' is"
         ):
             session.load(bad)
+        session.load(
+            frame(spark, quads[:1]).selectExpr("*", "1 AS `a.b`", "2 AS x", "3 AS x")
+        )  # others are left
         with pytest.raises(sparqlive.SparkFailed, match="DIVIDE_BY_ZERO"):
             session.load(bad.selectExpr("s", "p", "CAST(1 / 0 AS STRING) AS o"))
         with pytest.raises(sparqlive.Error, match=r"session\.follow"):
@@ -77,3 +81,42 @@ def test_a_table_of_spark_becomes_triples(spark: SparkSession) -> None:
             Quad(NamedNode("http://x/1"), NamedNode("http://x/day"), day, G)
             for day in [Literal("2026-01-02", datatype=NamedNode(f"{xsd}date"))]
         }
+
+
+def test_changes_of_debezium(spark: SparkSession) -> None:
+    """In the order of a column; without one, only if they do not disagree."""
+    kind = "STRUCT<id: INT, name: STRING>"
+    rows = [("c", None, "a"), ("u", "a", "b"), ("u", "b", "a"), ("u", "a", "c")]
+    sides = [(op, before and (1, before), after and (1, after)) for op, before, after in rows]
+    changes = spark.createDataFrame(
+        [(*row, number) for number, row in enumerate(sides)],
+        f"op STRING, before {kind}, after {kind}, offset BIGINT",
+    ).repartition(3)
+    mapping = sparqlive.TableMapping("http://x/{id}", {"name": P.value})
+    with sparqlive.open(spark=spark) as session:
+        with pytest.raises(sparqlive.InvalidChange, match=r"One row inserts .* Pass order="):
+            session.apply(changes=changes, mapping=mapping)
+        with pytest.raises(sparqlive.InvalidChange, match=r"both have the same value in 'op'"):
+            session.apply(changes=changes.where("offset > 0"), mapping=mapping, order="op")
+        with pytest.raises(sparqlive.InvalidChange, match=r"column 'offset': is null"):
+            session.apply(
+                changes=changes.selectExpr("op", "before", "after", "nullif(offset, 2) AS offset"),
+                mapping=mapping,
+                order="offset",
+            )
+        session.apply(changes=changes.where("offset = 0"), mapping=mapping)
+        assert [quad.object for quad in session.quads()] == [Literal("a")]
+        session.apply(changes=changes, mapping=mapping, order="offset")
+        assert [quad.object for quad in session.quads()] == [Literal("c")]
+
+
+@CLASSIC_ONLY
+def test_workers_run_the_interpreter_of_the_driver(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a session that somebody else started, in an environment that is not activated."""
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "no-such-python")
+    with sparqlive.open() as session:
+        session.load(spark.sql("SELECT '<u:s>' AS s, '<u:p>' AS p, '<u:o>' AS o"))
+        assert len(session) == 1

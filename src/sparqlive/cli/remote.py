@@ -20,7 +20,7 @@ from sparqlive.cli.output import chosen_format, print_json, write_table
 from sparqlive.cli.sessions import change_files
 from sparqlive.pipeline.progress import Progress, duration
 from sparqlive.rdf.changes import opened, plain_name
-from sparqlive.rdf.read import read_paths
+from sparqlive.rdf.read import named_graph, read_paths
 from sparqlive.sparql.syntax import parse_query
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _print_epoch(report: Mapping[str, Any], source: str, seconds: float, as_json
 def load(agent: str, token: str | None, paths: Sequence[str], graph: str | None, as_json: bool) -> None:
     """Parses the documents here, and sends their quads, as they are read, as one epoch."""
     start = time.perf_counter()
-    quads = _lines(paths, None if graph is None else NamedNode(graph))
+    quads = _lines(paths, named_graph(graph))
     with connect(agent, token) as client, Progress.on_standard_error().waiting("loading"):
         report = client.upload(quads, "application/n-quads")
     _print_epoch(report, "load", time.perf_counter() - start, as_json)

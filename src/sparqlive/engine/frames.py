@@ -72,7 +72,7 @@ def apply_frames(epochs: Epochs, given: Sequence[Given], strategy: Strategy, bat
         return epochs.unchanged()
     with _folder(epochs) if any(is_spark_frame(frame) for frame, _ in given) else nullcontext("") as folder:
         read = [
-            (_written(one, meaning, folder) if is_spark_frame(one) else _in_process(one), meaning)
+            (_written(one, meaning, folder) if is_spark_frame(one) else _in_process(one, meaning), meaning)
             for one, meaning in given
         ]
         with epochs.lock:
@@ -90,8 +90,8 @@ def _writes_runs(epochs: Epochs, strategy: Strategy) -> bool:
     return epochs.persistence is not None and strategy == "auto" and is_blank(epochs)
 
 
-def _in_process(given: Any) -> Any:
-    return as_arrow(given) if is_frame(given) else given
+def _in_process(given: Any, meaning: FrameColumns) -> Any:
+    return as_arrow(given, meaning) if is_frame(given) else given
 
 
 def _by_workers(

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from pyoxigraph import NamedNode
+
+from sparqlive.engine.carry import failure_of
 from sparqlive.engine.view import Epoch
 from sparqlive.errors import Error
 from sparqlive.numbers import short_repr
-from sparqlive.rdf.frames import FrameColumns, frame_columns, has_operations, is_spark_frame, names_of
+from sparqlive.rdf.frames import FrameColumns, frame_columns, is_spark_frame, names_of, operation_column
 from sparqlive.rdf.table_mapping import TableMapping
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ class Streams:
         op: str | None,
         order: str | None,
         mapping: TableMapping | None,
-        graph: str | None,
+        graph: str | NamedNode | None,
         on_epoch: Callable[[Epoch], None] | None,
     ) -> RunningStream:
         """Starts to apply the micro-batches of a frame; see `Session.follow`."""
@@ -55,21 +58,26 @@ class Streams:
             if on_epoch is not None and (epoch.inserted or epoch.deleted):
                 on_epoch(epoch)
 
-        weight = None if op is not None or has_operations(frame.columns) else 1
+        weight = None if op or operation_column(frame.columns, mapping) else 1
         meaning = frame_columns(
             names_of(frame), weight=weight, op=op, order=order, mapping=mapping, graph=graph
         )
         place = None if checkpoint is None else os.fspath(checkpoint)
         folder = self._folder(name)
-        running = follow_frame(
-            frame,
-            meaning,
-            apply_and_tell,
-            folder,
-            checkpoint=place,
-            once=once,
-            interval_seconds=interval_seconds,
-        )
+        try:
+            running = follow_frame(
+                frame,
+                meaning,
+                apply_and_tell,
+                folder,
+                checkpoint=place,
+                once=once,
+                interval_seconds=interval_seconds,
+            )
+        except Error:
+            raise
+        except Exception as error:
+            raise failure_of("spark", error) from error
         self._running[folder] = running
         return running
 

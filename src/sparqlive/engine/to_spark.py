@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sparqlive.engine.results import Readable
     from sparqlive.engine.view import View
     from sparqlive.engine.writer import Epochs
+    from sparqlive.store.catalog import Catalog
 
 _FEW_ROWS = 10_000
 _POSITION = "_position"
@@ -34,6 +35,9 @@ def view_to_spark(epochs: Epochs, view: View, epoch: int | None, typed: bool, we
     if epochs.persistence is None or view.temporary or view.form == "ASK":
         answer = view.now() if at == view.epoch else view.at(at)
         return _handed_over(epochs, answer, typed, weights, view.ordered and not weights)
+    ensure_epoch(view, at, epochs.persistence.store.catalog)
+    if not view.variables and not weights:
+        raise Unsupported("The view has no columns. Pass weights=True for their number.")
     options = {"view": view.name, "epoch": at, "typed": typed, "solutions": not weights}
     frame = _of_store(epochs, options)
     return frame.drop("_epoch") if weights else frame
@@ -42,6 +46,9 @@ def view_to_spark(epochs: Epochs, view: View, epoch: int | None, typed: bool, we
 def changes_to_spark(epochs: Epochs, view: View, since: int, typed: bool) -> Any:
     """The changes of a view after an epoch."""
     if epochs.persistence is not None and not view.temporary:
+        if since < view.epoch:
+            ensure_epoch(view, since, epochs.persistence.store.catalog)
+        ensure_changes(view)
         return _of_store(epochs, {"view": view.name, "since": since, "typed": typed})
     deltas = view.deltas_after(since)
     if deltas is None:
@@ -60,6 +67,25 @@ def quads_to_spark(epochs: Epochs, quads: Iterable[Quad]) -> Any:
         {name: pa.array(values, pa.string()) for name, values in zip(names, columns, strict=True)}
     )
     return _frame(epochs, table, ordered=False)
+
+
+def ensure_epoch(view: View, epoch: int, catalog: Catalog) -> None:
+    """Rejects an epoch from which a view of a store cannot be read."""
+    if epoch > view.epoch:
+        raise HistoryGone(f"Epoch {epoch} does not exist yet: view {view.name!r} is at epoch {view.epoch}.")
+    start = max(view.since, catalog.history_start())
+    if epoch < start and epoch != view.epoch:
+        raise HistoryGone(
+            f"View {view.name!r} cannot be read from epoch {epoch}: its history starts at epoch {start}."
+        )
+
+
+def ensure_changes(view: View) -> None:
+    """Rejects a view whose stored deltas have other columns than its solutions."""
+    if len(view.content.plan.variables) != len(view.variables):
+        raise Unsupported(
+            f"The changes of view {view.name!r} cannot be read: ORDER BY uses values that are not selected."
+        )
 
 
 def _of_store(epochs: Epochs, options: dict[str, Any]) -> Any:

@@ -23,6 +23,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, parse
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.numbers import short_repr
 from sparqlive.rdf.columns import LITERAL, NODE_BLANK, NOT_CANONICAL, Encoded, Encoder, Ids, kinds_of
+from sparqlive.rdf.read import named_graph
 from sparqlive.rdf.table_mapping import TableMapping
 
 _NAMES = {"s": "subject", "p": "predicate", "o": "object", "g": "graph"}
@@ -57,6 +58,8 @@ class FrameColumns:
     """The column that orders several changes of one statement; without it, deletes come first."""
     is_envelope: bool = False
     """Whether a row has Debezium's `before` and `after`."""
+    columns: tuple[str, ...] = ()
+    """The columns that are read."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,10 @@ class StatementFiles:
         return self.inserts if weight > 0 else self.deletes
 
 
-def has_operations(names: Sequence[str]) -> bool:
-    """Whether a column says by its name that it has operations."""
-    return any(name in names for name in _OPERATIONS)
+def operation_column(names: Sequence[str], mapping: TableMapping | None = None) -> str | None:
+    """The column that says by its name that it has operations, unless a mapping reads it."""
+    data = mapping.columns() if isinstance(mapping, TableMapping) else ()
+    return next((name for name in _OPERATIONS if name in names and name not in data), None)
 
 
 def frame_columns(
@@ -82,14 +86,19 @@ def frame_columns(
     op: str | None = None,
     order: str | None = None,
     mapping: TableMapping | None = None,
-    graph: str | None = None,
+    graph: str | NamedNode | None = None,
 ) -> FrameColumns:
-    """Finds out what columns mean by their names; rejects a frame that lacks one."""
+    """Finds out what columns mean by their names; rejects a frame that lacks one, or has it twice."""
     if mapping is not None and not isinstance(mapping, TableMapping):
         raise Error(f"mapping must be a sparqlive.TableMapping, not {short_repr(mapping)}.")
-    operation = None
-    if weight is None:
-        operation = op or next((name for name in _OPERATIONS if name in names), None)
+    operation = op or operation_column(names, mapping)
+    if weight is not None:
+        if operation is not None:
+            raise Error(
+                f"The frame has the column {operation!r}, which says what happens to each row. Pass the "
+                f"frame to apply as changes=…, or drop the column."
+            )
+    else:
         if operation is None:
             raise Error(
                 f"The frame has no column that says what happens to a row. Name it op, _change_type or "
@@ -99,12 +108,19 @@ def frame_columns(
             order = _ORDERS[operation]
     is_envelope = operation is not None and {"before", "after"} <= {*names}
     needed = [name for name in (operation, order) if name is not None]
-    if not is_envelope:
+    if is_envelope:
+        needed += ["before", "after"]
+    else:
         needed += _statement_names(names) if mapping is None else mapping.columns()
     for name in needed:
         if name not in names:
             raise _missing(name, names, mapping is None)
-    return FrameColumns(mapping, graph, weight, operation, order, is_envelope)
+        if names.count(name) > 1:
+            raise Error(f"The frame has {names.count(name)} columns named {name!r}. Rename or drop some.")
+    node = named_graph(graph)
+    iri = None if node is None else node.value
+    columns = tuple(dict.fromkeys(needed))
+    return FrameColumns(mapping, iri, weight, operation, order, is_envelope, columns)
 
 
 def _statement_names(names: Sequence[str]) -> list[str]:
@@ -159,20 +175,24 @@ def names_of(frame: Any) -> list[str]:
     return [str(name) for name in frame.columns]
 
 
-def as_arrow(frame: Any) -> pa.Table:
-    """A frame in this process as an Arrow table."""
-    if isinstance(frame, pa.Table):
-        return frame
+def as_arrow(frame: Any, meaning: FrameColumns) -> pa.Table:
+    """The columns of a frame in this process that are read, as an Arrow table."""
+    columns = list(meaning.columns)
     if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
-    if isinstance(frame, pa.RecordBatchReader):
-        return frame.read_all()
-    if _library(frame) == "pandas":
-        try:
-            return pa.Table.from_pandas(frame, preserve_index=False)
-        except pa.ArrowException as error:
-            raise InvalidChange(f"The pandas frame has a column of mixed types: {error}.") from error
-    return (frame.collect() if type(frame).__name__ == "LazyFrame" else frame).to_arrow()
+        return pa.Table.from_batches([frame.select(columns)])
+    if isinstance(frame, pa.Table | pa.RecordBatchReader):
+        return (frame if isinstance(frame, pa.Table) else frame.read_all()).select(columns)
+    try:
+        if _library(frame) == "pandas":
+            read = frame.loc[:, [str(name) in columns for name in frame.columns]]
+            return pa.Table.from_pandas(read, preserve_index=False)
+        read = frame.select(columns)
+        return (read.collect() if type(read).__name__ == "LazyFrame" else read).to_arrow()
+    except pa.ArrowException as error:
+        raise InvalidChange(
+            f"The {_library(frame)} frame has a column of mixed types, or one that Arrow has no type for: "
+            f"{error}."
+        ) from error
 
 
 # Statements
@@ -214,24 +234,56 @@ def statements(
     return reader.envelope() if meaning.is_envelope else reader.plain()
 
 
-def changes(frame: Any, meaning: FrameColumns, encoder: Encoder) -> list[tuple[Encoded, Ids]]:
-    """The changes of a frame in this process, such that the last change of a statement counts."""
-    found = statements(as_arrow(frame), meaning)
+def changes(table: pa.Table, meaning: FrameColumns, encoder: Encoder) -> list[tuple[Encoded, Ids]]:
+    """The changes of a table, such that the last change of a statement counts."""
+    found = statements(table, meaning)
     encoded, weights = found.encoded(encoder), found.weights
     if meaning.weight is not None or not len(found):
         return [(encoded, weights)] if len(found) else []
-    keys = [weights]
+    ranks = np.zeros(len(found), dtype=np.int64)
     if meaning.order is not None:
-        keys.append(_ranks(as_arrow(frame).column(meaning.order))[found.rows])
-    places = np.lexsort(keys)
+        ranks = _ranks(table.column(meaning.order), meaning.order)[found.rows]
+    if meaning.is_envelope:
+        _check_contradictions(found, ranks, meaning.order)
+    places = np.lexsort((weights, ranks))
     subject, predicate, object_, graph = (column[places] for column in encoded.places)
     ordered = Encoded((subject, predicate, object_, graph), encoded.ids, encoded.texts)
     return [(ordered, weights[places])]
 
 
-def _ranks(column: pa.ChunkedArray) -> Ids:
-    ranks: Ids = pc.rank(column, tiebreaker="dense").to_numpy().astype(np.int64)
+def _ranks(column: pa.ChunkedArray, name: str) -> Ids:
+    try:
+        ranks: Ids = pc.rank(column, tiebreaker="dense").to_numpy().astype(np.int64)
+    except pa.ArrowException as error:
+        raise Error(
+            f"The column {name!r} cannot order the changes: values of type {column.type} have no order here. "
+            f"Use numbers, strings, dates or times."
+        ) from error
     return ranks
+
+
+def contradiction(line: str, order: str | None) -> str:
+    """What is wrong if rows of Debezium say different things about a statement, and none is the last."""
+    both = f"One row inserts the statement {line} and another one deletes it, and "
+    if order is None:
+        return (
+            f"{both}nothing says which comes last. Pass order='…': a column that grows with each change, "
+            f"such as the offset of its record."
+        )
+    return (
+        f"{both}both have the same value in {order!r}. Order the changes by a column that tells them apart."
+    )
+
+
+def _check_contradictions(found: Statements, ranks: Ids, order: str | None) -> None:
+    lines = pc.dictionary_encode(found.lines())
+    codes = lines.indices.to_numpy()
+    last = np.full(len(lines.dictionary), -1)
+    np.maximum.at(last, codes, ranks)
+    at_end = ranks == last[codes]
+    both = np.intersect1d(codes[at_end & (found.weights > 0)], codes[at_end & (found.weights < 0)])
+    if len(both):
+        raise InvalidChange(contradiction(lines.dictionary[int(both[0])].as_py(), order))
 
 
 @dataclass
@@ -244,31 +296,56 @@ class _Rows:
     where: str
 
     def plain(self) -> Statements:
+        self._check_order()
         weights = self._weights()
         return self._read(self.batch, np.arange(self.batch.num_rows), weights)
 
     def envelope(self) -> Statements:
-        """Debezium's rows: `before` is taken away, `after` is brought."""
+        """Debezium's rows: `before` is taken away, `after` is brought. What both have stays."""
+        self._check_order()
         operations = self._operations()
-        parts = []
-        for name, chosen, weight in (("before", _BEFORE, -1), ("after", _AFTER, 1)):
-            rows = np.flatnonzero([operation in chosen for operation in operations])
-            column = _flat(self.batch.column(name)).take(pa.array(rows))
-            for place in np.flatnonzero(pc.is_null(column).to_numpy(zero_copy_only=False)).tolist():
-                row = int(rows[place])
-                raise self.fault(row, name, f"is null, and the operation is {operations[row]!r}")
-            table = pa.table(column.flatten(), names=[inner.name for inner in column.type])
-            names = table.column_names
-            needed = (
-                _statement_names(names) if self.meaning.mapping is None else self.meaning.mapping.columns()
-            )
-            for wanted in needed:
-                if wanted not in names:
-                    raise _missing(f"{name}.{wanted}", names, self.meaning.mapping is None)
-            parts.append(self._read(table, rows, np.full(len(rows), weight), f"{name}."))
+        parts = [
+            self._side(name, np.flatnonzero([operation in chosen for operation in operations]), weight)
+            for name, chosen, weight in (("before", _BEFORE, -1), ("after", _AFTER, 1))
+        ]
         columns = [pa.concat_arrays(pieces) for pieces in zip(*(part.columns for part in parts), strict=True)]
-        weights = np.concatenate([part.weights for part in parts])
-        return Statements(columns, weights, np.concatenate([part.rows for part in parts]))
+        weights, rows = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("weights", "rows")
+        )
+        found = Statements(columns, weights, rows)
+        codes = pc.dictionary_encode(found.lines()).indices.to_numpy().astype(np.int64)
+        keys = codes * self.batch.num_rows + rows
+        kept = np.flatnonzero((weights > 0) | ~np.isin(keys, keys[weights > 0]))
+        return Statements([column.take(pa.array(kept)) for column in columns], weights[kept], rows[kept])
+
+    def _side(self, name: str, rows: Ids, weight: int) -> Statements:
+        """The statements of `before` or `after`, of some rows."""
+        column = _flat(self.batch.column(name)).take(pa.array(rows, pa.int64()))
+        for place in np.flatnonzero(pc.is_null(column).to_numpy(zero_copy_only=False)).tolist():
+            row = int(rows[place])
+            operation = self.batch.column(self.meaning.operation)[row].as_py()
+            raise self.fault(row, name, f"is null, and the operation is {operation!r}")
+        if not len(rows):
+            return Statements([pa.array([], pa.string())] * 4, rows, rows)
+        if not pa.types.is_struct(column.type):
+            raise self.fault(
+                int(rows[0]), name, f"has the type {column.type}, and must be a struct of the row's columns"
+            )
+        table = pa.table(column.flatten(), names=[inner.name for inner in column.type])
+        names, mapping = table.column_names, self.meaning.mapping
+        for wanted in _statement_names(names) if mapping is None else mapping.columns():
+            if wanted not in names:
+                raise _missing(f"{name}.{wanted}", names, mapping is None)
+        return self._read(table, rows, np.full(len(rows), weight), f"{name}.")
+
+    def _check_order(self) -> None:
+        """A change that could come at any time would make the result a matter of chance."""
+        if self.meaning.order is None:
+            return
+        column = _flat(self.batch.column(self.meaning.order))
+        if column.null_count:
+            row = int(np.flatnonzero(pc.is_null(column).to_numpy(zero_copy_only=False))[0])
+            raise self.fault(row, self.meaning.order, "is null, and orders the changes")
 
     def fault(self, row: int, column: str, reason: str) -> InvalidChange:
         return InvalidChange(

@@ -18,6 +18,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFor
 
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
+from sparqlive.numbers import short_repr
 from sparqlive.rdf.files import matching_files, nothing_at, syntax_of
 from sparqlive.rdf.guard import has_too_many_triple_terms, malformed, parse_guarded
 
@@ -117,13 +118,28 @@ def paths_of(source: Any) -> list[str]:
     return []
 
 
+def named_graph(given: str | NamedNode | None) -> NamedNode | None:
+    """The graph that an argument names."""
+    if given is None or isinstance(given, NamedNode):
+        return given
+    try:
+        return NamedNode(given)
+    except (ValueError, TypeError) as error:
+        raise Error(
+            f"graph must be an absolute IRI without brackets, such as 'http://example.org/graph', not "
+            f"{short_repr(given)}: {error}."
+        ) from error
+
+
 def read_source(source: Any, graph: NamedNode | None) -> Iterator[Quad]:
     """Yields the quads of whatever `load` accepts: paths, globs, quads, triples, or an rdflib graph."""
     paths = paths_of(source)
     if paths:
         return read_paths(paths, graph)
     if not isinstance(source, Iterable):
-        raise InvalidChange(f"Expected a path, a list of paths, or an iterable of quads, not {source!r}.")
+        raise InvalidChange(
+            f"Expected a path, a list of paths, or an iterable of quads, not {short_repr(source)}."
+        )
     return read_objects(source, graph)
 
 
@@ -135,7 +151,9 @@ def check_quad(item: Any, graph: NamedNode | None) -> Quad:
     elif isinstance(item, Quad):
         subject, predicate, object_, name = item
     else:
-        raise InvalidChange(f"{item!r} is not a quad. Use pyoxigraph quads or triples, or N-Quads text.")
+        raise InvalidChange(
+            f"{short_repr(item)} is not a quad. Use pyoxigraph quads or triples, or N-Quads text."
+        )
     if isinstance(object_, Triple) or isinstance(subject, Triple):
         raise InvalidChange(f"{item} has a triple term; RDF 1.2 triple terms are not supported yet.")
     if not isinstance(subject, NamedNode | BlankNode) or not isinstance(

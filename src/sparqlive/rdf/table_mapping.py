@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -24,6 +24,7 @@ from sparqlive.numbers import short_repr
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+_LANGUAGE_STRING = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
 _PLACE = re.compile(r"\{([^{}]+)\}")
 # R2RML calls these characters safe in an IRI; all others are percent-encoded.
 _UNSAFE = re.compile(r"[^A-Za-z0-9\-._~\u00A0-\uD7FF\uF900-\uFDCF\uFDF0-\uFFEF\U00010000-\U000EFFFD]")
@@ -39,7 +40,7 @@ class TableMapping:
     `subject`: a template of the subject's IRI, such as "http://example.org/product/{id}". The values of
     columns are percent-encoded in it. `predicates`: the predicate (an IRI) of each column that becomes
     triples; a null is no triple. A value becomes a literal of the datatype of its column: integer, decimal,
-    double, float, boolean, date, dateTime or string. `datatypes` has others by column: an IRI,
+    double, float, boolean, date, time, dateTime or string. `datatypes` has others by column: an IRI,
     "xsd:…", or "@en" for a language. `as_iri`: columns whose values are IRIs, or a template for each of
     them. `type`: the class of all subjects (an IRI).
     """
@@ -56,18 +57,28 @@ class TableMapping:
                 f"The subject of a TableMapping is a template with a column in braces, such as "
                 f"'http://example.org/product/{{id}}', not {short_repr(self.subject)}."
             )
+        for name, given in (("predicates", self.predicates), ("datatypes", self.datatypes)):
+            if not isinstance(given, Mapping):
+                raise Error(f"{name} of a TableMapping is a dict by column, not {short_repr(given)}.")
         if isinstance(self.as_iri, str):
             raise Error(f"as_iri is a list of columns, not the string {self.as_iri!r}.")
+        for name in self.as_iri:
+            if name in self.datatypes:
+                raise Error(f"The column {name!r} of the TableMapping is in as_iri: IRIs have no datatype.")
         for name in (*self.as_iri, *self.datatypes):
             if name not in self.predicates:
                 raise Error(f"The TableMapping has a hint for the column {name!r}, but no predicate for it.")
         for iri in (*self.predicates.values(), *([] if self.type is None else [self.type])):
             _check_iri(iri)
         for datatype in self.datatypes.values():
-            if datatype.startswith("@"):
+            if isinstance(datatype, str) and datatype.startswith("@"):
                 _check_language(datatype[1:])
             else:
                 _check_iri(_expanded(datatype))
+                if datatype == _LANGUAGE_STRING:
+                    raise Error(
+                        "Strings with a language have a language tag instead of a datatype, such as '@en'."
+                    )
         if not self.predicates and self.type is None:
             raise Error("The TableMapping has neither predicates nor a type: its rows say nothing.")
 
@@ -107,17 +118,11 @@ class TableMapping:
         template = self._template(name)
         if template is not None:
             return self._iris(template, table, fault, must=False)
-        column = table.column(name)
-        datatype = self.datatypes.get(name)
-        own = _datatype_of(column.type)
-        if datatype is None and own is None:
-            raise fault(
-                0, name, f"values of type {column.type} are not literals. Cast the column, or leave it out"
-            )
-        as_literal = _literals(datatype or f"xsd:{own}")
+        own, values = _values(name, table, fault)
+        as_literal = _literals(self.datatypes.get(name) or f"xsd:{own}")
         known: dict[str, str] = {}
         found: list[str | None] = []
-        for value in column.to_pylist():
+        for value in values:
             if value is None:
                 found.append(None)
                 continue
@@ -132,7 +137,7 @@ class TableMapping:
         """The IRIs of a template; None where a value is null, unless they `must` be there."""
         names = list(dict.fromkeys(_PLACE.findall(template)))
         is_whole = _PLACE.fullmatch(template) is not None
-        columns = [table.column(name).to_pylist() for name in names]
+        columns = [_values(name, table, fault)[1] for name in names]
         known: dict[tuple[Any, ...], str] = {}
         found: list[str | None] = []
         for row, values in enumerate(zip(*columns, strict=True)):
@@ -155,6 +160,25 @@ class TableMapping:
         return found
 
 
+def _values(name: str, table: Any, fault: Refuse) -> tuple[str, list[Any]]:
+    """The natural datatype of a column, and its values."""
+    column = table.column(name)
+    own = _datatype_of(column.type)
+    if own is None:
+        raise fault(
+            0, name, f"values of type {column.type} are not plain values. Cast the column, or leave it out"
+        )
+    try:
+        return own, column.to_pylist()
+    except (OverflowError, ValueError):
+        for row, value in enumerate(column):
+            try:
+                value.as_py()
+            except (OverflowError, ValueError) as error:
+                raise fault(row, name, f"a year from 1 to 9999 is needed ({error})") from None
+        raise
+
+
 def _safe(text: str) -> str:
     return _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
 
@@ -174,12 +198,14 @@ def _check_language(tag: str) -> None:
 
 
 def _expanded(datatype: str) -> str:
-    return f"{_XSD}{datatype[4:]}" if datatype.startswith("xsd:") else datatype
+    return f"{_XSD}{datatype[4:]}" if str(datatype).startswith("xsd:") else datatype
 
 
 def _datatype_of(kind: pa.DataType) -> str | None:
     """The natural datatype of a column."""
     types = pa.types
+    if types.is_dictionary(kind):
+        return _datatype_of(kind.value_type)
     for matches, name in (
         (types.is_boolean, "boolean"),
         (types.is_integer, "integer"),
@@ -187,10 +213,10 @@ def _datatype_of(kind: pa.DataType) -> str | None:
         (types.is_float32, "float"),
         (types.is_floating, "double"),
         (types.is_date, "date"),
+        (types.is_time, "time"),
         (types.is_timestamp, "dateTime"),
         (lambda kind: types.is_string(kind) or types.is_large_string(kind), "string"),
         (lambda kind: types.is_string_view(kind) or types.is_null(kind), "string"),
-        (lambda kind: types.is_dictionary(kind) and _datatype_of(kind.value_type) == "string", "string"),
     ):
         if matches(kind):
             return name
@@ -208,7 +234,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, datetime):
         text = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo is not None else value
         return text.isoformat() + ("Z" if value.tzinfo is not None else "")
-    return value.isoformat() if isinstance(value, date) else str(value)
+    return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
 def _literals(datatype: str) -> Callable[[str], str]:

@@ -30,6 +30,10 @@ class Options:
             raise Error(f"The format {self._source!r} needs the option {name!r}.")
         return found
 
+    def store(self) -> str:
+        """The store: the option `store`, or the path of load and save."""
+        return self.get("path") or self.required("store")
+
     def number(self, name: str) -> int | None:
         text = self.get(name)
         if text is None:

@@ -24,9 +24,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from sparqlive.bulk.backends.spark.frames import written_statements
+from sparqlive.bulk.backends.spark.frames import OrderedFiles, in_order, written_statements
 from sparqlive.errors import Error, InvalidChange
-from sparqlive.rdf.frames import FrameColumns, StatementFiles, frame_columns, has_operations
+from sparqlive.rdf.frames import FrameColumns, frame_columns, operation_column
 from sparqlive.session import Session
 from sparqlive.spark.options import Options
 from sparqlive.store.place import file_system
@@ -36,8 +36,8 @@ _OPTIONS = ("store", "op", "order", "graph", "staging", "name")
 
 @dataclass
 class _Written(WriterCommitMessage):
-    files: StatementFiles
-    fault: str | None
+    files: Sequence[OrderedFiles] = ()
+    fault: str | None = None
 
 
 class _Sink:
@@ -45,45 +45,47 @@ class _Sink:
 
     def __init__(self, options: Mapping[str, str], names: Sequence[str] | None) -> None:
         known = Options("sparqlive", options, _OPTIONS)
-        self._store = known.required("store")
+        self._store = known.store()
         staging = known.get("staging") or f"{Path(self._store).absolute()}.staging"
         self._staging, self._folder = staging, f"{staging}/{uuid4()}"
         self._checkpoint, self._name = known.get("checkpointlocation"), known.get("name")
         self._shape = {name: known.get(name) for name in ("op", "graph")}
         if known.get("order") is not None:
-            raise Error("A sink has no order of changes. Use session.follow(df, order=…) for that.")
+            raise Error(
+                "A sink orders changes only by _commit_version and _epoch. Use session.follow(df, order=…)."
+            )
         self._meaning = None if names is None else self._meaning_of(names)
 
     def _meaning_of(self, names: Sequence[str]) -> FrameColumns:
-        has_changes = self._shape["op"] is not None or has_operations(names)
-        return frame_columns(names, weight=None if has_changes else 1, **self._shape)  # type: ignore[arg-type]
+        has_changes = self._shape["op"] or operation_column(names)
+        found = frame_columns(names, weight=None if has_changes else 1, **self._shape)  # type: ignore[arg-type]
+        if found.is_envelope:
+            raise Error("A sink does not take rows with before and after. Use session.follow(df, order=…).")
+        return found
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         first = next(iterator, None)
         if first is None:
-            return _Written(StatementFiles(), None)
-        meaning = self._meaning or self._meaning_of(first.schema.names)
+            return _Written()
         system, path = file_system(self._folder)
         system.create_dir(path, recursive=True)
         try:
-            files = written_statements(_chained(first, iterator), meaning, self._folder)
-        except InvalidChange as error:
-            return _Written(StatementFiles(), str(error))
-        return _Written(files, None)
+            meaning = self._meaning or self._meaning_of(first.schema.names)
+            return _Written(written_statements(_chained(first, iterator), meaning, self._folder))
+        except Error as error:
+            return _Written(fault=str(error))
 
     def _commit(self, messages: Sequence[Any], batch: tuple[str, int] | None) -> None:
-        """Applies the files of all tasks as one epoch, or raises the first fault."""
+        """Applies the files of all tasks as one epoch, in the order of their changes; or raises a fault."""
         written = [message for message in messages if isinstance(message, _Written)]
         faults = sorted(message.fault for message in written if message.fault is not None)
         try:
             if faults:
                 raise InvalidChange(faults[0])
-            files = StatementFiles(
-                tuple(path for message in written for path in message.files.inserts),
-                tuple(path for message in written for path in message.files.deletes),
-            )
             with Session(self._store, watch=False) as session:
-                session.apply_statements(files, batch=batch)
+                session.apply_statements(
+                    in_order(one for message in written for one in message.files), batch=batch
+                )
         finally:
             self._clean()
 

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType, TimestampType
 
 from sparqlive.bulk.ingest.documents import Piece as DocumentPiece
 from sparqlive.bulk.ingest.documents import find_documents, tasks_of
@@ -123,6 +123,12 @@ class StoreSource(_Source):
             else:
                 fields = [StructField(name, StringType()) for name in planner.names(options.view)]
         if not options.solutions:
+            for field in fields:
+                if field.name in (EPOCH, WEIGHT):
+                    raise Error(
+                        f"The view has a variable {field.name!r}, which is the name of a column of its own. "
+                        f"Set the option solutions to true."
+                    )
             fields += [StructField(EPOCH, LongType()), StructField(WEIGHT, LongType())]
         return StructType(fields)
 
@@ -146,7 +152,7 @@ class StoreSource(_Source):
 class _StoreOptions:
     def __init__(self, options: Mapping[str, str]) -> None:
         known = Options("sparqlive", options, ("store", "view", "epoch", "since", "typed", "solutions"))
-        self.store = known.required("store")
+        self.store = known.store()
         self.view = known.get("view")
         self.epoch, self.since = known.number("epoch"), known.number("since")
         self.typed, self.solutions = known.truth("typed", True), known.truth("solutions", False)
@@ -171,20 +177,28 @@ class _StorePiece(InputPartition):
         self.plan, self.piece = replace(plan, pieces=()), piece
 
 
+def _arrow_type(kind: DataType) -> pa.DataType:
+    return pa.timestamp("us", "UTC") if isinstance(kind, TimestampType) else to_arrow_type(kind)
+
+
 class _StoreRows:
     """Reads pieces of a store in a worker."""
 
     def __init__(self, options: _StoreOptions, schema: StructType) -> None:
         self._options = options
-        self._kinds = [to_arrow_type(kind.dataType) for kind in schema if kind.name not in (EPOCH, WEIGHT)]
+        self._has_marks = options.view is not None and not options.solutions
+        self._names = tuple(schema.names[:-2] if self._has_marks else schema.names)
+        self._kinds = [_arrow_type(field.dataType) for field in schema.fields[: len(self._names)]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         options = self._options
         if not isinstance(partition, _StorePiece):
             return
-        has_marks = options.view is not None and not options.solutions
+        plan, marks = partition.plan, self._has_marks
+        if tuple(plan.names) != self._names:
+            raise Error(f"The view has the columns {', '.join(plan.names)}. Leave out schema(…).")
         kinds = self._kinds if options.typed and options.view is not None else None
-        yield from partition.plan.batches(partition.piece, kinds, weights=has_marks, epochs=has_marks)
+        yield from plan.batches(partition.piece, kinds, weights=marks, epochs=marks)
 
 
 class _StoreReader(_StoreRows, DataSourceReader):

@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from sparqlive.engine.results import Answer
+from sparqlive.engine.to_spark import ensure_changes, ensure_epoch
 from sparqlive.engine.view import View
-from sparqlive.errors import Error, HistoryGone, StoreFailed
+from sparqlive.errors import Error, StoreFailed
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
 from sparqlive.session import Session
 from sparqlive.sparql.arrow import ColumnType, Typing, plain_text
@@ -248,7 +249,7 @@ class Planner:
         """A view at an epoch, by default its last one."""
         view = self._session.views[name]
         at = view.epoch if epoch is None else epoch
-        self._check(view, at)
+        ensure_epoch(view, at, self._store.catalog)
         parts = None
         if not view.ordered:
             parts = parts_of(self._store.place, self._store.catalog, view.content.name, at)
@@ -260,11 +261,8 @@ class Planner:
         view = self._session.views[name]
         last = view.epoch if until is None else until
         if since < last:
-            self._check(view, since)
-        if len(view.content.plan.variables) != len(view.variables):
-            raise Error(
-                f"The changes of view {name!r} cannot be read: ORDER BY uses values that are not selected."
-            )
+            ensure_epoch(view, since, self._store.catalog)
+        ensure_changes(view)
         pieces: list[Piece] = []
         for epoch, stored in self._store.catalog.deltas(view.content.name, since, last):
             if isinstance(stored, np.ndarray):
@@ -272,17 +270,6 @@ class Planner:
             else:
                 pieces += [Piece(epoch, run, is_delta=True) for run in stored]
         return self._plan(view.content.name, view.variables, last, pieces)
-
-    def _check(self, view: View, epoch: int) -> None:
-        if epoch > view.epoch:
-            raise HistoryGone(
-                f"Epoch {epoch} does not exist yet: view {view.name!r} is at epoch {view.epoch}."
-            )
-        start = max(view.since, self._store.catalog.history_start())
-        if epoch < start and epoch != view.epoch:
-            raise HistoryGone(
-                f"View {view.name!r} cannot be read from epoch {epoch}: its history starts at epoch {start}."
-            )
 
     def _plan(self, relation: str, names: Sequence[str], epoch: int, pieces: Sequence[Piece]) -> Plan:
         store = self._store

@@ -44,6 +44,8 @@ DATATYPE = b"sparqlive.datatype"
 STRUCT = pa.struct([("value", pa.string()), ("type", pa.string()), ("language", pa.string())])
 NODE, STRING = "iri", f"{XSD}string"
 _MOST_DIGITS = 38
+_FIRST_INSTANT, _LAST_INSTANT = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The years 1 to 9999 in microseconds: others are no dates in Python and in Spark."""
 _KINDS: Mapping[str, Kind] = {
     "integer": INTEGER,
     **dict.fromkeys(integer_bounds(), INTEGER),
@@ -204,7 +206,11 @@ class Typing:
     def _moments_fit(self, kind: Kind, columns: pa.Array) -> bool:
         zones = columns.field("zone")
         zoned = zones.null_count == 0
-        if columns.field("instant").null_count or (not zoned and zones.null_count < len(zones)):
+        instants = columns.field("instant")
+        if instants.null_count or (not zoned and zones.null_count < len(zones)):
+            return False
+        bounds = pc.min_max(instants)
+        if bounds["min"].as_py() < _FIRST_INSTANT or bounds["max"].as_py() > _LAST_INSTANT:
             return False
         if self._zoned is None:
             self._zoned = zoned

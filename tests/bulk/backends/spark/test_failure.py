@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from sparqlive.bulk.backends.spark.failure import root_cause
@@ -29,6 +31,12 @@ TEXTS = {
         f"Traceback (most recent call last):\n"
         f'  File "worker.py", line 1, in main\n    process()\nOSError: No space left on device\n\n{STACK}',
         "OSError: No space left on device",
+    ),
+    "no package": (
+        f"{ABORTED}, {LOST}: org.apache.spark.api.python.PythonException: "
+        f"Traceback (most recent call last):\nModuleNotFoundError: No module named 'sparqlive'\n{STACK}",
+        f"the Python of Spark's workers has no sparqlive. Install it there; for a local Spark, set the "
+        f"environment variable PYSPARK_PYTHON to {sys.executable} before Spark starts.",
     ),
     "plain": ("[TABLE_OR_VIEW_NOT_FOUND] no such table\nmore", "[TABLE_OR_VIEW_NOT_FOUND] no such table"),
 }

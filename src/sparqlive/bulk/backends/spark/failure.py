@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _TASK = re.compile(r"most recent failure: (?:Lost task|Exception in task)[^\n]*?\): ([^\n]+)")
@@ -14,6 +15,11 @@ _LONGEST = 300
 def root_cause(text: str) -> str:
     """The last cause in the text of an error of Spark or of its Python workers."""
     text = text.strip()
+    if "No module named 'sparqlive'" in text:
+        return (
+            f"the Python of Spark's workers has no sparqlive. Install it there; for a local Spark, set the "
+            f"environment variable PYSPARK_PYTHON to {sys.executable} before Spark starts."
+        )
     causes = _CAUSE.findall(text) or _TASK.findall(text)
     found = causes[-1] if causes else text.partition("\n")[0]
     if _TRACEBACK in text and (not causes or "PythonException" in found or _TRACEBACK in found):

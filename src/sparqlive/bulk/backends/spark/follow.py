@@ -55,11 +55,11 @@ class RunningStream:
         while True:
             try:
                 ended = bool(self.query.awaitTermination(1.0 if seconds is None else seconds))
-            except Exception:
+            except Exception as error:
                 self._end()
                 if self._failures:
                     raise self._failures[0] from None
-                raise
+                raise SparkFailed(f"Spark failed: {root_cause(str(error))}") from error
             if self._failures:
                 raise self._failures[0]
             if ended:

@@ -8,18 +8,20 @@ only where the changes have an order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from sparqlive.bulk.backends.spark.start import use_this_python
 from sparqlive.errors import Error, InvalidChange
-from sparqlive.rdf.frames import FrameColumns, StatementFiles, statements
+from sparqlive.rdf.frames import FrameColumns, StatementFiles, Statements, contradiction, statements
 from sparqlive.store.place import file_system
 
 _FILE_BYTES = 64 << 20
@@ -39,14 +41,9 @@ def write_statements(frame: DataFrame, meaning: FrameColumns, folder: str) -> St
     """Has the workers write the statements of a DataFrame to a folder that they and the driver reach."""
     if frame.isStreaming:
         raise Error("The DataFrame is a stream. Use session.follow(df) to apply its changes as they arrive.")
-    if meaning.order is None:
-        checked = frame.mapInArrow(_Check(meaning), StructType(_CHECKED_FIELDS))
-    else:
-        schema = StructType([*_CHECKED_FIELDS, StructField(_ORDER, frame.schema[meaning.order].dataType)])
-        ordered = frame.mapInArrow(_Check(meaning), schema)
-        last = functions.max_by("weight", functions.struct(_ORDER, "weight")).alias("weight")
-        checked = ordered.groupBy("line", "fault").agg(last).select("line", "weight", "fault")
-    written = checked.mapInArrow(_Write(folder), _WRITTEN).collect()
+    use_this_python(frame.sparkSession)
+    frame = frame.select(*(functions.col(f"`{name.replace('`', '``')}`") for name in meaning.columns))
+    written = _checked_lines(frame, meaning).mapInArrow(_Write(folder), _WRITTEN).collect()
     faults = sorted(row["fault"] for row in written if row["fault"] is not None)
     if faults:
         raise InvalidChange(faults[0])
@@ -56,24 +53,74 @@ def write_statements(frame: DataFrame, meaning: FrameColumns, folder: str) -> St
     )
 
 
+def _checked_lines(frame: DataFrame, meaning: FrameColumns) -> DataFrame:
+    """Lines with weights, and faults; where changes have an order, the last one of each line."""
+    if meaning.order is None and not meaning.is_envelope:
+        return frame.mapInArrow(_Check(meaning), StructType(_CHECKED_FIELDS))
+    kind = LongType() if meaning.order is None else frame.schema[meaning.order].dataType
+    ordered = frame.mapInArrow(_Check(meaning), StructType([*_CHECKED_FIELDS, StructField(_ORDER, kind)]))
+    weight, fault = functions.col("weight"), functions.col("fault")
+    insert_wins, delete_wins = (
+        functions.max_by(weight, functions.struct(_ORDER, rank)) for rank in (weight, -weight)
+    )
+    last = ordered.groupBy("line", "fault").agg(insert_wins.alias("weight"), delete_wins.alias("other"))
+    if meaning.is_envelope:
+        before, after = contradiction("\0", meaning.order).split("\0")
+        said = functions.concat(functions.lit(before), "line", functions.lit(after))
+        fault = functions.coalesce(fault, functions.when(weight != functions.col("other"), said))
+    return last.select("line", "weight", fault.alias("fault"))
+
+
+OrderedFiles = tuple[int, StatementFiles]
+"""Files of statements, and when their changes happened; 0 if that is not known."""
+
+
+def in_order(files: Iterable[OrderedFiles]) -> list[StatementFiles]:
+    """The files of all tasks, those of the last changes at the end."""
+    found: dict[int, list[StatementFiles]] = {}
+    for order, one in files:
+        found.setdefault(order, []).append(one)
+    return [
+        StatementFiles(
+            tuple(path for one in found[order] for path in one.inserts),
+            tuple(path for one in found[order] for path in one.deletes),
+        )
+        for order in sorted(found)
+    ]
+
+
 # In the workers
 
 
 def written_statements(
     batches: Iterator[pa.RecordBatch], meaning: FrameColumns, folder: str
-) -> StatementFiles:
-    """The statements of the rows of one task, in files; raises the first fault."""
+) -> list[OrderedFiles]:
+    """The statements of the rows of one task, in files; raises the first fault.
+
+    Changes that happened at different times, by a column of whole numbers, are in different files.
+    """
     task = TaskContext.get()
     where = "" if task is None else f" of partition {task.partitionId()}"
-    files, first_row = {1: _File(folder), -1: _File(folder)}, 0
+    files: dict[tuple[int, int], _File] = {}
+    first_row = 0
     for batch in batches:
         found = statements(batch, meaning, first_row, where)
-        lines, weights = found.lines(), pa.array(found.weights)
-        for weight, file in files.items():
-            file.add(lines.filter(pc.equal(weights, weight)))
+        lines, orders = found.lines(), np.zeros(len(found), dtype=np.int64)
+        if meaning.order is not None:
+            orders = batch.column(meaning.order).to_numpy()[found.rows]
+        for order in np.unique(orders).tolist():
+            for weight in (-1, 1):
+                file = files.setdefault((order, weight), _File(folder))
+                file.add(lines.filter(pa.array((orders == order) & (found.weights == weight))))
+        if sum(file.waiting_bytes for file in files.values()) >= _FILE_BYTES:
+            for file in files.values():
+                file.flush()
         first_row += batch.num_rows
-    inserts, deletes = (tuple(path for path, _ in files[weight].finish()) for weight in (1, -1))
-    return StatementFiles(inserts, deletes)
+    written: list[OrderedFiles] = []
+    for (order, weight), file in files.items():
+        paths = tuple(path for path, _ in file.finish())
+        written.append((order, StatementFiles(paths, ()) if weight > 0 else StatementFiles((), paths)))
+    return written
 
 
 Batches = Iterator[pa.RecordBatch]
@@ -90,16 +137,23 @@ class _Check:
         where = "" if task is None else f" of partition {task.partitionId()}"
         first_row = 0
         for batch in batches:
-            order = self.meaning.order
             try:
                 found = statements(batch, self.meaning, first_row, where)
             except InvalidChange as error:
-                kind = [] if order is None else [pa.nulls(1, batch.schema.field(order).type)]
-                yield _checked(pa.nulls(1, pa.string()), pa.array([0]), pa.array([str(error)]), *kind)
+                orders = self._orders(batch, None)
+                yield _checked(pa.nulls(1, pa.string()), pa.array([0]), pa.array([str(error)]), *orders)
                 return
-            kind = [] if order is None else [batch.column(order).take(pa.array(found.rows))]
-            yield _checked(found.lines(), pa.array(found.weights), pa.nulls(len(found), pa.string()), *kind)
+            orders = self._orders(batch, found)
+            yield _checked(found.lines(), pa.array(found.weights), pa.nulls(len(found), pa.string()), *orders)
             first_row += batch.num_rows
+
+    def _orders(self, batch: pa.RecordBatch, found: Statements | None) -> list[pa.Array]:
+        """The column that orders the changes, if there is one; of a fault, a null."""
+        order = self.meaning.order
+        if order is None:
+            return [pa.array([0] * (1 if found is None else len(found)))] if self.meaning.is_envelope else []
+        column = batch.column(order)
+        return [pa.nulls(1, column.type) if found is None else column.take(pa.array(found.rows))]
 
 
 def _checked(*columns: pa.Array) -> pa.RecordBatch:
@@ -135,27 +189,28 @@ class _File:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._waiting: list[pa.Array] = []
-        self._bytes = 0
+        self.waiting_bytes = 0
         self._written: list[tuple[str, int]] = []
 
     def add(self, lines: pa.Array) -> None:
         if len(lines):
             self._waiting.append(lines)
-            self._bytes += lines.nbytes
-        if self._bytes >= _FILE_BYTES:
-            self._flush()
+            self.waiting_bytes += lines.nbytes
+        if self.waiting_bytes >= _FILE_BYTES:
+            self.flush()
 
     def finish(self) -> list[tuple[str, int]]:
         """The paths of the files, with their numbers of lines."""
-        if self._waiting:
-            self._flush()
+        self.flush()
         return self._written
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        if not self._waiting:
+            return
         path = f"{self._folder}/{uuid4()}.nq"
         files, place = file_system(path)
         with files.open_output_stream(place) as stream:
             for lines in self._waiting:
                 stream.write("\n".join(lines.to_pylist()).encode() + b"\n")
         self._written.append((path, sum(map(len, self._waiting))))
-        self._waiting, self._bytes = [], 0
+        self._waiting, self.waiting_bytes = [], 0

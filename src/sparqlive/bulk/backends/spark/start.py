@@ -78,10 +78,25 @@ def is_connect(thing: object) -> bool:
 
 
 def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
-    """A DataFrame of a few rows. Spark Connect does not take an empty table's own types."""
-    if not table.num_rows:
-        return session.createDataFrame([], from_arrow_schema(table.schema))
-    return session.createDataFrame(table)
+    """A DataFrame of a few rows. Date-times without a time zone stay such.
+
+    Spark Connect does not take an empty table's own types.
+    """
+    schema = from_arrow_schema(table.schema)
+    return session.createDataFrame(table if table.num_rows else [], schema)
+
+
+def use_this_python(session: SparkSession) -> None:
+    """Has the workers of a local session run this interpreter, unless another one is configured.
+
+    They would take the first `python3` on the path, which in an environment that is not activated is one
+    without sparqlive.
+    """
+    if is_connect(session) or "PYSPARK_PYTHON" in os.environ:
+        return
+    is_chosen = session.conf.get("spark.pyspark.python", None) is not None
+    if not is_chosen and master_of(session).startswith("local"):
+        session.sparkContext.pythonExec = sys.executable
 
 
 def cores_of(session: SparkSession) -> int:
