@@ -40,6 +40,7 @@ _FORMS = (
     *(f"stars/{name}" for name in ("star", "optional", "minus", "count", "sum", "max", "total")),
 )
 _MIXES = ("single", "batch", "hot-keys")
+QUICK_SIZES = "1000"
 OPERATOR_SIZES = "1000,10000,100000"
 TRAIN_SIZES = "7000,28000,112000"
 _KINDS = {
@@ -131,6 +132,13 @@ class Part:
         return expected
 
 
+def _parts(triples: str, of_trains: str) -> list[Part]:
+    return [
+        *(Part("Operators", operators(), int(size)) for size in triples.split(",")),
+        *(Part("Train Benchmark", train(), int(size)) for size in of_trains.split(",")),
+    ]
+
+
 def measure(
     parts: Sequence[Part], drivers: Mapping[str, str], kept: Kept, engines: Engines, epochs: int, ends: float
 ) -> None:
@@ -217,18 +225,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="the page; the raw results are beside it, as .jsonl")
     options = parser.parse_args()
 
-    def sizes(given: str | None, quick: str, full: str) -> list[int]:
-        return [int(size) for size in (given or (quick if options.quick else full)).split(",")]
-
     drivers, absent = commands([join for join in options.joins.split(",") if join])
     only = [name.strip() for name in options.only.split(";")] if options.only else list(drivers)
     unknown = [name for name in only if name not in drivers]
     if unknown:
         parser.error(f"Unknown engine {unknown[0]!r}. Available: {', '.join(drivers)}.")
-    parts = [
-        *(Part("Operators", operators(), size) for size in sizes(options.triples, "1000", OPERATOR_SIZES)),
-        *(Part("Train Benchmark", train(), size) for size in sizes(options.train, "1000", TRAIN_SIZES)),
-    ]
+    usual = (QUICK_SIZES, QUICK_SIZES) if options.quick else (OPERATOR_SIZES, TRAIN_SIZES)
+    parts = _parts(options.triples or usual[0], options.train or usual[1])
+    shown = {(part.title, part.triples): part for part in (*_parts(*usual), *parts)}
     output = options.output or (
         Path(tempfile.mkdtemp(prefix="peers-")) / OUTPUT.name if options.quick else OUTPUT
     )
@@ -243,7 +247,7 @@ def main() -> None:
         measure(parts, chosen, kept, engines, epochs, ends)
     finally:
         engines.close()
-    output.write_text(page(kept, parts, list(drivers), absent), encoding="utf-8")
+    output.write_text(page(kept, list(shown.values()), list(drivers), absent), encoding="utf-8")
     print(f"Written: {output}")
 
 

@@ -206,18 +206,22 @@ def draw(rows: Sequence[Row], file: Path) -> None:
     pyplot.close(figure)
 
 
+def groups(orders: Sequence[int], changes: Sequence[int]) -> dict[str, tuple[str, int, list[int]]]:
+    """By key: a view, a size, and its batches, at most so large that they replace all orders."""
+    found = {}
+    for size in orders:
+        some = [one for one in changes if one <= 4 * size]
+        found |= {f"{view}, {size} orders, {some} changes": (view, size, some) for view in _VIEWS}
+    return found
+
+
 def run(
     measuring: Measuring, kept: Kept, orders: Sequence[int], changes: Sequence[int], ends: float = inf
-) -> list[str]:
-    """Measures what is missing, the small sizes first. Returns the keys of all groups of cells."""
-    keys = []
-    for size in orders:
-        some = [one for one in changes if one <= 4 * size]  # then all orders are replaced
-        for view in _VIEWS:
-            keys.append(f"{view}, {size} orders, {some} changes")
-            if keys[-1] not in kept and time.perf_counter() < ends:
-                kept.add(keys[-1], measuring.cells(view, size, some))
-    return keys
+) -> None:
+    """Measures what is missing, sizes in their order."""
+    for key, group in groups(orders, changes).items():
+        if key not in kept and time.perf_counter() < ends:
+            kept.add(key, measuring.cells(*group))
 
 
 def main() -> None:
@@ -242,7 +246,9 @@ def main() -> None:
         carry.time = SimpleNamespace(perf_counter=clock)  # type: ignore[assignment]
     measuring = Measuring(clock, options.rounds, options.seconds)
     ends = time.perf_counter() + 60 * options.minutes
-    keys = run(measuring, kept, [1_000] if options.quick else orders, CHANGES, ends)
+    orders = [1_000] if options.quick else orders
+    run(measuring, kept, orders, CHANGES, ends)
+    keys = list(groups(sorted({*ORDERS, *orders}), CHANGES))
     text, rows = page(kept, keys, "processor time" if options.cpu else "time")
     output.write_text(text, encoding="utf-8")
     draw(rows, output.with_suffix(".svg"))

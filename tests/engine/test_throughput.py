@@ -33,15 +33,18 @@ def test_orders_keep_their_number() -> None:
 def test_regret_compares_the_choice_with_each_strategy(tmp_path: Path) -> None:
     measuring = regret.Measuring(time.process_time, 1, 0)
     kept = Kept(tmp_path / "regret.jsonl", lambda: ["- load average: 1"])
-    keys = regret.run(measuring, kept, [200], [100, 10_000])
-    assert len(keys) == 5, "and no more changes than orders to replace"
+    regret.run(measuring, kept, [200], [100, 10_000])
+    keys = list(regret.groups([200], [100]))
+    assert all(key in kept for key in keys), "and no more changes than orders to replace"
     text, rows = regret.page(kept, keys, "processor time")
     assert {row["view"] for row in rows} == {"join", "sums", "star", "without orders", "largest value"}
     assert all(row["was"] == ["live"] and row["changes"] == 100 for row in rows)
     assert "| worst of 5 cells |" in text
     regret.draw(rows, tmp_path / "regret.svg")
     assert (tmp_path / "regret.svg").exists()
-    assert regret.run(measuring, Kept(tmp_path / "regret.jsonl", list), [200], [100]) == keys, "kept"
+    regret.run(
+        measuring, Kept(tmp_path / "regret.jsonl", lambda: pytest.fail("measured again")), [200], [100]
+    )
 
 
 def test_regret_is_the_time_over_the_best() -> None:
