@@ -1,18 +1,23 @@
 """Measures DataFrames in and out of a store: rows become an epoch, a view becomes a DataFrame.
 
 Prints a line per step: seconds, and the anonymous memory of the driver's Python process after the step and at
-most so far. `python -m bench.frames --rows 10000000 --view 3000000`.
+most so far. `python -m bench.frames --output bench/results/frames.md` also writes them as a page.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
+from pathlib import Path
 
 import sparqlive
+from bench.provenance import command_of, provenance
 from bench.scale import Memory, Steps
+from bench.text import markdown_table
 from sparqlive.bulk.backends.spark.start import start_session
 
+WANTED_MEGABYTES = 400
 VIEW = "SELECT ?s ?n { ?s <http://example.org/number> ?n }"
 
 
@@ -44,6 +49,29 @@ def main(arguments: argparse.Namespace) -> None:
             with steps.step(f"apply {arguments.changes:,} rows"):
                 session.apply(changes=rows.limit(arguments.changes).selectExpr("s", "p", "o", "'-' AS op"))
     memory.stop()
+    if arguments.output:
+        arguments.output.write_text(page(steps, command_of("python -m bench.frames", sys.argv[1:])))
+
+
+def page(steps: Steps, command: str) -> str:
+    """The steps as a table, and whether the driver's memory stayed below what is wanted."""
+    most = steps.measured[-1]["most_mebibytes"] * (1 << 20) / 1e6
+    rows = [["step", "seconds", "processor time", "memory after it", "at most so far"]]
+    for one in steps.measured:
+        times = [f"{one[name]:.1f} s" for name in ("seconds", "processor_seconds")]
+        sizes = [f"{one[name]} MiB" for name in ("mebibytes", "most_mebibytes")]
+        rows.append([one["step"], *times, *sizes])
+    return "\n".join(
+        [
+            "# DataFrames in and out of a store, measured\n",
+            f"The driver's Python process had at most {most:.0f} MB of anonymous memory. Wanted: less than "
+            f"{WANTED_MEGABYTES} MB; reached: {'yes' if most < WANTED_MEGABYTES else 'no'}.\n",
+            *markdown_table(rows),
+            "",
+            *provenance(command, ("sparqlive", "pyspark", "pyarrow", "duckdb")),
+            "",
+        ]
+    )
 
 
 def parsed(given: list[str] | None = None) -> argparse.Namespace:
@@ -55,6 +83,7 @@ def parsed(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--master", default="local[*]")
     parser.add_argument("--strategy", choices=("duckdb", "spark"), default="duckdb")
     parser.add_argument("--folder", help="for the store, which is removed afterwards")
+    parser.add_argument("--output", type=Path, help="where to write the page")
     return parser.parse_args(given)
 
 

@@ -72,9 +72,10 @@ def test_those_that_are_run_by_name(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_frames(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_frames(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(frames, "start_session", lambda master: spark)
-    frames.main(frames.parsed(["--rows", "300", "--view", "100", "--changes", "10", "--partitions", "2"]))
-    assert "apply 10 rows" in capsys.readouterr().out
+    sizes = ["--rows", "300", "--view", "100", "--changes", "10", "--partitions", "2"]
+    frames.main(frames.parsed([*sizes, "--output", str(tmp_path / "frames.md")]))
+    page = (tmp_path / "frames.md").read_text()
+    assert "| apply 10 rows |" in page
+    assert "Wanted: less than 400 MB" in page
