@@ -194,6 +194,8 @@ class TurnedPairs:
         """The subjects of an object in the run, in growing pieces, because the first may be enough."""
         run = self._pairs.run
         assert run is not None
+        if not self._turned.may_have(run, object_):
+            return
         self._turned.scanned(run)
         subjects, objects = run.columns
         start, size = 0, _SCANNED_FIRST

@@ -1,7 +1,8 @@
 """Runs of pairs in the other direction: object, subject.
 
-Owns the turned runs that queries made, within a bound on their memory. A run never changes, so what was made
-from it stays right; a run that an epoch replaces takes its turned run with it.
+Owns the turned runs that queries made, within a bound on their memory, and marks that tell which runs need no
+scan. A run never changes, so what was made from it stays right; a run that an epoch replaces takes its turned
+run with it.
 """
 
 from __future__ import annotations
@@ -9,18 +10,24 @@ from __future__ import annotations
 from collections import OrderedDict
 from contextlib import suppress
 from threading import Lock
+from typing import TypeAlias
 from weakref import ref
 
 import numpy as np
+import numpy.typing as npt
 
 from sparqlive.sparql import memory
 from sparqlive.zset.run import Run
+
+Marks: TypeAlias = npt.NDArray[np.uint8]
 
 _MOST_BYTES = 1 << 30
 # At most this share of the machine's memory.
 _SHARE = 1 / 16
 _SAMPLE = 10_000
 _MOST_ESTIMATES = 10_000
+_MOST_MARK_BITS = 1 << 24
+_MOST_MARK_BYTES = 1 << 26
 
 
 def turned(run: Run) -> Run:
@@ -41,6 +48,14 @@ def _fan_out(run: Run) -> float:
     return size / max(among, part * len(np.unique(values[values < below])))
 
 
+def _marks(run: Run) -> Marks:
+    """A bit for each value of some low bits of the ids in the second column: whether some id has it."""
+    size = min(_MOST_MARK_BITS, 1 << (4 * run.length).bit_length())
+    is_there = np.zeros(size, dtype=bool)
+    is_there[run.columns[1] & (size - 1)] = True
+    return np.packbits(is_there, bitorder="little")
+
+
 class TurnedRuns:
     """Turned runs by the run they were made from; those that were not used for longest are dropped first."""
 
@@ -49,6 +64,8 @@ class TurnedRuns:
         self._bytes = 0
         self._fan_outs: dict[int, tuple[ref[Run], float]] = {}
         self._scans: dict[int, tuple[ref[Run], int]] = {}
+        self._marks: dict[int, tuple[ref[Run], Marks]] = {}
+        self._mark_bytes = 0
         self._guard = Lock()
 
     def find(self, run: Run | None) -> Run | None:
@@ -81,6 +98,22 @@ class TurnedRuns:
         if len(self._scans) > _MOST_ESTIMATES:
             self._scans = {}
         self._scans[id(run)] = (ref(run), count)
+
+    def may_have(self, run: Run, value: int) -> bool:
+        """False if a run that was scanned before has no such value in its second column."""
+        known = self._marks.get(id(run))
+        if known is None or known[0]() is not run:
+            if not self.scans(run):  # one scan takes less time than the marks
+                return True
+            known = (ref(run), _marks(run))
+            with self._guard:
+                if self._mark_bytes > _MOST_MARK_BYTES:
+                    self._marks, self._mark_bytes = {}, 0
+                self._marks[id(run)] = known
+                self._mark_bytes += known[1].nbytes
+        marks = known[1]
+        place = value & (8 * len(marks) - 1)
+        return bool(marks[place >> 3] >> (place & 7) & 1)
 
     def fan_out(self, run: Run) -> float:
         """The mean number of rows per value of the second column, estimated."""
