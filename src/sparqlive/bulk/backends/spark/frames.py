@@ -42,7 +42,7 @@ def write_statements(frame: DataFrame, meaning: FrameColumns, folder: str) -> St
     if frame.isStreaming:
         raise Error("The DataFrame is a stream. Use session.follow(df) to apply its changes as they arrive.")
     use_this_python(frame.sparkSession)
-    frame = frame.select(*(functions.col(f"`{name.replace('`', '``')}`") for name in meaning.columns))
+    frame = frame.select(*(f"`{name.replace('`', '``')}`" for name in meaning.columns))
     written = _checked_lines(frame, meaning).mapInArrow(_Write(folder), _WRITTEN).collect()
     faults = sorted(row["fault"] for row in written if row["fault"] is not None)
     if faults:
