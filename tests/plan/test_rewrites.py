@@ -20,6 +20,7 @@ from sparqlive.plan.keys import is_copy, pushable
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import REWRITES, rewrite
+from sparqlive.plan.rewrites.compare_by_join import compare_by_join
 from sparqlive.plan.rewrites.flatten_joins import flatten_joins
 from sparqlive.plan.rewrites.push_conditions import push_conditions
 from sparqlive.plan.rewrites.push_filters import push_filters
@@ -297,6 +298,66 @@ PAIRS: list[tuple[Rule, str, str, str]] = [
         "SELECT * { ?a :p ?b FILTER(EXISTS { ?a :q ?c } || ?b > 1) FILTER(?b > 2) }",
         "π[?a ?b](σ[?b > 2](σ[?_exists || ?b > 1]((?a :p ?b) μ[?_exists] π[?a](?a :q ?_c))))",
         "π[?a ?b](σ[?b > 2](σ[?_exists || ?b > 1]((?a :p ?b) μ[?_exists] π[?a](?a :q ?_c))))",
+    ),
+    (
+        compare_by_join,
+        "SELECT * { ?a :p ?b . ?b :q ?c FILTER(?a = :n1) }",
+        "π[?a ?b ?c](σ[?a = :n1]((?a :p ?b) ⋈ (?b :q ?c)))",
+        "π[?a ?b ?c](π[?a ?b ?c]((:n1 :p ?b) ⋈ (?b :q ?c) ⋈ table[?a]1))",
+    ),
+    (
+        compare_by_join,
+        "SELECT * { ?a :p ?b FILTER(?a = :n1 && :n2 = ?b && ?b != ?a) }",
+        "π[?a ?b](σ[?b != ?a](σ[:n2 = ?b](σ[?a = :n1](?a :p ?b))))",
+        "π[?a ?b](σ[?b != ?a](π[?a ?b]((:n1 :p :n2) ⋈ table[?a]1 ⋈ table[?b]1)))",
+    ),
+    (
+        compare_by_join,
+        "SELECT * { ?a :p ?b FILTER(?b IN (:n1, :n2, :n1)) }",
+        "π[?a ?b](σ[IN(?b, :n1, :n2, :n1)](?a :p ?b))",
+        "π[?a ?b]((?a :p ?b) ⋈ table[?b]2)",
+    ),
+    (
+        compare_by_join,
+        "SELECT * { ?a :p ?b FILTER(?b = :n1 || sameTerm(?b, 1)) }",
+        "π[?a ?b](σ[?b = :n1 || SAMETERM(?b, 1)](?a :p ?b))",
+        "π[?a ?b]((?a :p ?b) ⋈ table[?b]2)",
+    ),
+    (
+        compare_by_join,
+        "SELECT * { ?a :p ?b FILTER(?b = 1) FILTER(?b IN (:n1, 1)) FILTER(?a = :n1 || ?b = :n1) }",
+        "π[?a ?b](σ[?a = :n1 || ?b = :n1](σ[IN(?b, :n1, 1)](σ[?b = 1](?a :p ?b))))",
+        "π[?a ?b](σ[?a = :n1 || ?b = :n1](σ[IN(?b, :n1, 1)](σ[?b = 1](?a :p ?b))))",
+    ),
+    (
+        compare_by_join,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c } FILTER(?c = :n1) }",
+        "π[?a ?b ?c](σ[?c = :n1]((?a :p ?b) ⟕ (?b :q ?c)))",
+        "π[?a ?b ?c](σ[?c = :n1]((?a :p ?b) ⟕ (?b :q ?c)))",
+    ),
+    (
+        compare_by_join,
+        "SELECT * { ?a :p ?b BIND(?b AS ?c) FILTER(?c = :n1) }",
+        "π[?a ?b ?c](σ[?c = :n1](ε[?c := ?b](?a :p ?b)))",
+        "π[?a ?b ?c](σ[?c = :n1](ε[?c := ?b](?a :p ?b)))",
+    ),
+    (
+        compare_by_join,
+        "SELECT * { { SELECT ?b { ?a :p ?b } } FILTER(?a = :n1) }",
+        "π[?b](σ[?a = :n1](π[?b](?_a :p ?b)))",
+        "π[?b](σ[?a = :n1](π[?b](?_a :p ?b)))",
+    ),
+    (
+        compare_by_join,
+        "SELECT * { ?a :p+ ?b FILTER(?a = :n1) }",
+        "π[?a ?b](σ[?a = :n1](paths[?a ?b](?_from :p ?_to)))",
+        "π[?a ?b](π[?a ?b](paths[:n1 ?b](?_from :p ?_to) ⋈ table[?a]1))",
+    ),
+    (
+        compare_by_join,
+        "SELECT * { BIND(:n1 AS ?a) ?a :p ?b }",
+        "π[?a ?b](ε[?a := :n1](table[]1) ⋈ (?a :p ?b))",
+        "π[?a ?b](table[?a]1 ⋈ (?a :p ?b))",
     ),
     (
         sum_early,

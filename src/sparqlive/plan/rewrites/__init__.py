@@ -6,12 +6,13 @@ What to store is decided last, by `store_unreachable`, for each separately store
 from __future__ import annotations
 
 from sparqlive.plan.operators import Operator
+from sparqlive.plan.rewrites.compare_by_join import compare_by_join
 from sparqlive.plan.rewrites.flatten_joins import flatten_joins
 from sparqlive.plan.rewrites.push_conditions import push_conditions
 from sparqlive.plan.rewrites.push_filters import push_filters
 from sparqlive.plan.rewrites.sum_early import sum_early
 
-REWRITES = (flatten_joins, push_conditions, push_filters, flatten_joins, sum_early)
+REWRITES = (flatten_joins, push_conditions, push_filters, compare_by_join, flatten_joins, sum_early)
 
 
 def rewrite(plan: Operator) -> Operator:

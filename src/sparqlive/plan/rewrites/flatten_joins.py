@@ -29,18 +29,18 @@ def _flatten(plan: op.Operator) -> op.Operator:
                 return _flatten(op.Join((*parts[:number], *inner, *parts[number + 1 :])))
             case op.Filter(condition, source) if _sees_the_same(condition, source, others):
                 inner = (*parts[:number], source, *parts[number + 1 :])
-                return _ordered(op.Filter(condition, _flatten(op.Join(inner))), plan)
+                return ordered(op.Filter(condition, _flatten(op.Join(inner))), plan)
             case op.Extend(source, variable, expression) if _sees_the_same(
                 expression, source, others
             ) and not any(variable in other.variables for other in others):
                 inner = (*parts[:number], source, *parts[number + 1 :])
-                return _ordered(op.Extend(_flatten(op.Join(inner)), variable, expression), plan)
+                return ordered(op.Extend(_flatten(op.Join(inner)), variable, expression), plan)
             case op.Project(source, columns) if _only_drops(source, columns, others):
                 inner = (*parts[:number], source, *parts[number + 1 :])
-                return _projected(_flatten(op.Join(inner)), plan.variables)
+                return projected(_flatten(op.Join(inner)), plan.variables)
     if len(parts) == 1:
-        return _ordered(parts[0], plan)
-    return _ordered(op.Join(tuple(parts)), plan)
+        return ordered(parts[0], plan)
+    return ordered(op.Join(tuple(parts)), plan)
 
 
 def _sees_the_same(expression: Expression, source: op.Operator, others: list[op.Operator]) -> bool:
@@ -60,12 +60,12 @@ def _only_drops(source: op.Operator, columns: tuple[Var, ...], others: list[op.O
     return set(columns) <= set(source.variables)
 
 
-def _ordered(plan: op.Operator, original: op.Operator) -> op.Operator:
+def ordered(plan: op.Operator, original: op.Operator) -> op.Operator:
     """Restores the order of columns, which other operators rely on."""
-    return plan if plan.variables == original.variables else _projected(plan, original.variables)
+    return plan if plan.variables == original.variables else projected(plan, original.variables)
 
 
-def _projected(plan: op.Operator, columns: tuple[Var, ...]) -> op.Operator:
+def projected(plan: op.Operator, columns: tuple[Var, ...]) -> op.Operator:
     """Merges two projections into one. Otherwise every outer join would lift the whole stack again."""
     if isinstance(plan, op.Project) and set(columns) <= set(plan.columns):
         plan = plan.source
