@@ -142,6 +142,20 @@ def test_sums_over_terms_in_files_and_in_memory(
         session.check()
 
 
+@pytest.mark.parametrize("nothing", ["", (), []])
+def test_one_large_text_is_read_by_columns(
+    monkeypatch: pytest.MonkeyPatch, nothing: str | list[ox.Quad]
+) -> None:
+    """Whatever stands for no changes on the other side."""
+    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 10)
+    monkeypatch.setattr(writer.Epochs, "apply", None)  # rows are not read one by one
+    text = text_of([random_quad(random.Random(number)) for number in range(20)])
+    with sparqlive.open() as session:
+        inserted = session.apply(insert=text, delete=nothing)
+        deleted = session.apply(delete=text, insert=nothing)
+        assert inserted.inserted == deleted.deleted > 10
+
+
 def test_malformed_text_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
     with sparqlive.open() as session:

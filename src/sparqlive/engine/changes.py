@@ -105,8 +105,9 @@ def apply_changes(
 ) -> Epoch:
     """Applies quads, triples or N-Quads text; see `Session.apply`."""
     if isinstance(insert, str) or isinstance(delete, str):
-        texts = [text for text in (delete, insert) if isinstance(text, str)]
-        if len(texts) == 2 - (not delete) - (not insert) and sum(map(len, texts)) > COLUMN_BYTES:
+        texts = [part for part in (delete, insert) if isinstance(part, str)]
+        others = any(part for part in (delete, insert) if not isinstance(part, str))
+        if not others and sum(map(len, texts)) > COLUMN_BYTES:
             return _apply_texts(epochs, str(delete or ""), str(insert or ""), strategy, batch)
     return epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
 
