@@ -14,6 +14,7 @@ from sparqlive.store.catalog import Catalog
 from tests.conftest import times
 from tests.engine.test_lookups import small_files
 from tests.oracle import Oracle
+from tests.waiting import wait_until
 
 __all__ = ["small_files"]
 
@@ -121,6 +122,69 @@ def test_an_epoch_that_fails_leaves_the_totals_before(
         check(session)
         session.apply(insert=quads(62), delete=quads(8))
         check(session)
+
+
+# Rows of groups that totals make superfluous
+
+DOUBLE = '"0.25"^^<http://www.w3.org/2001/XMLSchema#double>'
+
+
+def stored_states(session: sparqlive.Session) -> list[str]:
+    assert session._epochs.persistence is not None
+    return [name for name in session._epochs.persistence.store.catalog.bases() if "/state/" in name]
+
+
+def test_rows_of_groups_are_stored_only_where_totals_do_not_do(store: Path) -> None:
+    with sparqlive.open(store, memory=0) as session:
+        assert len(stored_states(session)) == 1, "a key of the nested view is computed"
+        session.view("means", "SELECT (AVG(?v) AS ?mean) { ?x <urn:w> ?v }")
+        assert len(stored_states(session)) == 2, "there is no number yet"
+        session.apply(insert=f"<urn:x1> <urn:w> {DOUBLE} .")
+        session.view("mean", "SELECT ?x (AVG(?v) AS ?mean) { ?x <urn:w> ?v } GROUP BY ?x")
+        assert len(stored_states(session)) == 3, "totals have no floating point numbers"
+        session.check()
+
+
+def test_a_float_that_comes_later_is_added_exactly(store: Path) -> None:
+    with sparqlive.open(store, memory=0) as session:
+        for change in ("insert", "delete", "insert"):
+            session.apply(**{change: f"<urn:x3> <urn:v> {DOUBLE} .\n<urn:x4> <urn:v> {DOUBLE} ."})  # type: ignore[arg-type]
+            check(session)
+        session.apply(delete=quads(3), insert=quads(100))
+        check(session)
+    with sparqlive.open(store, memory="1GB") as session:
+        check(session)
+
+
+def test_a_view_that_becomes_held_gets_its_rows_and_keeps_its_history(store: Path) -> None:
+    with sparqlive.open(store, memory=0) as session:
+        since = session.epoch
+        session.apply(insert=quads(41, 42))
+    with sparqlive.open(store, memory="1GB") as session:
+        assert session.views["totals"].content.is_held
+        assert len(stored_states(session)) == 5, "two views share theirs, one has two groups"
+        session.apply(insert=quads(43), delete=quads(7), strategy="live")
+        check(session)
+        for name in QUERIES:
+            assert not any(delta.reset for delta in session.views[name].changes(since=since)), name
+    with sparqlive.open(store, memory=0) as session:
+        assert len(stored_states(session)) == 5, "rows that are there stay up to date"
+        session.apply(insert=quads(44), delete=quads(43))
+        check(session)
+        session.drop("same")
+        session.drop("totals")
+        assert len(stored_states(session)) == 4
+
+
+def test_a_reader_needs_no_rows_of_groups(store: Path) -> None:
+    with sparqlive.open(store, memory="1GB", read_only=True) as reader:
+        assert not reader.views["totals"].content.is_held, "a reader computes nothing"
+        check(reader)
+        with sparqlive.open(store, memory=0) as session:
+            session.apply(insert=quads(45), delete=quads(9))
+            expected = session.views["totals"].weights()
+        wait_until(lambda: reader.views["totals"].weights() == expected)
+        check(reader)
 
 
 @pytest.fixture

@@ -267,11 +267,11 @@ def rows_of_table(plan: op.Operator, table: Frame, *, are_entered: bool = False)
     """
     names = table_columns(plan)[:-1]
     ids = [f"{name} AS {column(v)}" for name, v in zip(names, plan.variables, strict=True)]
-    plain = plan.always if are_entered else plan.always - frozenset(_computed(plan))
+    plain = plan.always if are_entered else plan.always - frozenset(computed(plan))
     return Solutions(table.select(*ids, WEIGHT), plan.variables, always=plan.always, plain=plain)
 
 
-def _computed(plan: op.Operator) -> Iterator[Var]:
+def computed(plan: op.Operator) -> Iterator[Var]:
     """The variables that operators of a plan bind to other terms than those of the data."""
     for operator in operators_of(plan):
         match operator:

@@ -178,15 +178,42 @@ class InStore:
             self._touched[operator] = before, rows, made.complete
         return made
 
-    def totals(self, operator: op.Group, relation: str, source: Saved | StoredRelation) -> Saved:
-        """The totals of groups, from the content of their source."""
+    def totals(
+        self,
+        operator: op.Group,
+        relation: str,
+        source: StoredRelation | None,
+        known: Mapping[op.Operator, Saved],
+        totals: Mapping[op.Group, Saved],
+    ) -> Saved:
+        """The totals of groups after the changes: from the stored rows of their source, or from its plan.
+
+        known, totals: as in `content`.
+        """
 
         def frames(evaluation: Evaluation) -> ResultFrames:
-            rows = _relation_of(self._target, source) if isinstance(source, Saved) else source
-            solutions = _solutions(evaluation.backend, operator.source, rows)
+            if source is not None:
+                solutions = _solutions(evaluation.backend, operator.source, source)
+            else:
+                self._name(evaluation, known, totals)
+                needed = frozenset(operator.source.variables)
+                solutions = evaluation.content(operator.source, State.NEW, needed, None)
             return ResultFrames(stored_totals.content(evaluation, operator, solutions), None)
 
         return self._saved(operator, relation, frames)
+
+    def have_all_numbers(self, operator: op.Group, totals: Saved) -> bool:
+        """Whether each sum of totals has numbers, and leaves none out. Over nothing, that cannot be told."""
+        counts = stored_totals.counts(operator)
+        if not totals.files:
+            return all(totals.rows[own].any() and not totals.rows[out].any() for own, out in counts)
+        with self._make_backend() as backend:
+            rows = table(backend, stored_totals.columns(operator), _relation_of(self._target, totals))
+
+            def has(place: int) -> bool:
+                return bool(backend.rows(rows.where(f"c{place} <> 0").limited(1)).num_rows)
+
+            return all(has(own) and not has(out) for own, out in counts)
 
     def totals_difference(self, operator: op.Group, relation: str, stored: StoredRelation) -> Saved:
         """What is to be added to stored totals to get those after the changes, from scratch."""
@@ -212,14 +239,20 @@ class InStore:
         """
 
         def frames(evaluation: Evaluation) -> ResultFrames:
-            made = {part: self._known(evaluation.backend, part, saved) for part, saved in known.items()}
-            evaluation.named.update({(part, State.NEW): solutions for part, solutions in made.items()})
-            for group, saved in totals.items():
-                of_group = stored_totals.from_nothing(evaluation, group, _relation_of(self._target, saved))
-                evaluation.named[group, State.NEW] = content_from_totals(evaluation, group, of_group)
+            self._name(evaluation, known, totals)
             return content_frames(plan, evaluation)
 
         return self._saved(plan, relation, frames)
+
+    def _name(
+        self, evaluation: Evaluation, known: Mapping[op.Operator, Saved], totals: Mapping[op.Group, Saved]
+    ) -> None:
+        """Names contents that were computed before, for the plans that have them as parts."""
+        made = {part: self._known(evaluation.backend, part, saved) for part, saved in known.items()}
+        evaluation.named.update({(part, State.NEW): solutions for part, solutions in made.items()})
+        for group, saved in totals.items():
+            of_group = stored_totals.from_nothing(evaluation, group, _relation_of(self._target, saved))
+            evaluation.named[group, State.NEW] = content_from_totals(evaluation, group, of_group)
 
     def difference(self, plan: op.Operator, relation: str, stored: StoredRelation) -> Saved:
         """What is to be added to stored rows to get the content of a plan after the changes, from scratch."""

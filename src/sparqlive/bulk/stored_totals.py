@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sparqlive.bulk.aggregate import WEIGHTS, Totals, added, is_wide, total_names, totals
+from sparqlive.bulk.aggregate import WEIGHTS, Totals, added, follows_from_totals, is_wide, total_names, totals
 from sparqlive.bulk.dialect import ONE, Dialect, number, total
+from sparqlive.bulk.evaluate import computed
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT, Solutions, column
 from sparqlive.bulk.stored_rows import StoredRelation, table
@@ -35,6 +36,27 @@ def width(operator: op.Group) -> int:
     return len(operator.keys) + len(names) + sum(map(is_wide, names))
 
 
+def can_stand_alone(operator: op.Group) -> bool:
+    """Whether totals can do without the group's rows: not if a key may be a computed term.
+
+    Such terms come into the store with the rows.
+    """
+    return follows_from_totals(operator) and frozenset(operator.keys).isdisjoint(computed(operator.source))
+
+
+def counts(operator: op.Group) -> list[tuple[int, int]]:
+    """For each sum, the places of two columns: how many numbers it has, and how many it leaves out."""
+    place, places = len(operator.keys), {}
+    for name in total_names(operator):
+        places[name] = place
+        place += 1 + is_wide(name)
+    return [
+        (places[f"count_{end}"], places[f"others_{end}"])
+        for end in range(len(operator.aggregates))
+        if f"others_{end}" in places
+    ]
+
+
 def content(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Frame:
     """The rows of the relation, from a content of the operator's source."""
     made = totals(evaluation, operator, source)
@@ -50,7 +72,7 @@ def before_and_of_change(
     if rows is not None and keys:
         found = stored.having(np.unique(rows.column(keys[0]).to_numpy()))
         stored = stored if found is None else StoredRelation((), found)
-    old = _unpacked(backend.dialect, operator, table(backend, _columns(operator), stored))
+    old = _unpacked(backend.dialect, operator, table(backend, columns(operator), stored))
     old_rows = None
     if rows is not None:
         old, old_rows = backend.held(old)
@@ -71,7 +93,7 @@ def _has_others(backend: Backend, operator: op.Group, part: Frame, rows: pa.Tabl
 def from_nothing(evaluation: Evaluation, operator: op.Group, stored: StoredRelation) -> Totals:
     """Stored totals as a change of nothing, for a first content."""
     backend = evaluation.backend
-    all_of_them, rows = _unpacked(backend.dialect, operator, table(backend, _columns(operator), stored)), None
+    all_of_them, rows = _unpacked(backend.dialect, operator, table(backend, columns(operator), stored)), None
     if not stored.files:
         all_of_them, rows = backend.held(all_of_them)
     is_complete = not _has_others(backend, operator, all_of_them, rows)
@@ -89,19 +111,20 @@ def change(evaluation: Evaluation, operator: op.Group, both: Totals) -> Frame:
     rows = _packed(dialect, operator, old, number(-1)).union(
         _packed(dialect, operator, new.where(f"{WEIGHTS} <> 0"), ONE)
     )
-    *columns, _ = rows.columns
-    return rows.grouped(columns, total(WEIGHT)).where(f"{WEIGHT} <> 0")
+    *names, _ = rows.columns
+    return rows.grouped(names, total(WEIGHT)).where(f"{WEIGHT} <> 0")
 
 
-def _columns(operator: op.Group) -> tuple[str, ...]:
+def columns(operator: op.Group) -> tuple[str, ...]:
+    """The names of the relation's columns, the weight last."""
     return (*(f"c{place}" for place in range(width(operator))), WEIGHT)
 
 
 def _packed(dialect: Dialect, operator: op.Group, made: Frame, weight: str) -> Frame:
-    names = _columns(operator)[:-1]
+    names = columns(operator)[:-1]
     expressions = [*(column(v) for v in operator.keys), *_halves(dialect, operator)]
-    columns = (f"{expression} AS {name}" for expression, name in zip(expressions, names, strict=True))
-    return made.select(*columns, f"{weight} AS {WEIGHT}")
+    named = (f"{expression} AS {name}" for expression, name in zip(expressions, names, strict=True))
+    return made.select(*named, f"{weight} AS {WEIGHT}")
 
 
 def _halves(dialect: Dialect, operator: op.Group) -> Iterator[str]:
@@ -114,7 +137,7 @@ def _halves(dialect: Dialect, operator: op.Group) -> Iterator[str]:
 
 def _unpacked(dialect: Dialect, operator: op.Group, rows: Frame) -> Frame:
     keys = [column(v) for v in operator.keys]
-    places = iter(_columns(operator)[len(keys) :])
+    places = iter(columns(operator)[len(keys) :])
     sums = []
 
     def summed(place: str) -> str:

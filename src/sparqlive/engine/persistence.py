@@ -304,6 +304,11 @@ class Persistence:
         self._data.committed(self.store.save(name, replace(commit, forgotten=forgotten), since))
         return since
 
+    def complete(self, name: str, content: PlanContent, since: int) -> None:
+        """Writes what the store lacks of a view's content; its rows are there, and so is their history."""
+        commit = self._contents(content, self.epoch, frozenset())
+        self._data.committed(self.store.save(name, commit, since))
+
     def _contents(self, content: PlanContent, epoch: int, new: Set[str]) -> Commit:
         """The relations of a content that are new or not in the store, ready to be committed."""
         fresh = {

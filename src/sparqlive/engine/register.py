@@ -548,6 +548,8 @@ class Registration:
         if why is not None:
             content, since = self._unheld_content(store, name, kept, since, why)
         else:
+            if deferred is None and not read_only:
+                self._store_rows(store, name, kept, since)
             content = keep(kept, store.saved)
             content.reserve(needed)
             if deferred is None and not read_only:
@@ -569,7 +571,16 @@ class Registration:
         unheld = self._views.unheld
         if unheld is None or (self._epochs.read_only and not unheld.is_stored(kept)):
             return 0, None
+        if self._epochs.read_only and unheld.lacks_rows(kept):
+            return 0, "the store has no rows of its groups"
         return self._why_unheld(kept, "auto", unheld.stored_rows(kept))
+
+    def _store_rows(self, store: Persistence, name: str, kept: Operator, since: int) -> None:
+        """Has the store keep what a held content needs, and one in the store does not: rows of groups."""
+        unheld = self._views.unheld
+        if unheld is not None and unheld.lacks_rows(kept):
+            with unheld.with_rows(kept, self._by_files("auto")) as content:
+                store.complete(name, content, since)
 
     def _unheld_content(
         self, store: Persistence, name: str, kept: Operator, since: int, why: str

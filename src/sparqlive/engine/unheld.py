@@ -65,12 +65,12 @@ class UnheldContent(PlanContent):
         self._counted: tuple[Any, int] | None = None
         compiler = Compiler(self.stored_plan, Quads(), terms)
         operators = {number: compiler.nodes[number].operator for number in compiler.states}
-        self.kept: dict[op.Keeping, str] = {
+        self.states: dict[op.Keeping, str] = {
             operator: state_name(key, number)
             for number, operator in operators.items()
             if isinstance(operator, op.Keeping)
         }
-        """The operators whose state is stored, with the names of the relations; the lowest first."""
+        """The operators with state, the lowest first, with the names of its relations."""
         self.totals: dict[op.Group, str] = {
             operator: totals_name(key, number)
             for number, operator in operators.items()
@@ -78,8 +78,21 @@ class UnheldContent(PlanContent):
             and follows_from_totals(operator)
             and not store.store.catalog.read_only
         }
-        """The groups whose totals are stored beside their state, which a held content does not store, and of
-        which a reader of a store has no use."""
+        """The groups whose totals are stored, which a held content does not store, and of which a reader of
+        a store has no use."""
+        self.without_rows: set[op.Operator] = {
+            operator
+            for operator, name in self.states.items()
+            if isinstance(operator, op.Group)
+            and stored_totals.can_stand_alone(operator)
+            and not store.has_relation(name)
+        }
+        """The groups whose totals stand for their state."""
+
+    @property
+    def kept(self) -> dict[op.Keeping, str]:
+        """The operators whose state is stored."""
+        return {of: name for of, name in self.states.items() if of not in self.without_rows}
 
     def relations(self) -> Iterator[tuple[str, int, Any]]:
         yield self.name, len(self.plan.variables), self.first.get(self.name)
@@ -206,11 +219,22 @@ class Unheld:
         self._store.store.place.make(folder)
         return folder
 
-    def stored_rows(self, plan: op.Operator) -> int:
-        """About how many rows the relations of a plan have that are in the store."""
+    def stored_rows(self, plan: op.Operator) -> int | None:
+        """About how many rows the relations of a plan have that are in the store; None if it lacks some."""
+        if self.lacks_rows(plan):
+            return None
         content = self.keep(plan)
         try:
             return sum(self._store.approximate_rows(name) for name, _, _ in content.relations())
+        finally:
+            self.release(content)
+
+    def lacks_rows(self, plan: op.Operator) -> bool:
+        """Whether totals stand for rows of groups that a held content would store."""
+        content = self.keep(plan)
+        try:
+            parts = [part for part in content.stored_parts() if isinstance(part, UnheldContent)]
+            return any(part.without_rows for part in parts) and self._store.has(content)
         finally:
             self.release(content)
 
@@ -243,6 +267,22 @@ class Unheld:
                 part.saved()
         give_back()
 
+    @contextmanager
+    def with_rows(
+        self, plan: op.Operator, by_files: Callable[[Callable[[FileBackend], None]], None]
+    ) -> Iterator[PlanContent]:
+        """The content of a plan with the rows that it lacks, computed; the block stores them."""
+        with self.attempt() as folder:
+            content = self.keep(plan)
+            try:
+                for part in content.stored_parts():
+                    assert isinstance(part, UnheldContent)
+                    part.without_rows.clear()
+                by_files(lambda way: self._compute_first(content, way, self._folder(folder, way)))
+                yield content
+            finally:
+                self.release(content)
+
     def _compute_first(self, content: PlanContent, way: FileBackend, folder: str) -> None:
         """Computes the first relations of a content, as files in a folder of an attempt."""
         with self._store.staging():
@@ -256,19 +296,36 @@ class Unheld:
                 continue
             known: dict[op.Operator, Saved] = {}
             totals: dict[op.Group, Saved] = {}
-            for operator, name in part.kept.items():
-                if not self._store.has_relation(name):
-                    known[operator.source] = in_store.content(operator.source, name, known, totals)
-                    part.first[name] = known[operator.source]
+            for operator, name in part.states.items():
+                if operator not in part.without_rows:
+                    self._compute_rows(in_store, part, operator, known, totals)
                 if isinstance(operator, op.Group) and operator in part.totals:
                     of_totals = part.totals[operator]
-                    if not self._store.has_relation(of_totals):
-                        source = part.first.get(name) or self._stored(name)
-                        totals[operator] = in_store.totals(operator, of_totals, source)
-                        part.first[of_totals] = totals[operator]
+                    if self._store.has_relation(of_totals):
+                        continue
+                    rows = self._stored(name) if self._store.has_relation(name) else None
+                    made = in_store.totals(operator, of_totals, rows, known, totals)
+                    totals[operator] = part.first[of_totals] = made
+                    if operator in part.without_rows and not in_store.have_all_numbers(operator, made):
+                        part.without_rows.discard(operator)
+                        self._compute_rows(in_store, part, operator, known, totals)
             if not self._store.has_relation(part.name):
                 part.first[part.name] = in_store.content(part.stored_plan, part.name, known, totals)
             part.carried = way.name
+
+    def _compute_rows(
+        self,
+        in_store: InStore,
+        part: UnheldContent,
+        operator: op.Keeping,
+        known: dict[op.Operator, Saved],
+        totals: Mapping[op.Group, Saved],
+    ) -> None:
+        """Computes what an operator stores, unless the store has it."""
+        name = part.states[operator]
+        if not self._store.has_relation(name):
+            known[operator.source] = in_store.content(operator.source, name, known, totals)
+            part.first[name] = known[operator.source]
 
     @contextmanager
     def attempt(self) -> Iterator[str]:
@@ -320,10 +377,11 @@ class Unheld:
         totals: dict[op.Group, StoredRelation] = {}
         known: dict[op.Operator, Saved] = {}
         found: dict[str, Saved] = {}
-        for operator, name in content.kept.items():
+        for operator, name in content.states.items():
             changed = in_store.delta(operator.source, name, kept, known, totals)
-            known[operator.source] = found[name] = changed
-            kept[operator] = self._stored(name)
+            known[operator.source] = changed
+            if operator not in content.without_rows:
+                found[name], kept[operator] = changed, self._stored(name)
             if isinstance(operator, op.Group) and operator in content.totals:
                 of_totals = content.totals[operator]
                 totals[operator] = self._stored(of_totals)
