@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import duckdb
@@ -17,6 +20,9 @@ from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.syntax import parse_query
+from sparqlive.store.place import LocalPlace
+from sparqlive.store.saving import Target
+from sparqlive.store.streaming import pieces_of_saved
 from tests.bulk.w3c_plans import CASES, assert_expected, assert_most_are_covered, data, plan_of_test
 from tests.conftest import examples, times
 from tests.fixture_format import Fixture, last_words
@@ -102,3 +108,31 @@ def test_a_query_that_runs_out_of_memory_runs_again_with_more() -> None:
             Frame.table("duckdb_settings()", ["name", "value"]).where("name = 'memory_limit'")
         )
     assert limit.column("value").to_pylist() == ["80.0 MiB"]
+
+
+@pytest.mark.parametrize("largest", [1 << 61, 1 << 58], ids=["eighths", "sixty-fourths"])
+@pytest.mark.parametrize("rows", [3, 30_000])
+def test_rows_that_there_is_no_memory_for_are_saved_range_by_range(
+    rows: int, largest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole ranges of ids do not run, those of at most `largest` ids do."""
+    run_once, tried = DuckDb._run_once, []
+
+    def run(backend: DuckDb, text: str, take: Any) -> Any:
+        bounds = re.search(r"BETWEEN (-?\d+) AND (-?\d+)", text)
+        tried.append(text)
+        if bounds is None or int(bounds[2]) - int(bounds[1]) > largest:
+            raise duckdb.OutOfMemoryException("Out of Memory Error: as a test")
+        return run_once(backend, text, take)
+
+    with DuckDb(memory=80 << 20) as backend:
+        table = Frame.table(f"range({rows})", ["range"])
+        frame = table.select("CAST(hash(range) // 2 AS BIGINT) * (1 - range % 2 * 2) AS c0", "1 AS w")
+        expected = sorted(row["c0"] for row in backend.rows(frame).to_pylist())
+        monkeypatch.setattr(DuckDb, "_run_once", run)
+        target = Target(LocalPlace(tmp_path, "."), ".")
+        saved = backend.save(frame, "view/rows", target)
+    found = [number for (column,), _ in pieces_of_saved(target.place, saved) for number in column.tolist()]
+    assert found == expected
+    assert saved.count == rows
+    assert len(tried) > 8

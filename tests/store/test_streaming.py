@@ -14,7 +14,7 @@ from sparqlive.store import runs
 from sparqlive.store.compaction import Writer
 from sparqlive.store.place import LocalPlace
 from sparqlive.store.runs import RunFile
-from sparqlive.store.streaming import StoredParts
+from sparqlive.store.streaming import Piece, StoredParts, difference
 from tests.conftest import examples
 
 _ROWS = st.dictionaries(
@@ -64,3 +64,40 @@ def test_rows_without_columns_are_counted() -> None:
         place = LocalPlace(Path(folder), ".")
         parts = StoredParts(place, _RELATION, 0, (), (), np.array([[2], [3]], dtype=np.int64))
         assert list(parts.items()) == [((), 5)]
+
+
+@given(wanted=_ROWS, stored=_ROWS, sizes=st.lists(st.integers(1, 5), min_size=1))
+@examples(40)
+def test_the_difference_is_what_is_to_be_added(
+    wanted: dict[tuple[int, int], int], stored: dict[tuple[int, int], int], sizes: list[int]
+) -> None:
+    added = {row: wanted.get(row, 0) - stored.get(row, 0) for row in {*wanted, *stored}}
+    pieces = list(difference(in_pieces(wanted, sizes), in_pieces(stored, sizes[::-1]), 2))
+    found = [
+        (row, int(weight))
+        for columns, weights in pieces
+        for *row, weight in zip(*columns, weights, strict=True)
+    ]
+    assert [(tuple(row), weight) for row, weight in found] == sorted(
+        (row, weight) for row, weight in added.items() if weight
+    )
+
+
+def in_pieces(rows: dict[tuple[int, int], int], sizes: list[int]) -> list[Piece]:
+    """Sorted rows, cut after some of them again and again."""
+    ordered, found, start = sorted(rows), [], 0
+    while start < len(ordered):
+        part = ordered[start : start + sizes[len(found) % len(sizes)]]
+        start += len(part)
+        columns = [np.array([row[n] for row in part], dtype=np.int64) for n in range(2)]
+        found.append((columns, np.array([rows[row] for row in part], dtype=np.int64)))
+    return found
+
+
+@pytest.mark.parametrize(("wanted", "stored", "added"), [(3, 3, []), (3, 1, [2]), (0, 2, [-2])])
+def test_the_difference_of_rows_without_columns(wanted: int, stored: int, added: list[int]) -> None:
+    def piece(weight: int) -> list[Piece]:
+        return [([], np.array([weight] if weight else [], dtype=np.int64))]
+
+    ((columns, weights),) = difference(piece(wanted), piece(stored), 0)
+    assert (list(columns), weights.tolist()) == ([], added)

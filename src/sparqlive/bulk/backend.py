@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.new_terms import NewTerms
 from sparqlive.store.runs import RunFile
 from sparqlive.store.saving import Saved, Target
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.stored_rows import StoredRelation
 
 Function = Callable[..., pa.Array]
 
@@ -86,6 +89,9 @@ class Backend(Protocol):
 
     def save(self, frame: Frame, relation: str, target: Target) -> Saved:
         """Computes rows with the columns c0 … and w, and keeps them, sorted: many of them in files."""
+
+    def save_difference(self, frame: Frame, stored: StoredRelation, relation: str, target: Target) -> Saved:
+        """Computes rows, and keeps what is to be added to stored ones to get them, as `save` does."""
 
     def save_terms(self, frame: Frame, known: Sequence[RunFile], target: Target) -> NewTerms:
         """Computes terms with the columns id and term, each once, and writes those that no known file has."""

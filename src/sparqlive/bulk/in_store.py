@@ -221,10 +221,9 @@ class InStore:
         def frames(evaluation: Evaluation) -> ResultFrames:
             needed = frozenset(operator.source.variables)
             source = evaluation.content(operator.source, State.NEW, needed, None)
-            made = stored_totals.content(evaluation, operator, source)
-            return ResultFrames(_minus(evaluation.backend, made, stored), None)
+            return ResultFrames(stored_totals.content(evaluation, operator, source), None)
 
-        return self._saved(operator, relation, frames)
+        return self._saved(operator, relation, frames, stored)
 
     def content(
         self,
@@ -259,19 +258,20 @@ class InStore:
 
         def frames(evaluation: Evaluation) -> ResultFrames:
             made = content_frames(plan, evaluation)
-            rows = made.rows.select(*table_columns(plan))
-            return ResultFrames(_minus(evaluation.backend, rows, stored), made.new_terms)
+            return ResultFrames(made.rows.select(*table_columns(plan)), made.new_terms)
 
-        return self._saved(plan, relation, frames)
+        return self._saved(plan, relation, frames, stored)
 
     def _saved(
         self,
         plan: op.Operator,
         relation: str,
         frames: Callable[[Evaluation], ResultFrames],
+        stored: StoredRelation | None = None,
         *,
         before_changes: bool = False,
     ) -> Saved:
+        """What the frames compute, or its difference to stored rows, for a relation."""
         for _ in range(_TRIES):
             sources = self._sources()
             with self._make_backend() as backend:
@@ -282,6 +282,8 @@ class InStore:
                 terms = Terms(backend, dictionary, plan, self._id_of, self._terms.exceptions(), look_up)
                 result = frames(Evaluation(backend, quads, terms, ()))
                 if result.new_terms is None or self._keep_terms(backend, result.new_terms):
+                    if stored is not None:
+                        return backend.save_difference(result.rows, stored, relation, self._target)
                     return self._kept(backend, result.rows, relation, is_looked_up=quads.lookup is not None)
             # About once in many billions of terms, ids clash: terms that gave way have other ids now.
         raise AssertionError("computed terms have other ids here than in SQL")
@@ -397,13 +399,6 @@ def _relation_of(target: Target, saved: Saved) -> StoredRelation:
         files = [target.place.uri(run.path) for run in saved.files]
         return StoredRelation(files, np.empty((0, saved.width + 1), dtype=np.int64))
     return StoredRelation((), np.column_stack(saved.rows))
-
-
-def _minus(backend: Backend, made: Frame, stored: StoredRelation) -> Frame:
-    """What is to be added to stored rows to get others."""
-    *columns, _ = made.columns
-    there = table(backend, made.columns, stored).select(*columns, f"-{WEIGHT} AS {WEIGHT}")
-    return made.union(there).grouped(columns, total(WEIGHT)).where(f"{WEIGHT} <> 0")
 
 
 def _table_of_files(backend: Backend, files: Sequence[str], columns: Sequence[str]) -> Frame:

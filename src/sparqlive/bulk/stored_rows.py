@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.frame import Frame
+from sparqlive.store.streaming import Piece
 from sparqlive.zset.run import Column
 
 
@@ -21,6 +22,8 @@ class StoredRelation:
     """One row after the other, each with its weight."""
     having: Callable[[Column], Column | None] = lambda keys: None
     """The rows whose first column has one of the sorted keys; None if reading all rows is cheaper."""
+    pieces: Callable[[], Iterator[Piece]] = lambda: iter(())
+    """All rows in order, each once, for comparisons; those of relations in the store."""
 
 
 def table(backend: Backend, columns: Sequence[str], stored: StoredRelation) -> Frame:

@@ -26,6 +26,7 @@ from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan.operators import Listing, kept_of
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.sparql.memory import give_back
 from sparqlive.sparql.ordering import order_key, rank_key
 from sparqlive.sparql.reference import Reference
 from sparqlive.sparql.values import Value, value_of
@@ -125,6 +126,7 @@ def _check_by_backends(epochs: Epochs) -> dict[str, tuple[str, ...]]:
                         continue
                     assert content.maintained is not None
                     for evaluator in _EVALUATORS[content.maintained.evaluator]:
+                        give_back()  # the recomputed rows are in memory
                         _check_content(view, content, epochs, evaluator)
                         by.add(evaluator)
             if isinstance(view.plan, Listing):

@@ -3,7 +3,8 @@
 A bulk backend carries them from file to file: it reads quads, terms and stored rows where they are, and
 writes deltas and first contents as files. Owns which plans have such a content. Invariant: a content belongs
 to the last committed epoch, and all of its relations are in the store under the names that they would have if
-it were held; so it can become held, and the other way round.
+it were held; so it can become held, and the other way round. Only rows of groups may be missing, where their
+totals are there.
 """
 
 from __future__ import annotations
@@ -432,7 +433,8 @@ class Unheld:
 
     def _stored(self, name: str) -> StoredRelation:
         parts = self._store.parts(name)
-        return StoredRelation(parts.addresses, parts.rows, partial(parts.having, self._store.store.readers))
+        having = partial(parts.having, self._store.store.readers)
+        return StoredRelation(parts.addresses, parts.rows, having, parts.pieces)
 
 
 def changes_of(changes: Sequence[Change], files: ChangeFiles | None) -> Changes:

@@ -79,9 +79,11 @@ class Saving:
         return Saved(self._width, self._count, rows)
 
 
-def save(target: Target, relation: str, width: int, rows: Iterable[Sequence[Column]]) -> Saved:
-    """Takes in sorted rows in pieces."""
-    saving = Saving(target, relation, width)
+def save(
+    target: Target, relation: str, width: int, rows: Iterable[Sequence[Column]], ending: str = ""
+) -> Saved:
+    """Takes in sorted rows in pieces. `ending`: as of `Saving`."""
+    saving = Saving(target, relation, width, ending=ending)
     for piece in rows:
         saving.add(piece)
     return saving.finish()

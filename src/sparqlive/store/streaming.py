@@ -5,10 +5,10 @@ Invariant: a reader has a row group of the base, and of the delta of each epoch 
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, pairwise, zip_longest
+from itertools import chain, groupby, pairwise, zip_longest
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from sparqlive.zset.blocks import cut, rows_in
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column
 
+Piece = tuple[Sequence[Column], Column]
+"""Sorted rows as columns, and their weights."""
 _READ_ROWS = 1_000_000
 """Of relations with fewer rows, single rows are always searched."""
 
@@ -87,7 +89,7 @@ class StoredParts:
         for columns, weights in self.pieces():
             yield from rows_in(cut(columns, weights))
 
-    def pieces(self) -> Iterator[tuple[Sequence[Column], Column]]:
+    def pieces(self) -> Iterator[Piece]:
         """Columns and weights, in order, piece by piece."""
         few = summed([self.rows], self.width)
         if not self.width:
@@ -95,14 +97,7 @@ class StoredParts:
             return
         by_epoch = groupby(self.delta_runs, lambda run: run.epoch)
         files = [self.runs, *(sorted(runs, key=lambda run: run.first) for _, runs in by_epoch)]
-        waiting = [cursor for cursor in (_Cursor(iter([few])), *map(self._cursor, files)) if cursor.has_rows]
-        while waiting:
-            last = min(cursor.last for cursor in waiting)
-            parts = [part for cursor in waiting if len(part := cursor.until(last))]
-            rows = parts[0] if len(parts) == 1 else summed(parts, self.width)
-            if len(rows):
-                yield _split(list(rows.T))
-            waiting = [cursor for cursor in waiting if cursor.has_rows]
+        yield from _added_up([_Cursor(iter([few])), *map(self._cursor, files)], self.width)
 
     def _cursor(self, runs: Sequence[RunFile]) -> _Cursor:
         """Over files whose rows follow each other."""
@@ -124,7 +119,7 @@ class StoredParts:
         for run, (start, stop) in zip(self.runs, pairwise(bounds), strict=True):
             yield run, later[start:stop]
 
-    def piece(self, run: RunFile | None, changes: Column) -> tuple[Sequence[Column], Column]:
+    def piece(self, run: RunFile | None, changes: Column) -> Piece:
         """The columns and weights of a piece."""
         if run is None:
             return _split(list(changes.T))
@@ -158,12 +153,36 @@ class _Cursor:
         return rows[:end]
 
 
+def _added_up(cursors: Iterable[_Cursor], width: int) -> Iterator[Piece]:
+    """The rows of all cursors, in order, piece by piece; the weights of the same row add up."""
+    waiting = [cursor for cursor in cursors if cursor.has_rows]
+    while waiting:
+        last = min(cursor.last for cursor in waiting)
+        parts = [part for cursor in waiting if len(part := cursor.until(last))]
+        rows = parts[0] if len(parts) == 1 else summed(parts, width)
+        if len(rows):
+            yield _split(list(rows.T))
+        waiting = [cursor for cursor in waiting if cursor.has_rows]
+
+
+def difference(wanted: Iterable[Piece], stored: Iterable[Piece], width: int) -> Iterator[Piece]:
+    """What is to be added to stored rows to get the wanted ones; a piece of each is in memory at a time."""
+
+    def signed(pieces: Iterable[Piece], sign: int) -> Iterator[Column]:
+        return (np.column_stack([*columns, sign * weights]) for columns, weights in pieces)
+
+    parts = signed(wanted, 1), signed(stored, -1)
+    if not width:
+        return iter([_split(list(summed([*chain(*parts)], width).T))])
+    return _added_up(map(_Cursor, parts), width)
+
+
 def _with_weights(columns: Sequence[Column], width: int) -> Sequence[Column]:
     """The columns of rows, and their weights: quads of a base have none in files, because each has one."""
     return columns if len(columns) > width else [*columns, np.ones(len(columns[0]), dtype=np.int64)]
 
 
-def _split(columns: Sequence[Column]) -> tuple[Sequence[Column], Column]:
+def _split(columns: Sequence[Column]) -> Piece:
     *keys, weights = map(np.ascontiguousarray, columns)
     return keys, weights
 
@@ -210,10 +229,8 @@ class FileRows(Mapping[Row, int]):
 
     def pairs(self) -> Iterator[tuple[Row, int]]:
         """The rows with their weights, in order."""
-        for run in self._saved.files:
-            names = names_of(run.relation, self._saved.width, is_delta=True)
-            for *columns, weights in read_groups(self._place, run, names):
-                yield from rows_in(cut(columns, weights))
+        for columns, weights in pieces_of_saved(self._place, self._saved):
+            yield from rows_in(cut(columns, weights))
 
 
 class _Items(ItemsView[Row, int]):
@@ -226,3 +243,14 @@ class _Items(ItemsView[Row, int]):
 def rows_of_saved(place: Place, saved: Saved) -> Mapping[Row, int]:
     """Rows that a backend has computed: a few in memory, many where they are."""
     return FileRows(place, saved) if saved.files else saved.few()
+
+
+def pieces_of_saved(place: Place, saved: Saved) -> Iterator[Piece]:
+    """Columns and weights of rows that a backend has computed, piece by piece."""
+    if not saved.files:
+        *columns, weights = saved.rows
+        yield columns, weights
+    for run in saved.files:
+        names = names_of(run.relation, saved.width, is_delta=True)
+        for *columns, weights in read_groups(place, run, names):
+            yield columns, weights

@@ -6,7 +6,7 @@ import gc
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import count
@@ -25,12 +25,14 @@ from sparqlive.bulk.backend import Function, Later
 from sparqlive.bulk.dialect import Dialect, DuckDbSql
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.new_terms import NewTerms, TermSaving
+from sparqlive.bulk.stored_rows import StoredRelation
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.columns import TERM_SCHEMA
 from sparqlive.sparql.deadline import look_at_flag
 from sparqlive.store.place import file_system
 from sparqlive.store.runs import RunFile
-from sparqlive.store.saving import Saved, Target, save
+from sparqlive.store.saving import Saved, Target, combined, save
+from sparqlive.store.streaming import difference, pieces_of_saved
 
 _NUMBERS = count()
 _LOOK_SECONDS = 0.05
@@ -50,6 +52,11 @@ _MOST_HELD = 50_000
 """Up to so many rows are computed ahead, to look up what they reach."""
 _MORE_MEMORY = 2
 """So many times its memory gets a query that failed for want of it."""
+_RANGES = 8
+"""Into so many ranges of the first column work is cut that does not get along with its memory."""
+_ALL_IDS = (1 << 64) - 1
+_SMALLEST_RANGE = _ALL_IDS // _RANGES**2
+"""Smaller ranges are not cut: then many rows have the same id."""
 _BATCH_ROWS = 65_536
 """So many rows of a result that is saved are in memory at once."""
 
@@ -169,15 +176,50 @@ class DuckDb:
         return self.query(frame)
 
     def save(self, frame: Frame, relation: str, target: Target) -> Saved:
+        parts = list(self._saved(frame, relation, target, -(1 << 63), (1 << 63) - 1))
+        return parts[0] if len(parts) == 1 else combined(parts, len(frame.columns) - 1, target, relation)
+
+    def _saved(self, frame: Frame, relation: str, target: Target, low: int, high: int) -> Iterator[Saved]:
+        """The rows of a range of the first column; if there is no memory for them, in smaller ranges.
+
+        Ids are hashes, so ranges of the same size have about as many rows.
+        """
         width = len(frame.columns) - 1
-        text = self._text(frame.sorted(frame.columns[:-1]))
+        is_whole = high - low == _ALL_IDS
+        part = frame if is_whole else frame.where(f"{frame.columns[0]} BETWEEN {low} AND {high}")
+        text = self._text(part.sorted(frame.columns[:-1]))
 
         def kept(found: duckdb.DuckDBPyRelation) -> Saved:
             batches = found.to_arrow_reader(_BATCH_ROWS)
             pieces = ([column.to_numpy() for column in batch.columns] for batch in batches)
-            return save(target, relation, width, pieces)
+            return save(target, relation, width, pieces, ending="" if is_whole else f"-{uuid4().hex}")
 
-        return self._run(text, kept)
+        if self._memory is None or not width or high - low < _SMALLEST_RANGE:
+            yield self._run(text, kept)
+            return
+        try:
+            yield self._run_once(text, kept)
+            return
+        except duckdb.OutOfMemoryException:
+            pass
+        gc.collect()  # an error and the query that it ended hold each other, and the query its memory
+        step = (high - low) // _RANGES + 1
+        for start in range(low, high + 1, step):
+            yield from self._saved(frame, relation, target, start, min(start + step - 1, high))
+
+    def save_difference(self, frame: Frame, stored: StoredRelation, relation: str, target: Target) -> Saved:
+        """The rows are sorted into files, and compared with the stored ones piece by piece.
+
+        To sum both in one query, DuckDB would need much more memory.
+        """
+        scratch = replace(target, folder=f"{target.folder}/{uuid4().hex}")
+        scratch.place.make(scratch.folder)
+        try:
+            made = self.save(frame, relation, scratch)
+            pieces = difference(pieces_of_saved(scratch.place, made), stored.pieces(), made.width)
+            return save(target, relation, made.width, ((*columns, weights) for columns, weights in pieces))
+        finally:
+            scratch.place.remove_folder(scratch.folder)
 
     def save_terms(self, frame: Frame, known: Sequence[RunFile], target: Target) -> NewTerms:
         text = self._text(frame.sorted(["id", "term"]))

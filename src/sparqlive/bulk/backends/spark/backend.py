@@ -25,10 +25,11 @@ from pyspark.sql.types import LongType, StructField, StructType
 from sparqlive.bulk.backend import Function, Later
 from sparqlive.bulk.backends.spark.start import frame_of, is_connect
 from sparqlive.bulk.backends.spark.stopping import Result, stoppable
-from sparqlive.bulk.dialect import Dialect, SparkSql
+from sparqlive.bulk.dialect import Dialect, SparkSql, total
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.new_terms import NewTerms, TermSaving
 from sparqlive.bulk.solutions import WEIGHT
+from sparqlive.bulk.stored_rows import StoredRelation, table
 from sparqlive.sparql.columns import TERM_SCHEMA
 from sparqlive.store.runs import RunFile
 from sparqlive.store.saving import FEW_ROWS, Saved, Saving, Target, combined
@@ -196,6 +197,12 @@ class SparkBackend:
         found = [pickle.loads(row["saved"]) for row in rows_saved]
         parts = [saved for _, saved in sorted(found, key=itemgetter(0))]
         return combined(parts, len(columns), target, relation)
+
+    def save_difference(self, frame: Frame, stored: StoredRelation, relation: str, target: Target) -> Saved:
+        *columns, _ = frame.columns
+        there = table(self, frame.columns, stored).select(*columns, f"-{WEIGHT} AS {WEIGHT}")
+        differing = frame.union(there).grouped(columns, total(WEIGHT)).where(f"{WEIGHT} <> 0")
+        return self.save(differing, relation, target)
 
     def save_terms(self, frame: Frame, known: Sequence[RunFile], target: Target) -> NewTerms:
         """Workers compare ranges of the terms with the store's, and write files; only the names come back."""
