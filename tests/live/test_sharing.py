@@ -8,10 +8,12 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
+from sparqlive.engine.carry import Strategy
 from sparqlive.live.keeper import FAMILY_SIZE, Product
 from sparqlive.live.maintained import key_of
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Var
+from sparqlive.zset.columns import COLUMN_ROWS
 from tests.oracle import Oracle
 
 EX = "http://example.org/"
@@ -57,6 +59,30 @@ def test_a_family_keeps_each_member(shape: str) -> None:
             session.check()
             for name, view in session.views.items():
                 assert view.weights() == Oracle(data).weights(queries[name], view.variables), (name, epoch)
+
+
+@pytest.mark.parametrize("strategy", ("live", "duckdb"))
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_large_batch_reaches_each_member_of_a_family(shape: str, strategy: Strategy) -> None:
+    """A batch that is carried as columns has rows of several members."""
+    queries = {f"v{a}": PREFIX + SHAPES[shape].format(a, a % 2) for a in range(FAMILY_SIZE + 2)}
+    people = [ox.NamedNode(f"{EX}n{number}") for number in range(COLUMN_ROWS)]
+    data = []
+    for number, person in enumerate(people):
+        group, name = (ox.NamedNode(f"{EX}n{number // n % len(queries)}") for n in (1, len(queries)))
+        data += [
+            ox.Quad(person, ox.NamedNode(EX + "member"), group),
+            ox.Quad(person, ox.NamedNode(EX + "name"), name),
+            ox.Quad(person, ox.NamedNode(EX + "age"), ox.Literal(number % 12)),
+        ]
+    with sparqlive.open() as session:
+        for name, query in queries.items():
+            session.view(name, query)
+        for kept, change in ((data, {"insert": data}), (data[::3], {"delete": data[1::3] + data[2::3]})):
+            session.apply(**change, strategy=strategy)
+            session.check()
+            for name, view in session.views.items():
+                assert view.weights() == Oracle(kept).weights(queries[name], view.variables), name
 
 
 def test_views_of_one_shape_are_carried_by_one_plan() -> None:

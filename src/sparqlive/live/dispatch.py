@@ -125,22 +125,26 @@ class Dispatcher:
         found: dict[Maintained, Inputs] = {}
         for scope, changes in staged.items():
             for table in self._tables.get(scope, {}).values():
-                if type(changes) is ColumnRows:
-                    for (plan, number), rows in table.matches(changes):
-                        found.setdefault(plan, {})[number] = rows
-                    continue
-                for (plan, number), some in table.matching(changes):
-                    inputs = found.setdefault(plan, {})
-                    if number in inputs:  # a plan with parameters has several keys
-                        inputs[number] += some
-                    else:
-                        inputs[number] = some
+                is_large = type(changes) is ColumnRows
+                for (plan, number), some in table.matches(changes) if is_large else table.matching(changes):
+                    _enter(found.setdefault(plan, {}), number, some)
             for kind in ("nodes", "names"):
                 for plan, number in self._counted.get((kind, scope), ()):
                     counted = self._quads.counted_delta(kind, scope)
                     if counted:
                         found.setdefault(plan, {})[number] = _leaf_rows(plan, number, counted)
         return found
+
+
+def _enter(inputs: Inputs, number: int, rows: Sequence[Change]) -> None:
+    """Adds changed rows of a leaf. A plan with parameters has several keys, each with its own rows."""
+    known = inputs.get(number)
+    if known is None:
+        inputs[number] = rows
+        return
+    if type(known) is ColumnRows:  # others may have the same rows
+        known = inputs[number] = list(known)
+    known += rows
 
 
 def _leaf_rows(plan: Maintained, number: int, rows: list[tuple[tuple[int, ...], int]]) -> Any:
