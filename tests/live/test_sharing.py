@@ -61,7 +61,7 @@ def test_a_family_keeps_each_member(shape: str) -> None:
                 assert view.weights() == Oracle(data).weights(queries[name], view.variables), (name, epoch)
 
 
-@pytest.mark.parametrize("strategy", ("live", "duckdb"))
+@pytest.mark.parametrize("strategy", ["live", "duckdb"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_large_batch_reaches_each_member_of_a_family(shape: str, strategy: Strategy) -> None:
     """A batch that is carried as columns has rows of several members."""

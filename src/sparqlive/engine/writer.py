@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -163,7 +163,7 @@ class Epochs:
     # Writing
 
     def apply(
-        self, deletes: Iterable[Any], inserts: Iterable[Any], strategy: Strategy, batch: Batch | None
+        self, deletes: Collection[Any], inserts: Collection[Any], strategy: Strategy, batch: Batch | None
     ) -> Epoch:
         """Commits quads as an epoch: deletes first, then inserts."""
         with self.lock:
@@ -172,7 +172,6 @@ class Epochs:
                 return self.unchanged()
             wanted: dict[QuadIds, int] = {}
             if self.persistence is not None and self.persistence.terms_are_limited:
-                deletes, inserts = list(deletes), list(inserts)
                 quads = (quad for quad in (*deletes, *inserts) if isinstance(quad, Quad | Triple))
                 self.terms.dictionary.enter_ahead(term for quad in quads for term in quad)
             given = self.want(wanted, deletes, -1) + self.want(wanted, inserts, 1)
@@ -211,27 +210,33 @@ class Epochs:
         """Enters the terms; returns the quads with the ids that the dictionary has for them."""
         return encoded.quads_with(self.terms.dictionary.enter_columns(encoded.ids, encoded.texts))
 
-    def want(self, wanted: dict[QuadIds, int], quads: Iterable[Any], weight: int) -> int:
+    def want(self, wanted: dict[QuadIds, int], quads: Collection[Any], weight: int) -> int:
         """Encodes quads into `wanted`; returns how many there were."""
         dictionary = self.terms.dictionary
         cached, enter = dictionary.ids.get, dictionary.id_of_uncached
-        given = 0
+        recurring, is_small = dictionary.recurring, len(quads) < COLUMN_ROWS
         for quad in quads:
-            given += 1
             if type(quad) is not Quad:
                 quad = check_quad(quad, None)
-            subject, predicate, object_, graph = quad
-            s, p, o, g = cached(subject), cached(predicate), cached(object_), cached(graph)
-            if s is None or p is None or o is None or g is None:
-                if o is None and type(object_) is Triple:
-                    check_quad(quad, None)  # raises
-                s = enter(subject) if s is None else s
-                p = enter(predicate) if p is None else p
-                o = enter(object_) if o is None else o
-                g = enter(graph) if g is None else g
-                cached = dictionary.ids.get
-            wanted[s, p, o, g] = weight
-        return given
+            ids = recurring.get(quad) if is_small else None
+            if ids is None:
+                subject, predicate, object_, graph = quad
+                s, p, o, g = cached(subject), cached(predicate), cached(object_), cached(graph)
+                if s is None or p is None or o is None or g is None:
+                    if o is None and type(object_) is Triple:
+                        check_quad(quad, None)  # raises
+                    s = enter(subject) if s is None else s
+                    p = enter(predicate) if p is None else p
+                    o = enter(object_) if o is None else o
+                    g = enter(graph) if g is None else g
+                    cached = dictionary.ids.get
+                    ids = s, p, o, g
+                else:
+                    ids = s, p, o, g
+                    if is_small and weight > 0:  # a quad of known terms may come and go again
+                        dictionary.remember(quad, ids)
+            wanted[ids] = weight
+        return len(quads)
 
     def commit(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,15 +64,17 @@ class Cold:
         weights = self._late.weights[low:high].tolist()
         return dict(zip(self._late.views[1][low:high].tolist(), weights, strict=True))
 
-    def apply(self, subject: int, object_: int, weight: int) -> None:
+    def apply_all(self, pairs: Iterable[tuple[int, int, int]]) -> None:
+        """Applies changes of subject, object and weight."""
         if self._is_lent:
             self._changes = {key: dict(values) for key, values in self._changes.items()}
             self._is_lent = False
-        values = self._changes.setdefault(subject, {})
-        if values.pop(object_, 0) == 0:
-            values[object_] = weight
-        elif not values:  # back to the state on disk
-            del self._changes[subject]
+        for subject, object_, weight in pairs:
+            values = self._changes.setdefault(subject, {})
+            if values.pop(object_, 0) == 0:
+                values[object_] = weight
+            elif not values:  # back to the state on disk
+                del self._changes[subject]
 
     def apply_columns(self, subjects: Column, objects: Column, weights: Column) -> None:
         """Applies many changes, which are distinct."""
@@ -162,9 +164,9 @@ class Cold:
         if self._late is not None and self._late.weights is not None:
             run = run.with_columns(self._late.columns, self._late.weights)
         relation = KeyedRelation(2, 1, run)
-        for subject, values in self._changes.items():
-            for object_, weight in values.items():
-                relation.apply(subject, object_, weight)
+        relation.apply_all(
+            (s, o, weight) for s, values in self._changes.items() for o, weight in values.items()
+        )
         return relation
 
 

@@ -1,7 +1,8 @@
 """Finds the plans that a change affects: a change reaches only the leaves that it matches.
 
-Owns the tables from the constants of patterns to leaves. For each scope and each set of constant positions,
-dispatching takes one dict lookup per change, however many views there are.
+Owns the tables from the constants of patterns to leaves. Dispatching takes one dict lookup per change and
+scope, for its predicate, and one per set of other constant positions that patterns of this predicate have,
+however many views there are.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ import numpy as np
 from sparqlive.live.maintained import Inputs, Maintained
 from sparqlive.live.quads import Quads
 from sparqlive.live.scan import scope_of
-from sparqlive.live.scope import Change, Scope
+from sparqlive.live.scope import PREDICATE, Change, Scope
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Var
 from sparqlive.zset.columns import ColumnRows, group_starts
+from sparqlive.zset.run import Column
 
 _Leaf = tuple[Maintained, int]
+Found = dict[Maintained, Inputs]
+"""The plans that a batch affects, with the changed rows of their leaves."""
 _NO_PARAMETERS: Mapping[Var, int] = {}
 
 
 class _Table:
-    """The leaves of one scope whose patterns have constants at the same positions, by these constants."""
+    """Leaves whose patterns have constants at the same positions, the predicate aside, by these constants."""
 
     __slots__ = ("_positions", "key", "leaves")
 
@@ -35,39 +39,78 @@ class _Table:
         self.key: Callable[[Change], Any] = itemgetter(*positions) if positions else lambda _: ()
         self.leaves: dict[Any, dict[_Leaf, int]] = {}
 
-    def matching(self, changes: Sequence[Change]) -> Iterator[tuple[_Leaf, list[Change]]]:
-        """For each leaf and key that match changes of a small batch, the leaf and a new list of them."""
+    def match(self, changes: list[Change], found: Found) -> None:
+        """Enters those of a small batch of changes that leaves match."""
         key, leaves = self.key, self.leaves
-        if len(changes) == 1:
-            yield from [(leaf, [changes[0]]) for leaf in leaves.get(key(changes[0]), ())]
+        if not self._positions or len(changes) == 1:
+            for plan, number in leaves.get(key(changes[0]), ()):
+                _enter(found, plan, number, changes.copy())
             return
         by_key: dict[Any, list[Change]] = {}
         for constants, change in zip(map(key, changes), changes, strict=True):
             if constants in leaves:  # mostly not
                 by_key.setdefault(constants, []).append(change)
         for constants, some in by_key.items():
-            for leaf in leaves[constants]:
-                yield leaf, some.copy()
+            for plan, number in leaves[constants]:
+                _enter(found, plan, number, some.copy())
 
-    def matches(self, changes: ColumnRows) -> Iterator[tuple[_Leaf, ColumnRows]]:
-        """For each leaf that matches rows of a large batch, the leaf and these rows."""
-        keys = [changes.columns[position] for position in self._positions]
-        if not keys:
-            yield from ((leaf, changes) for leaf in self.leaves.get((), ()))
+    def match_columns(self, changes: ColumnRows, found: Found) -> None:
+        """The same for a large batch."""
+        if not self._positions:
+            for plan, number in self.leaves.get((), ()):
+                _enter(found, plan, number, changes)
             return
-        order = np.lexsort(keys)
-        starts = group_starts(*(column[order] for column in keys)).tolist()
-        for start, stop in pairwise(starts):
-            leaves = self.leaves.get(self.key(changes[int(order[start])]))
+        for places in _grouped(changes, self._positions):
+            leaves = self.leaves.get(self.key(changes[int(places[0])]))
             if leaves:
-                rows = changes.take(np.sort(order[start:stop]))
-                yield from ((leaf, rows) for leaf in leaves)
+                rows = changes.take(places)
+                for plan, number in leaves:
+                    _enter(found, plan, number, rows)
+
+
+_Tables = dict[int | None, dict[tuple[int, ...], _Table]]
+"""The tables of one scope, by predicate (None: of patterns with a variable there) and constant positions."""
+
+
+def _grouped(changes: ColumnRows, positions: tuple[int, ...]) -> Iterator[Column]:
+    """The places of the rows of a large batch that agree at some positions, in their order."""
+    keys = [changes.columns[position] for position in positions]
+    order = np.lexsort(keys)  # stable
+    for start, stop in pairwise(group_starts(*(column[order] for column in keys)).tolist()):
+        yield order[start:stop]
+
+
+def _match(tables: _Tables, changes: Sequence[Change], found: Found) -> None:
+    """Enters the changes of a small batch that leaves of one scope match."""
+    by_predicate: dict[int, list[Change]] = {}
+    for change in changes:
+        if change[PREDICATE] in tables:  # mostly not
+            by_predicate.setdefault(change[PREDICATE], []).append(change)
+    for predicate, some in by_predicate.items():
+        for table in tables[predicate].values():
+            table.match(some, found)
+    if None in tables:
+        for table in tables[None].values():
+            table.match(list(changes), found)
+
+
+def _match_columns(tables: _Tables, changes: ColumnRows, found: Found) -> None:
+    """The same for a large batch."""
+    for places in _grouped(changes, (PREDICATE,)):
+        predicate = int(changes.columns[PREDICATE][places[0]])
+        if predicate in tables:
+            rows = changes.take(places)
+            for table in tables[predicate].values():
+                table.match_columns(rows, found)
+    if None in tables:
+        for table in tables[None].values():
+            table.match_columns(changes, found)
 
 
 class Dispatcher:
     def __init__(self, quads: Quads) -> None:
         self._quads = quads
-        self._tables: dict[Scope, dict[tuple[int, ...], _Table]] = {}
+        self._tables: dict[Scope, _Tables] = {}
         self._counted: dict[Any, dict[_Leaf, int]] = {}
 
     def add(self, plan: Maintained, parameters: Mapping[Var, int] = _NO_PARAMETERS) -> None:
@@ -96,13 +139,18 @@ class Dispatcher:
     ) -> None:
         table, key = self._place(plan, leaf, parameters)
         del table[key]
+        if not table and isinstance(leaf, op.Scan):
+            predicate, positions, _ = _constants(plan, leaf, parameters)
+            tables = self._tables[scope_of(plan.compiler.terms.dictionary, leaf.graph)]
+            del tables[predicate][positions]
+            if not tables[predicate]:
+                del tables[predicate]
 
     def _place(
         self, plan: Maintained, leaf: op.Scan | op.Names | op.Nodes, parameters: Mapping[Var, int]
     ) -> tuple[dict[Any, dict[_Leaf, int]], Any]:
         """The table of a leaf, and its key there."""
-        compiler = plan.compiler
-        scope = scope_of(compiler.terms.dictionary, leaf.graph)
+        scope = scope_of(plan.compiler.terms.dictionary, leaf.graph)
         self._quads.watch(scope)
         if isinstance(leaf, op.Nodes):
             self._quads.nodes(scope)
@@ -110,24 +158,20 @@ class Dispatcher:
         if isinstance(leaf, op.Names):
             self._quads.names(scope)
             return self._counted, ("names", scope)
-        constants = {}
-        for position, term in enumerate(leaf.positions):
-            if not isinstance(term, Var):
-                constants[position] = compiler.terms.dictionary.id_of(term)
-            elif term in parameters:
-                constants[position] = parameters[term]
-        positions, ids = tuple(constants), tuple(constants.values())
-        table = self._tables.setdefault(scope, {}).setdefault(positions, _Table(positions))
-        return table.leaves, ids[0] if len(ids) == 1 else ids
+        predicate, positions, key = _constants(plan, leaf, parameters)
+        tables = self._tables.setdefault(scope, {}).setdefault(predicate, {})
+        return tables.setdefault(positions, _Table(positions)).leaves, key
 
-    def dispatch(self, staged: Mapping[Scope, Sequence[Change]]) -> dict[Maintained, Inputs]:
+    def dispatch(self, staged: Mapping[Scope, Sequence[Change]]) -> Found:
         """For each plan that the staged changes affect, the changed rows of its leaves."""
-        found: dict[Maintained, Inputs] = {}
+        found: Found = {}
         for scope, changes in staged.items():
-            for table in self._tables.get(scope, {}).values():
-                is_large = type(changes) is ColumnRows
-                for (plan, number), some in table.matches(changes) if is_large else table.matching(changes):
-                    _enter(found.setdefault(plan, {}), number, some)
+            tables = self._tables.get(scope)
+            if tables:
+                if type(changes) is ColumnRows:
+                    _match_columns(tables, changes, found)
+                else:
+                    _match(tables, changes, found)
             for kind in ("nodes", "names"):
                 for plan, number in self._counted.get((kind, scope), ()):
                     counted = self._quads.counted_delta(kind, scope)
@@ -136,15 +180,31 @@ class Dispatcher:
         return found
 
 
-def _enter(inputs: Inputs, number: int, rows: Sequence[Change]) -> None:
+def _constants(
+    plan: Maintained, leaf: op.Scan, parameters: Mapping[Var, int]
+) -> tuple[int | None, tuple[int, ...], Any]:
+    """The constants of a pattern: the predicate, the other positions that have one, and the key of those."""
+    constants = {}
+    for position, term in enumerate(leaf.positions):
+        if not isinstance(term, Var):
+            constants[position] = plan.compiler.terms.dictionary.id_of(term)
+        elif term in parameters:
+            constants[position] = parameters[term]
+    predicate = constants.pop(PREDICATE, None)
+    ids = tuple(constants.values())
+    return predicate, tuple(constants), ids[0] if len(ids) == 1 else ids
+
+
+def _enter(found: Found, plan: Maintained, number: int, rows: list[Change] | ColumnRows) -> None:
     """Adds changed rows of a leaf. A plan with parameters has several keys, each with its own rows."""
+    inputs = found.setdefault(plan, {})
     known = inputs.get(number)
     if known is None:
         inputs[number] = rows
-        return
-    if type(known) is ColumnRows:  # others may have the same rows
-        known = inputs[number] = list(known)
-    known += rows
+    elif type(known) is ColumnRows:  # others may have the same rows
+        inputs[number] = [*known, *rows]
+    else:
+        known += rows
 
 
 def _leaf_rows(plan: Maintained, number: int, rows: list[tuple[tuple[int, ...], int]]) -> Any:

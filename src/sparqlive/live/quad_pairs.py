@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = tuple[int | Scope, int]
 """A graph or merged scope, and a predicate."""
+Pair: TypeAlias = tuple[int, int, int]
+"""A changed pair: subject, object and weight."""
 
 
 class PairTable(NamedTuple):
@@ -56,6 +58,10 @@ class LentPairs(NamedTuple):
     is_on_disk: bool
 
 
+_Target: TypeAlias = tuple[list[Pair] | None, KeyedRelation, KeyedRelation | None]
+"""A list that waits for the commit, or None; pairs, and their inverse if there is one."""
+
+
 class QuadPairs:
     def __init__(self) -> None:
         self.turned = TurnedRuns()
@@ -65,7 +71,7 @@ class QuadPairs:
         self._touched: set[KeyedRelation] = set()
         # Pairs that no plan reads need no pending layer; their changes wait for the commit.
         self._read: set[Key] = set()
-        self._unread: list[tuple[KeyedRelation | Cold, int, int, int]] = []
+        self._unread: dict[KeyedRelation | Cold, list[Pair]] = {}
         self._unread_columns: list[tuple[Cold, Column, Column, Column]] = []
         self._empty = KeyedRelation(2, 1)
         self.reads_any_predicate = False
@@ -216,8 +222,8 @@ class QuadPairs:
             found = self._warm((graph, predicate))
         if found is None:
             found = self.in_memory[(graph, predicate)] = KeyedRelation(2, 1)
-        elif self._unread and not is_read:
-            self._stage_unread({found})
+        elif not is_read:
+            self._stage_unread(found)
         return found
 
     def inverse(self, graph: int | Scope, predicate: int) -> KeyedRelation:
@@ -244,7 +250,9 @@ class QuadPairs:
     def read_any_predicate(self) -> None:
         """Allows lookups of any graph and predicate while changes are staged, from now on."""
         self.reads_any_predicate = True
-        self._stage_unread({entry[0] for entry in self._unread if isinstance(entry[0], KeyedRelation)})
+        for pairs in list(self._unread):
+            if isinstance(pairs, KeyedRelation):
+                self._stage_unread(pairs)
 
     @property
     def is_read(self) -> bool:
@@ -260,8 +268,9 @@ class QuadPairs:
         cold = self.cold.pop(key)
         found = self.in_memory[key] = cold.relation()
         self._read.add(key)
-        self._unread = [(found if entry[0] is cold else entry[0], *entry[1:]) for entry in self._unread]
-        self._stage_unread({found})
+        if cold in self._unread:
+            self._unread[found] = self._unread.pop(cold)
+            self._stage_unread(found)
         waiting, self._unread_columns = self._unread_columns, []
         for entry in waiting:
             if entry[0] is cold:
@@ -270,50 +279,44 @@ class QuadPairs:
                 self._unread_columns.append(entry)
         return found
 
-    def _stage_unread(self, wanted: set[KeyedRelation]) -> None:
-        """Makes changes that wait for the commit pending, for relations that are read after all."""
-        waiting, self._unread = self._unread, []
-        for entry in waiting:
-            pairs, subject, object_, weight = entry
-            if isinstance(pairs, KeyedRelation) and pairs in wanted:
-                pairs.stage_value(subject, object_, weight)
-                self._touched.add(pairs)
-            else:
-                self._unread.append(entry)
+    def _stage_unread(self, pairs: KeyedRelation) -> None:
+        """Makes changes that wait for the commit pending, for a relation that is read after all."""
+        for subject, object_, weight in self._unread.pop(pairs, ()):
+            pairs.stage_value(subject, object_, weight)
+            self._touched.add(pairs)
 
     # Changing
 
     def stage(self, changes: Sequence[Change]) -> None:
         """Puts effective changes into the pending layers, or into the list that waits for the commit."""
-        targets: dict[Key, tuple[KeyedRelation | Cold, KeyedRelation | None, KeyedRelation | None]] = {}
-        unread = self._unread
+        targets: dict[Key, _Target] = {}
         for subject, predicate, object_, graph, weight in changes:
             key = (graph, predicate)
             target = targets.get(key)
             if target is None:
                 target = targets[key] = self._target(key)
-            pairs, read, inverse = target
-            if read is None:
-                unread.append((pairs, subject, object_, weight))
+            waiting, pairs, inverse = target
+            if waiting is not None:
+                waiting.append((subject, object_, weight))
                 continue
-            read.stage_value(subject, object_, weight)
+            pairs.stage_value(subject, object_, weight)
             if inverse is not None:
                 inverse.stage_value(object_, subject, weight)
 
-    def _target(self, key: Key) -> tuple[KeyedRelation | Cold, KeyedRelation | None, KeyedRelation | None]:
-        """The pairs of a graph and predicate; and if plans read them, the same and their inverse, touched."""
+    def _target(self, key: Key) -> _Target:
+        """Where changes of a graph and predicate go: into a list, or into relations if plans read them."""
         pairs = self.in_memory.get(key)
         if pairs is None:
             if key in self.cold:
-                return self.cold[key], None, None
+                return self._unread.setdefault(self.cold[key], []), self._empty, None
             pairs = self.in_memory[key] = KeyedRelation(2, 1)
         if not self.reads_any_predicate and key not in self._read:
-            return pairs, None, None
+            return self._unread.setdefault(pairs, []), pairs, None
         self._touched.add(pairs)
         inverse = self.inverses.get(key)
         if inverse is not None:
             self._touched.add(inverse)
-        return pairs, pairs, inverse
+        return None, pairs, inverse
 
     def stage_columns(self, changes: ColumnRows, scope: Scope | None = None) -> None:
         """Like `stage`, for a large batch sorted by p, g, s, o; with a scope, for that merged graph."""
@@ -347,8 +350,8 @@ class QuadPairs:
     def commit(self) -> None:
         for relation in self._touched:
             relation.commit()
-        for pairs, subject, object_, weight in self._unread:
-            pairs.apply(subject, object_, weight)
+        for pairs, changed in self._unread.items():
+            pairs.apply_all(changed)
         for cold, *columns in self._unread_columns:
             cold.apply_columns(*columns)
         self._touched.clear()
@@ -372,8 +375,7 @@ class QuadPairs:
             if isinstance(pairs, KeyedRelation) and pairs.run is None and not pairs.overlay:
                 pairs.fill(run_of(rows, 2))
             else:
-                for subject, object_ in rows:
-                    pairs.apply(subject, object_, 1)
+                pairs.apply_all([(subject, object_, 1) for subject, object_ in rows])
 
     def load_columns(self, subjects: Column, predicates: Column, objects: Column, graph: int) -> int:
         """Loads one empty graph in bulk, sorted once; returns the number of rows."""
@@ -413,7 +415,7 @@ class QuadPairs:
                 target: Cold | KeyedRelation | None = self.cold.get((graph, predicate))
                 if target is None:
                     target = self.in_memory.setdefault((graph, predicate), KeyedRelation(2, 1))
-                target.apply(subject, object_, weight)
+                target.apply_all([(subject, object_, weight)])
 
     def columns(self) -> Iterator[tuple[Column, Column, Column, Column]]:
         """Yields all quads in memory as columns s, p, o, g, sorted by p, g, s, o, in pieces."""
@@ -450,11 +452,10 @@ class QuadPairs:
         """Stages changes that wait for the commit if they are read after all; `pairs` may be a copy."""
         cold = self.cold.get(key)
         if cold is None:
-            self._stage_unread({pairs})
+            self._stage_unread(pairs)
             return
-        for waiting, subject, object_, weight in self._unread:
-            if waiting is cold:
-                pairs.stage_value(subject, object_, weight)
+        for subject, object_, weight in self._unread.get(cold, ()):
+            pairs.stage_value(subject, object_, weight)
         for late, subjects, objects, weights in self._unread_columns:
             if late is cold:
                 pairs.stage_columns((subjects, objects), weights)

@@ -47,6 +47,7 @@ _RESERVED = frozenset({UNDEF, DEFAULT_GRAPH})
 _SEED = 42
 _HALF, _WHOLE = 1 << 63, 1 << 64
 _CACHED_TERMS = 10_000
+_CACHED_QUADS = 1_000
 FEW_TERMS = 256
 """Fewer terms are entered one by one, also where they come as columns."""
 
@@ -161,6 +162,8 @@ class Dictionary:
         self.terms: dict[int, Term] = {}
         self._former_terms: dict[int, Term] = {}
         """The cache `terms` before it was last full: terms that are read again come back from here."""
+        self.recurring: dict[Quad, tuple[int, int, int, int]] = {}
+        """The ids of quads that may come again: a quad takes one hash, its terms take four."""
 
     def id_of(self, term: Term | DefaultGraph) -> int:
         """The id of a term; enters a new term."""
@@ -178,6 +181,12 @@ class Dictionary:
         number = self.ids[term] = self._enter(self._hash(text), text)
         self._remember(number, term)  # a delta is often read right after: no text is parsed again
         return number
+
+    def remember(self, quad: Quad, ids: tuple[int, int, int, int]) -> None:
+        """Adds a quad to the cache `recurring`."""
+        if len(self.recurring) >= _CACHED_QUADS:
+            self.recurring.clear()
+        self.recurring[quad] = ids
 
     def extended(self) -> Dictionary:
         """Returns a dictionary on top of this one; new terms are entered only there."""
@@ -471,6 +480,7 @@ class Dictionary:
         self.exceptions = {t: number for t, number in self.exceptions.items() if t not in exceptions}
         self._new_exceptions = [entry for entry in self._new_exceptions if entry[0] not in exceptions]
         self.ids, self.terms, self._former_terms = {DefaultGraph(): DEFAULT_GRAPH}, {}, {}
+        self.recurring.clear()
 
     def start_journal(self) -> None:
         """Starts an empty journal of new entries and exceptions."""

@@ -256,22 +256,25 @@ class KeyedRelation:
         self.next = relation
         self.after = relation.before
 
-    def apply(self, key: Any, value: Any, weight: int) -> None:
-        """Stages and commits one change in one step."""
+    def apply_all(self, changes: Iterable[tuple[Any, Any, int]]) -> None:
+        """Stages and commits changes of key, value and weight in one step."""
         if self.lent is not None:
             self._take_back()
-        values = self.overlay.get(key)
-        if values is None:
-            self.overlay[key] = {value: weight}
-            self.overlay_rows += 1
-        elif value not in values:
-            values[value] = weight
-            self.overlay_rows += 1
-        else:  # in a set, a second change undoes the first, back to the run's content
-            del values[value]
-            self.overlay_rows -= 1
-            if not values:
-                del self.overlay[key]
+        overlay, added = self.overlay, 0
+        for key, value, weight in changes:
+            values = overlay.get(key)
+            if values is None:
+                overlay[key] = {value: weight}
+                added += 1
+            elif value not in values:
+                values[value] = weight
+                added += 1
+            else:  # in a set, a second change undoes the first, back to the run's content
+                del values[value]
+                added -= 1
+                if not values:
+                    del overlay[key]
+        self.overlay_rows += added
         if self.overlay_rows > _SMALLEST_MERGE and _merge_is_due(self.overlay_rows, self.run):
             self.merge()
 
