@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sparqlive.live.maintained import Maintained, Saved, Spent, rows_name
 from sparqlive.live.stored import StoredRows
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
+from sparqlive.rdf.dictionary import UNDEF
 from sparqlive.zset.blocks import Block, Blocks, blocks_of, rows_in
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Run
@@ -120,6 +122,13 @@ class PlanContent:
         assert self.maintained is not None
         return ((row, 1) for row in self.maintained.top_state().own_rows())
 
+    def is_empty(self) -> bool:
+        """Whether there is no row."""
+        rows = self.rows
+        if rows is not None and rows.run is None and rows.is_here:
+            return not rows.overlay
+        return not any(self.items())
+
     def captured(self) -> Blocks:
         """Captures the current rows, to be listed later; called under the lock, and cheap if possible."""
         if self.rows is not None:
@@ -200,8 +209,11 @@ class Product(PlanContent):
         self.why = next((part.why for part in parts if part.why), "")
         for part in parts:
             part.products.append(self)
-        columns = [v for part in parts for v in part.plan.variables]
-        self._order = [columns.index(v) if v in columns else None for v in plan.variables]
+        numbers = {v: number for number, v in enumerate(v for part in parts for v in part.plan.variables)}
+        self._columns = [[numbers[v] for v in part.plan.variables] for part in parts]
+        """The columns of each part, numbered through all parts."""
+        self._order = [numbers.get(v) for v in plan.variables]
+        """The columns of the product by these numbers; None is unbound."""
 
     def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
         for part in self.parts:
@@ -227,15 +239,22 @@ class Product(PlanContent):
         return lambda: blocks_of(self._expanded([list(rows_in(part())) for part in parts]), width)
 
     def _expanded(self, factors: list[list[tuple[Row, int]]]) -> Iterator[tuple[Row, int]]:
+        """The product of factors, one for each part: rows in no particular order, with their weights."""
         if not all(factors):
             return
-        for combination in product(*factors):
-            joined: Row = ()
+        # The largest factor is the innermost loop: what precedes it is put together once per round.
+        order = sorted(range(len(factors)), key=lambda number: len(factors[number]))
+        *outer, inner = (factors[number] for number in order)
+        columns = [None, *chain.from_iterable([self._columns[number] for number in order])]
+        arranged = _arrangement([columns.index(column) for column in self._order])
+        for combination in product(*outer):
+            start: Row = (UNDEF,)
             weight = 1
             for row, times in combination:
-                joined += row
+                start += row
                 weight *= times
-            yield tuple([0 if place is None else joined[place] for place in self._order]), weight
+            for row, times in inner:
+                yield arranged(start + row), weight * times
 
     def expand(self, changed: Mapping[PlanContent, Mapping[Row, int]], most: int) -> dict[Row, int]:
         """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts add their deltas; an error beyond `most` rows.
@@ -244,8 +263,8 @@ class Product(PlanContent):
         These cases avoid adding up terms that cancel. Only the factors of a changed part are read, so that
         the cost is proportional to the changed rows.
         """
-        was_empty = not all(any(part.items()) for part in self.parts)
-        if was_empty and not all(part in changed or any(part.items()) for part in self.parts):
+        was_empty = any(part.is_empty() for part in self.parts)
+        if was_empty and any(part not in changed and part.is_empty() for part in self.parts):
             return {}
         is_empty = any(_is_empty_after(part, changed) for part in self.parts)
         if was_empty:
@@ -294,8 +313,17 @@ class Product(PlanContent):
         return [source for part in self.parts for source in part.sources]
 
 
+def _arrangement(places: Sequence[int]) -> Callable[[Row], Row]:
+    """A function that returns the values of a row at some places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda row: tuple([row[place] for place in places])
+
+
 def _is_empty_after(part: PlanContent, changed: Mapping[PlanContent, Mapping[Row, int]]) -> bool:
-    delta = changed.get(part, {})
+    delta = changed.get(part)
+    if not delta or part.is_empty():
+        return not delta and part.is_empty()
     if len(delta) < part.row_count():  # some row does not change
         return False
     return not _after(part, changed)
