@@ -29,7 +29,17 @@ _HALF = 1 << 63
 class Run:
     """A sorted run. `columns` are sorted lexicographically; `weights` is None if each row has weight one."""
 
-    __slots__ = ("__weakref__", "_directory", "_shift", "_total", "columns", "length", "views", "weights")
+    __slots__ = (
+        "__weakref__",
+        "_directory",
+        "_first",
+        "_shift",
+        "_total",
+        "columns",
+        "length",
+        "views",
+        "weights",
+    )
 
     def __init__(self, columns: Sequence[Column], weights: Column | None = None) -> None:
         self.columns = tuple(columns)
@@ -45,6 +55,7 @@ class Run:
         np.cumsum(counts, out=starts[1:])
         self._directory = starts.data
         self._total: int | None = None
+        self._first: list[tuple[int, ...]] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Other processes make the views and the directory themselves."""
@@ -136,11 +147,16 @@ class Run:
         return low, high
 
     def rows(self) -> Iterator[tuple[int, ...]]:
-        """All rows in order. The first ones come at once: the search for a match often ends with them."""
-        return chain.from_iterable(self._pieces())
+        """All rows in order. The first ones are kept: the search for a match often ends with them."""
+        if self._first is None:
+            self._first = list(zip(*[view[:_FIRST_ROWS].tolist() for view in self.views], strict=True))
+        if self.length <= _FIRST_ROWS:
+            return iter(self._first)
+        return chain(self._first, chain.from_iterable(self._pieces()))
 
     def _pieces(self) -> Iterator[Iterator[tuple[int, ...]]]:
-        start, count = 0, _FIRST_ROWS
+        """The rows after the first ones."""
+        start, count = _FIRST_ROWS, 4 * _FIRST_ROWS
         while start < self.length:
             yield zip(*[view[start : start + count].tolist() for view in self.views], strict=True)
             start, count = start + count, min(4 * count, _MOST_ROWS)
