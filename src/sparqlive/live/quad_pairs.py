@@ -58,10 +58,6 @@ class LentPairs(NamedTuple):
     is_on_disk: bool
 
 
-_Target: TypeAlias = tuple[list[Pair] | None, KeyedRelation, KeyedRelation | None]
-"""A list that waits for the commit, or None; pairs, and their inverse if there is one."""
-
-
 class QuadPairs:
     def __init__(self) -> None:
         self.turned = TurnedRuns()
@@ -281,42 +277,40 @@ class QuadPairs:
 
     def _stage_unread(self, pairs: KeyedRelation) -> None:
         """Makes changes that wait for the commit pending, for a relation that is read after all."""
-        for subject, object_, weight in self._unread.pop(pairs, ()):
-            pairs.stage_value(subject, object_, weight)
+        if pairs in self._unread:
+            pairs.stage_all(self._unread.pop(pairs))
             self._touched.add(pairs)
 
     # Changing
 
     def stage(self, changes: Sequence[Change]) -> None:
         """Puts effective changes into the pending layers, or into the list that waits for the commit."""
-        targets: dict[Key, _Target] = {}
+        groups: dict[Key, list[Pair]] = {}
         for subject, predicate, object_, graph, weight in changes:
-            key = (graph, predicate)
-            target = targets.get(key)
-            if target is None:
-                target = targets[key] = self._target(key)
-            waiting, pairs, inverse = target
-            if waiting is not None:
-                waiting.append((subject, object_, weight))
-                continue
-            pairs.stage_value(subject, object_, weight)
-            if inverse is not None:
-                inverse.stage_value(object_, subject, weight)
+            group = groups.get((graph, predicate))
+            if group is None:
+                group = groups[graph, predicate] = []
+            group.append((subject, object_, weight))
+        for key, group in groups.items():
+            self._stage_group(key, group)
 
-    def _target(self, key: Key) -> _Target:
-        """Where changes of a graph and predicate go: into a list, or into relations if plans read them."""
+    def _stage_group(self, key: Key, group: list[Pair]) -> None:
+        """Stages changes of one graph and predicate."""
         pairs = self.in_memory.get(key)
         if pairs is None:
             if key in self.cold:
-                return self._unread.setdefault(self.cold[key], []), self._empty, None
+                self._unread.setdefault(self.cold[key], []).extend(group)
+                return
             pairs = self.in_memory[key] = KeyedRelation(2, 1)
         if not self.reads_any_predicate and key not in self._read:
-            return self._unread.setdefault(pairs, []), pairs, None
+            self._unread.setdefault(pairs, []).extend(group)
+            return
+        pairs.stage_all(group)
         self._touched.add(pairs)
         inverse = self.inverses.get(key)
         if inverse is not None:
+            inverse.stage_all([(object_, subject, weight) for subject, object_, weight in group])
             self._touched.add(inverse)
-        return None, pairs, inverse
 
     def stage_columns(self, changes: ColumnRows, scope: Scope | None = None) -> None:
         """Like `stage`, for a large batch sorted by p, g, s, o; with a scope, for that merged graph."""
@@ -454,8 +448,7 @@ class QuadPairs:
         if cold is None:
             self._stage_unread(pairs)
             return
-        for subject, object_, weight in self._unread.get(cold, ()):
-            pairs.stage_value(subject, object_, weight)
+        pairs.stage_all(self._unread.get(cold, ()))
         for late, subjects, objects, weights in self._unread_columns:
             if late is cold:
                 pairs.stage_columns((subjects, objects), weights)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from sparqlive.live.lent import LentQuads
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["GRAPH", "OBJECT", "PREDICATE", "SUBJECT", "Change", "Quad", "Quads", "Scope"]
 
 _BULK = 10_000
+_WEIGHT: Callable[[Change], int] = itemgetter(4)
 _MOST_LENT = 64
 
 
@@ -381,4 +383,4 @@ def inserts_of(changes: Sequence[Change]) -> int:
     """The number of insertions among the changes."""
     if type(changes) is ColumnRows:
         return int((changes.columns[4] > 0).sum())
-    return [change[4] for change in changes].count(1)
+    return (len(changes) + sum(map(_WEIGHT, changes))) // 2

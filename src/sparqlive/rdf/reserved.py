@@ -36,7 +36,7 @@ class Gate:
         """Rejects inserts under a reserved name; deletes may use any name."""
         graphs, predicates = self._graphs, self._predicates
         for (_, predicate, _, graph), weight in wanted.items():
-            if (graph not in graphs or predicate not in predicates) and weight > 0:
+            if weight > 0 and (predicate not in predicates or graph not in graphs):
                 self.check_names((predicate,), (graph,))
 
     def check_names(self, predicates: Iterable[int], graphs: Iterable[int]) -> None:

@@ -237,6 +237,18 @@ class KeyedRelation:
         else:
             changes[value] = weight
 
+    def stage_all(self, changes: Iterable[tuple[Any, Any, int]]) -> None:
+        """Adds changes of key, value and weight to the pending layer."""
+        pending = self.pending
+        for key, value, weight in changes:
+            values = pending.get(key)
+            if values is None:
+                pending[key] = {value: weight}
+            else:
+                values[value] = weight
+        if pending:
+            self.after = self._read_after
+
     def stage_columns(self, columns: Sequence[Column], weights: Column) -> None:
         """Stages a large batch of distinct rows: +1 for missing rows, -1 for existing ones.
 
