@@ -71,7 +71,11 @@ class ClosureState:
 
     def carry(self, delta: Mapping[Row, int]) -> Mapping[Row, int]:
         self.stage(delta)
-        return {(*ends, *key): sign for key in self._changed for ends, sign in self._reached[key].delta()}
+        result: dict[Row, int] = {}
+        for key in self._changed:
+            changed = self._reached[key].delta()
+            result.update((((*ends, *key), sign) for ends, sign in changed) if key else changed)
+        return result
 
     def commit(self) -> None:
         add_into(self.rows, self.pending)

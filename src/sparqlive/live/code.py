@@ -126,6 +126,11 @@ class Program:
         """Forgets these objects; the functions stay."""
         self.namespace.update(dict.fromkeys(self._made))
 
+    def check(self) -> None:
+        """Ends the evaluation if it is to stop."""
+        if self.stop:
+            self._halt()
+
     def _halt(self) -> None:
         error = self.stop[0]
         if error is not None:

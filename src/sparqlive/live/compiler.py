@@ -275,11 +275,12 @@ class Compiler:
         return compiled
 
     def segments(self) -> list[Segment]:
-        """One function for each operator that a change can start from."""
+        """One function for each operator that a change can start from and that has others above it."""
         segments = []
         for node in self.nodes:
             operator = node.operator
-            if isinstance(operator, op.Scan | op.Names | op.Nodes | op.Keeping):
+            is_kept = isinstance(operator, op.Keeping)
+            if isinstance(operator, op.Scan | op.Names | op.Nodes) or (is_kept and node.parent is not None):
                 segments.append(self._segment(node))
             if (
                 node.gathers

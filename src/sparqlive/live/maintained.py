@@ -280,12 +280,12 @@ class Maintained:
     def compiler(self) -> Compiler:
         return self._compiler
 
-    def delta(self, inputs: Inputs) -> dict[Row, int]:
+    def delta(self, inputs: Inputs) -> Mapping[Row, int]:
         """Computes the change of the result; changes of the state are only staged."""
         self.carried = self.evaluator = "live"
         if self._elsewhere:
             self._fetch()
-        result: dict[Row, int] = {}
+        result: Mapping[Row, int] = {}
         for node, summands in self._schedule:
             out: dict[Row, int] = {}
             self.gathering = out
@@ -304,22 +304,25 @@ class Maintained:
             out = without_zeros(out)
             if node.parent is None:
                 result = out
-            else:
-                self._pass_on(node, out, inputs)
+                continue
+            inputs[node.number] = out.items()
+            if isinstance(node.parent.operator, op.Keeping):
+                change = self._keep(node.parent, out, inputs)
+                if node.parent.parent is None:
+                    self._compiler.program.check()
+                    result = change
         return result
 
-    def _pass_on(self, node: Node, delta: dict[Row, int], inputs: Inputs) -> None:
-        assert node.parent is not None
-        parent = node.parent
-        inputs[node.number] = delta.items()
-        if isinstance(parent.operator, op.Keeping):
-            state = self._compiler.states[parent.number]
-            self._touched[parent.number] = state
-            begun = perf_counter()
-            inputs[parent.number] = state.carry(delta).items()
-            for reader in self._compiler.readers.get(parent.number, ()):
-                inputs[reader] = inputs[parent.number]
-            self._upkeep[parent.number].add(len(delta), perf_counter() - begun)
+    def _keep(self, node: Node, delta: dict[Row, int], inputs: Inputs) -> Mapping[Row, int]:
+        """Carries the change of its source to the state of an operator; returns the operator's own change."""
+        state = self._compiler.states[node.number]
+        self._touched[node.number] = state
+        begun = perf_counter()
+        change: Mapping[Row, int] = state.carry(delta)
+        for reader in (node.number, *self._compiler.readers.get(node.number, ())):
+            inputs[reader] = change.items()
+        self._upkeep[node.number].add(len(delta), perf_counter() - begun)
+        return change
 
     def costs(self) -> Iterator[tuple[int, int | None, Spent]]:
         """The cost of carrying changes live in this process, by term of the delta rules.
