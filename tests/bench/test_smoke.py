@@ -1,18 +1,21 @@
 """Each benchmark with the smallest sizes. They stop where a result is wrong.
 
 Others are run in small elsewhere: throughput, regret and bulk_aggregates (tests/engine), crash (tests/store),
-soak (tests/sources), subscribers and hostile (tests/agent), paper, peers and ivm (beside this file). bsbm
-needs data that is not part of the project; the paper's experiments run its queries on generated data.
+soak (tests/sources), subscribers and hostile (tests/agent), paper, peers and ivm (beside this file). The data
+of bsbm is not part of the project; here it runs on a few products.
 """
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from bench import bulk_executor, bulk_expressions, frames, scale, shapes
+from bench import bsbm, bulk_executor, bulk_expressions, frames, scale, shapes
+from bench.bsbm_data import VOCABULARY
 from bench.suite import BENCHMARKS, module_of, page
 
 if TYPE_CHECKING:
@@ -33,9 +36,11 @@ SIZES = {
     "bulk": {"triples": 3_000, "rounds": 1, "largest": 1_000},
     "http_results": {"rows": 50},
 }
+BSBM = "http://example.org/"
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 ON_SPARK = {"spark_path3", "ingest", "choice", "growth"}
 """Not here: each takes a minute or more at any size. `make bench-spark` runs them."""
-ELSEWHERE = {"bsbm", "bulk_aggregates", "throughput", "subscribers"}
+ELSEWHERE = {"bulk_aggregates", "throughput", "subscribers"}
 
 
 @pytest.mark.slow
@@ -48,8 +53,37 @@ def test_benchmark(name: str) -> None:
     assert name in page("make test", {name: report}, quick=True)
 
 
+def test_bsbm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    triples = [triple for number in range(6) for triple in _product(number)]
+    triples += [f"<{BSBM}feature{number}> <{LABEL}> 'feature'" for number in range(5)]
+    with gzip.open(tmp_path / "bsbm-1000.nt.gz", "wt") as file:
+        file.writelines(f"{triple} .\n".replace("'", '"') for triple in triples)
+    monkeypatch.setenv("SPARQLIVE_DATA", str(tmp_path))
+    report = bsbm.run({"most_rounds": 1, "query_milliseconds": 1})
+    assert len(report.details) == 1 + 5 * 4
+
+
+def _product(number: int) -> Iterator[str]:
+    """The triples of a product. The first lacks the most common features, the one in the middle the last."""
+    product, maker = f"<{BSBM}product{number}>", f"<{BSBM}maker{number % 2}>"
+    for kind in (f"{VOCABULARY}Product", f"{BSBM}kind", f"{BSBM}kind{number % 2}"):
+        yield f"{product} <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <{kind}>"
+    for feature in range(0 if number else 4, 4 if number == 3 else 5):
+        yield f"{product} <{VOCABULARY}productFeature> <{BSBM}feature{feature}>"
+    for place in range(1, 4):
+        value = f"'{100 + place}'^^<http://www.w3.org/2001/XMLSchema#integer>"
+        yield f"{product} <{VOCABULARY}productPropertyNumeric{place}> {value}"
+        yield f"{product} <{VOCABULARY}productPropertyTextual{place}> 'text {place}'"
+    yield f"{product} <{LABEL}> 'product {number}'"
+    yield f"{product} <http://www.w3.org/2000/01/rdf-schema#comment> 'comment {number}'"
+    yield f"{product} <{VOCABULARY}producer> {maker}"
+    yield f"{product} <http://purl.org/dc/elements/1.1/publisher> {maker}"
+    if number < 2:
+        yield f"{maker} <{LABEL}> 'maker {number}'"
+
+
 def test_all_are_here() -> None:
-    assert {*SIZES, *ON_SPARK, *ELSEWHERE} == set(BENCHMARKS)
+    assert {*SIZES, *ON_SPARK, *ELSEWHERE, "bsbm"} == set(BENCHMARKS)
 
 
 @pytest.mark.slow
