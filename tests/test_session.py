@@ -485,3 +485,24 @@ def test_importing_is_quick_and_light() -> None:
     assert not {"pyspark", "starlette", "uvicorn", "httpx", "rdflib", "pandas"} & set(modules)
     assert "pyoxigraph" in modules
     assert float(took) < 5, "of processor time: numpy and pyoxigraph alone take 0.1 s"
+
+
+def test_quads_that_come_and_go_again() -> None:
+    """Quads of known terms are encoded by one lookup when they come again; few of them are kept for that."""
+    graphs = (ox.DefaultGraph(), ox.NamedNode("http://example.org/g"))
+    nodes = [ox.NamedNode(f"http://example.org/n{number}") for number in range(40)]
+    quads = [ox.Quad(s, nodes[0], o, graph) for s in nodes for o in nodes for graph in graphs]
+    with sparqlive.open() as session:
+        view = session.view("v", "SELECT ?s ?o { ?s ?p ?o }")
+        for start in range(0, len(quads), 400):
+            part = quads[start : start + 400]
+            for _ in range(3):
+                assert session.apply(insert=part).inserted == len(part)
+                assert session.apply(insert=part).ignored == len(part)
+                assert session.apply(delete=part[::2]).deleted == len(part) // 2
+                session.apply(delete=part[1::2])
+            session.apply(insert=part)
+            assert len(session.terms.dictionary.recurring) <= 1_000
+        assert set(session.quads()) == set(quads)
+        assert len(view) == len(nodes) ** 2
+        session.check()

@@ -10,6 +10,7 @@ from pyoxigraph import NamedNode, Quad
 
 import sparqlive
 from sparqlive.zset.relation import Relation
+from tests.oracle import Oracle
 
 
 def node(name: str) -> NamedNode:
@@ -60,3 +61,26 @@ def test_a_change_does_not_read_the_part_that_changes(query: str, monkeypatch: p
         session.check()
         session.apply(insert=[quad("new", "p")], delete=[quad("n", "r"), quad("n", "r", "b")])
         session.check()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * { ?s :p ?o . ?x :q ?y . ?z :r :o }",
+        "SELECT ?y ?none ?s { ?s :p ?o . ?x :q ?y . ?z :r :o }",
+        "SELECT ?y { :s1 :p :o . ?x :q ?y }",
+        "SELECT (1 AS ?one) { ?s :p ?o . ?x :q ?y }",
+        "SELECT * { ?s :p ?o OPTIONAL { ?x :q ?y } OPTIONAL { ?z :r ?w } }",
+    ],
+)
+def test_the_parts_of_a_product_may_have_any_sizes(query: str) -> None:
+    """The largest part may be any of them, and changes while parts become empty."""
+    text, data = "PREFIX : <http://x/> " + query, set()
+    with sparqlive.open() as session:
+        view = session.view("v", text)
+        for sizes in ({"p": 3, "q": 1, "r": 1}, {"p": 1, "q": 4, "r": 2}, {"p": 2, "r": 5}, {"q": 2}, {}):
+            wanted = {quad(f"s{i}", name, "o") for name, size in sizes.items() for i in range(size)}
+            session.apply(insert=wanted - data, delete=data - wanted)
+            data = wanted
+            assert view.weights() == Oracle(data).weights(text, view.variables)
+            session.check()

@@ -172,6 +172,16 @@ def test_the_cache_of_ids_may_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     assert dictionary.id_of(ox.DefaultGraph()) == DEFAULT_GRAPH
 
 
+def test_terms_that_are_taken_back_are_in_no_cache() -> None:
+    dictionary = Dictionary()
+    term = ox.NamedNode(f"{EX}a")
+    number = dictionary.id_of(term)
+    dictionary.remember(ox.Quad(term, term, term), (number, number, number, DEFAULT_GRAPH))
+    dictionary.unload(Dictionary(), {})
+    assert term not in dictionary.ids
+    assert not dictionary.recurring
+
+
 def test_ids_stay_in_64_bits() -> None:
     dictionary = Dictionary(lambda text: 2**63 - 1)
     ids = [dictionary.id_of(ox.Literal(number)) for number in range(3)]
