@@ -154,7 +154,12 @@ def values(seed: int, kinds: tuple[str, ...]) -> str:
     lines = []
     for i in range(60):
         number = chance.choice((0, 1, 7, 7, 50, -3, 2**40, 2**62, chance.randrange(1000)))
+        alike = "a" * chance.choice((0, 7, 8, 9, 300)) + chance.choice(
+            ("", "!", "0", "é", "\ufb01", "𝄞", "z")
+        )
         forms = {
+            "alike": f'"{alike}"{chance.choice(("", "@en", "@de"))}',
+            "named alike": f"<x:{alike}>",
             "integer": f'"{number}"^^<{XSD}integer>',
             "padded": f'"00{abs(number)}"^^<{XSD}integer>',
             "decimal": f'"{number}.{chance.randrange(100):02}"^^<{XSD}decimal>',
@@ -182,6 +187,7 @@ GATHERED = (
     f"SELECT {AGGREGATES} {{ ?s <x:v> ?v FILTER(?v > 5) }}",
     f"SELECT ?c (COUNT(*) AS ?n) {AGGREGATES} {{ ?s <x:type> ?c ; <x:v> ?v }} GROUP BY ?c",
     f"SELECT ?c {AGGREGATES} {{ ?s <x:type> ?c OPTIONAL {{ ?s <x:v> ?v FILTER(?v > 5) }} }} GROUP BY ?c",
+    f"SELECT ?c {AGGREGATES} {{ ?s <x:type> ?c OPTIONAL {{ ?s <x:none> ?v }} }} GROUP BY ?c",
     "SELECT ?p (COUNT(DISTINCT ?s) AS ?n) (COUNT(DISTINCT *) AS ?m) { ?s ?p ?o } GROUP BY ?p",
     "SELECT (COUNT(DISTINCT ?s) AS ?n) (MAX(?o) AS ?m) { ?s ?p ?o }",
     "SELECT ?d (COUNT(*) AS ?n) { ?s ?p ?v BIND(DATATYPE(?v) AS ?d) } GROUP BY ?d",
@@ -206,6 +212,7 @@ GATHERED = (
         *(("date",), ("date", "zoned"), ("string", "tagged"), ("string", "escaped"), ("tagged",)),
         ("integer", "double", "date", "string", "iri"),
         ("date", "string", "escaped", "tagged", "iri"),
+        *(("alike",), ("named alike",), ("alike", "escaped", "named alike")),
     ],
     ids=" ".join,
 )
