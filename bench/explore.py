@@ -4,15 +4,19 @@ Both sides have the data in memory, above a million triples in a store on disk, 
 solution. Each query is asked once before it is timed; the first time is in the table of details. The answers
 are compared: all solutions, or for a LIMIT their number and that each is a solution. Times are processor time
 of all threads.
+
+`python -m bench.explore --triples 200000 10000000 --output bench/results/explore.md` measures catalogues of
+several sizes and writes a page.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +25,9 @@ from pyoxigraph import NamedNode, RdfFormat, Store
 import sparqlive
 from bench import bsbm_data
 from bench.explore_data import EXPLORATORY, MEASURED_BEFORE, PREFIXES, Query, bsbm, write
-from bench.measure import AllSizes, Report, Sizes, duration, middle, run_alone, same
+from bench.measure import AllSizes, Report, Sizes, duration, figures_table, middle, same, sizes_of, unjudged
+from bench.provenance import command_of, provenance
+from bench.text import markdown_table
 
 SIZES: AllSizes = {"triples": (200_000, 5_000), "rounds": (5, 2)}
 WANTED_RATIO = 2.0
@@ -32,29 +38,39 @@ _FAIR_SECONDS = 0.001
 
 
 def run(sizes: Sizes) -> Report:
+    return measured([sizes["triples"]], sizes["rounds"])
+
+
+def measured(triples: Sequence[int], rounds: int) -> Report:
+    """Catalogues of some sizes, then the data of BSBM."""
     report = Report(details=[["query", "first time", "ours", "pyoxigraph", "ratio"]])
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
-        path, on_disk = Path(folder) / "catalogue.nt", sizes["triples"] > _MOST_IN_MEMORY
-        write(path, sizes["triples"])
-        store = Store(f"{folder}/theirs") if on_disk else Store()
-        store.bulk_load(path=str(path), format=RdfFormat.N_TRIPLES)
-        session = opened.enter_context(sparqlive.open(f"{folder}/ours" if on_disk else None))
-        session.load(path)
-        queries = [
-            Query(query.name, PREFIXES + query.text, query.answer, query.key, query.whole)
-            for query in (*MEASURED_BEFORE, *EXPLORATORY)
-        ]
-        _compare(report, f"{sizes['triples']:,} triples", session, store, queries, sizes["rounds"])
+    for size in triples:
+        _compare_on_catalogue(report, size, rounds)
     if bsbm_data.file().exists():
         with sparqlive.open() as session:
             quads = bsbm_data.read()
             store = Store()
             store.bulk_extend(quads)
             session.load(quads)
-            _compare(report, "BSBM", session, store, _bsbm_queries(store), sizes["rounds"])
+            _compare(report, "BSBM", session, store, _bsbm_queries(store), rounds)
     else:
         report.remarks.append(f"explore: BSBM was not measured, because {bsbm_data.file()} does not exist.")
     return report
+
+
+def _compare_on_catalogue(report: Report, triples: int, rounds: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, on_disk = Path(folder) / "catalogue.nt", triples > _MOST_IN_MEMORY
+        write(path, triples)
+        store = Store(f"{folder}/theirs") if on_disk else Store()
+        store.bulk_load(path=str(path), format=RdfFormat.N_TRIPLES)
+        with sparqlive.open(f"{folder}/ours" if on_disk else None) as session:
+            session.load(path)
+            queries = [
+                Query(query.name, PREFIXES + query.text, query.answer, query.key, query.whole)
+                for query in (*MEASURED_BEFORE, *EXPLORATORY)
+            ]
+            _compare(report, f"{triples:,} triples", session, store, queries, rounds)
 
 
 def _bsbm_queries(store: Store) -> list[Query]:
@@ -165,8 +181,42 @@ def _asked(text: str, row: dict[str, Any]) -> str:
     return f"{prologue} ASK {{ VALUES ({names}) {{ ({values}) }} {{ {pattern} }} }}"
 
 
-def main() -> None:
-    run_alone(__doc__, SIZES, run)
+def page(report: Report, command: str) -> str:
+    lines = [
+        "# Queries asked once, measured",
+        "",
+        *provenance(command, ("sparqlive", "pyoxigraph", "duckdb")),
+        "",
+        "Processor time of all threads, medians; both sides took turns in one process. A catalogue of up to",
+        f"{_MOST_IN_MEMORY:,} triples is in memory, a larger one in stores on disk. The first time includes",
+        "parsing, planning and reading files. The worst ratio is that of queries that take more than",
+        f"{duration(_FAIR_SECONDS)}; the slowest query leaves out those that read most of the data.",
+        "",
+        *figures_table(report.figures),
+        "",
+        *markdown_table(report.details),
+        *(f"\n{remark}" for remark in report.remarks),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(given: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
+    for name, (full, quick) in SIZES.items():
+        several = "+" if name == "triples" else None
+        parser.add_argument(f"--{name}", type=int, nargs=several, help=f"default {full:,}, quick {quick:,}")
+    parser.add_argument("--output", type=Path, help="where to write the page")
+    options = parser.parse_args(given)
+    sizes = sizes_of(SIZES, options.quick)
+    report = measured(options.triples or [sizes["triples"]], options.rounds or sizes["rounds"])
+    text = page(
+        unjudged(report) if options.quick else report,
+        command_of("python -m bench.explore", sys.argv[1:] if given is None else given),
+    )
+    print(text)
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench import bsbm, bulk_executor, bulk_expressions, frames, scale, shapes
+from bench import bsbm, bulk_executor, bulk_expressions, explore, frames, scale, shapes
 from bench.bsbm_data import VOCABULARY
 from bench.suite import BENCHMARKS, module_of, page
 
@@ -102,6 +102,14 @@ def test_those_that_are_run_by_name(
     few = ["--triples", "3000", "--batches", "100", "--repeat", "1", "--check", "--folder", str(tmp_path)]
     scale.main(scale.parsed(few))
     assert "batch of 100" in capsys.readouterr().out
+
+
+def test_explore_writes_a_page_of_several_sizes(tmp_path: Path) -> None:
+    explore.main(["--triples", "300", "400", "--rounds", "1", "--output", str(tmp_path / "explore.md")])
+    page = (tmp_path / "explore.md").read_text()
+    assert "- command: `python -m bench.explore --triples 300 400 --rounds 1`" in page
+    for size in ("300", "400"):
+        assert f"| {size} triples: classes with counts |" in page
 
 
 @pytest.mark.spark

@@ -7,13 +7,16 @@ import random
 import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyoxigraph import Quad, RdfFormat, Store, parse
 
 import sparqlive
 from sparqlive.live import filtered, join, lazy, window_columns
+from sparqlive.live.terms import Terms
 from sparqlive.live.turned import TurnedRuns, turned
+from sparqlive.zset.relation import LentRelation
 
 ENDLESS = " . ".join(f"?a{i} <x:p> ?b{i}" for i in range(8))
 """A product of 400 to the power of 8 solutions: reading all of it would never end."""
@@ -151,7 +154,12 @@ def values(seed: int, kinds: tuple[str, ...]) -> str:
     lines = []
     for i in range(60):
         number = chance.choice((0, 1, 7, 7, 50, -3, 2**40, 2**62, chance.randrange(1000)))
+        alike = "a" * chance.choice((0, 7, 8, 9, 300)) + chance.choice(
+            ("", "!", "0", "é", "\ufb01", "𝄞", "z")
+        )
         forms = {
+            "alike": f'"{alike}"{chance.choice(("", "@en", "@de"))}',
+            "named alike": f"<x:{alike}>",
             "integer": f'"{number}"^^<{XSD}integer>',
             "padded": f'"00{abs(number)}"^^<{XSD}integer>',
             "decimal": f'"{number}.{chance.randrange(100):02}"^^<{XSD}decimal>',
@@ -179,8 +187,16 @@ GATHERED = (
     f"SELECT {AGGREGATES} {{ ?s <x:v> ?v FILTER(?v > 5) }}",
     f"SELECT ?c (COUNT(*) AS ?n) {AGGREGATES} {{ ?s <x:type> ?c ; <x:v> ?v }} GROUP BY ?c",
     f"SELECT ?c {AGGREGATES} {{ ?s <x:type> ?c OPTIONAL {{ ?s <x:v> ?v FILTER(?v > 5) }} }} GROUP BY ?c",
+    f"SELECT ?c {AGGREGATES} {{ ?s <x:type> ?c OPTIONAL {{ ?s <x:none> ?v }} }} GROUP BY ?c",
     "SELECT ?p (COUNT(DISTINCT ?s) AS ?n) (COUNT(DISTINCT *) AS ?m) { ?s ?p ?o } GROUP BY ?p",
     "SELECT (COUNT(DISTINCT ?s) AS ?n) (MAX(?o) AS ?m) { ?s ?p ?o }",
+    "SELECT ?d (COUNT(*) AS ?n) { ?s ?p ?v BIND(DATATYPE(?v) AS ?d) } GROUP BY ?d",
+    "SELECT ?d (COUNT(?s) AS ?n) { ?s <x:v> ?v } GROUP BY (LANG(?v) AS ?d)",
+    "SELECT ?d (COUNT(*) AS ?n) { ?s ?p ?v } GROUP BY (IF(ISIRI(?v), 'iri', STR(DATATYPE(?v))) AS ?d)",
+    "SELECT ?d (COUNT(*) AS ?n) (MAX(?l) AS ?m) { ?s <x:v> ?v BIND(YEAR(?v) AS ?d) BIND(STRLEN(?v) AS ?l) } "
+    "GROUP BY ?d",
+    "SELECT ?d (SUM(?w) AS ?n) { ?s <x:v> ?v BIND(?v AS ?w) BIND(ABS(?w) > 5 AS ?d) } GROUP BY ?d",
+    "SELECT ?d ?s { ?s <x:v> ?v BIND(COALESCE(LANG(?v), 'none') AS ?d) } ORDER BY DESC(?d) ?s LIMIT 9",
     "SELECT * { ?s <x:v> ?v } ORDER BY ?v LIMIT 5",
     "SELECT * { ?s <x:v> ?v } ORDER BY DESC(?v) OFFSET 3 LIMIT 5",
     "SELECT ?v { ?s <x:type> ?c ; <x:v> ?v } ORDER BY DESC(?v) ?c LIMIT 7",
@@ -195,6 +211,8 @@ GATHERED = (
         *(("integer",), ("integer", "padded"), ("integer", "decimal"), ("decimal", "double"), ("string",)),
         *(("date",), ("date", "zoned"), ("string", "tagged"), ("string", "escaped"), ("tagged",)),
         ("integer", "double", "date", "string", "iri"),
+        ("date", "string", "escaped", "tagged", "iri"),
+        *(("alike",), ("named alike",), ("alike", "escaped", "named alike")),
     ],
     ids=" ".join,
 )
@@ -212,6 +230,69 @@ def test_many_rows_are_gathered_by_columns(kinds: tuple[str, ...], monkeypatch: 
                 found.append([{name: str(term) for name, term in row.items()} for row in rows])
             by_rows, by_columns = (sorted(map(str, rows)) for rows in found)
             assert by_columns == by_rows, text
+
+
+def test_a_binding_of_datatypes_reads_one_term_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: set[int] = set()
+    value = Terms.value
+
+    def counted(terms: Terms, number: int) -> Any:
+        read.add(number)
+        return value(terms, number)
+
+    monkeypatch.setattr(Terms, "value", counted)
+    monkeypatch.setattr(lazy, "FEW_ROWS", 1)
+    kinds = ("integer", "string", "escaped", "tagged", "iri")
+    with sparqlive.open() as session:
+        session.load(list(parse(values(3, kinds), RdfFormat.TURTLE)))
+        text = "SELECT ?d (COUNT(*) AS ?n) { ?s <x:v> ?v } GROUP BY (DATATYPE(?v) AS ?d)"
+        assert len(session.query(text).solutions()) == 4
+    # By rows it reads some before it counts them; then one for each datatype and language tag, in each piece.
+    assert len(read) < 20
+
+
+def test_a_count_by_object_is_known_the_next_time() -> None:
+    """It decides the order of loops, so each request asks for it."""
+    with sparqlive.open() as session:
+        session.load(quads_of(data(400)))
+        assert list(session._epochs.quads.columns()), "the quads are now in runs"
+        text = "SELECT ?s ?l { ?s <x:p> <x:i1> ; <x:label> ?l } LIMIT 1"
+        rows = session.query(text).solutions()
+        kept = session._epochs.quads._pairs.turned
+        counts = dict(kept._counts)
+        assert counts
+        assert session.query(text).solutions() == rows
+        assert kept._counts == counts
+        before = session.query("SELECT ?s { ?s <x:p> <x:i1> }").solutions()
+        session.apply(insert="<x:new> <x:p> <x:i1> .", delete=f"{before[0]['s']} <x:p> <x:i1> .")
+        count = "SELECT (COUNT(*) AS ?n) { ?s <x:p> <x:i1> }"
+        assert session.query(count).solutions()[0]["n"].value == str(len(before))
+
+
+def test_a_part_with_a_limit_is_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not looked up for each quad."""
+    listed = 0
+    rows_before = LentRelation.rows_before
+
+    def counted(relation: LentRelation) -> Any:
+        nonlocal listed
+        for row in rows_before(relation):
+            listed += 1
+            yield row
+
+    monkeypatch.setattr(LentRelation, "rows_before", counted)
+    with sparqlive.open() as session:
+        session.load(quads_of(data(400)))
+        for part in (
+            "{ SELECT ?s { ?s <x:p> ?x } LIMIT 5 }",
+            "{ SELECT DISTINCT ?s { { ?s <x:p> <x:i1> } UNION { ?s <x:p> <x:i2> } } }",
+            "{ SELECT ?s { ?s <x:p> <x:i1> OPTIONAL { ?s <x:none> ?n } } ORDER BY ?s LIMIT 3 }",
+            "{ SELECT (MIN(?x) AS ?s) { ?x <x:p> <x:i1> } }",
+            "{ ?s <x:p> <x:i1> OPTIONAL { ?s <x:none> ?n } }",
+        ):
+            listed = 0
+            assert session.query(f"SELECT ?s ?p ?o {{ {part} ?s ?p ?o }}").solutions()
+            assert listed < 50, part
 
 
 def test_many_lookups_by_object_keep_a_turned_run() -> None:

@@ -74,3 +74,13 @@ def test_the_order_of_natural_numbers_is_that_of_all_numbers() -> None:
     for number in (0, 1, 9, 10, 99, 100, 101, 120, 999, 1000, 10**16, 10**17 - 1, 10**17, 10**20):
         literal = Literal(number)
         assert terms.order(terms.dictionary.id_of(literal)) == order_bytes(value_of(literal))
+
+
+def test_sort_keys_are_kept_for_later_requests_and_those_of_new_terms_are_not() -> None:
+    terms = Terms(Dictionary())
+    date = terms.dictionary.id_of(Literal("2024-02-03", datatype=NamedNode(f"{XSD}date")))
+    request = terms.extended()
+    new = request.dictionary.id_of(Literal("2024-02-04", datatype=NamedNode(f"{XSD}date")))
+    assert request.order(UNDEF) < request.order(date) < request.order(new)
+    assert terms._orders.keys() == {date}
+    assert terms.extended().order(date) is request.order(date)

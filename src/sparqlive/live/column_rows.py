@@ -1,12 +1,13 @@
 """The rows of a plan that is evaluated once, as columns.
 
-Whole patterns are read by columns, and so are filters, constants and projections over them. Invariant: the
-rows are those of `Compiler.stream`.
+Whole patterns are read by columns, and so are filters, bindings and projections over them. A binding of one
+variable is evaluated once per value in a block of rows, or once per datatype and language tag if it reads no
+more. Invariant: the rows are those of `Compiler.stream`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,10 @@ from sparqlive.live import extend, scan
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF
 from sparqlive.sparql.algebra import Constant
-from sparqlive.sparql.column_tests import ColumnTest, column_test
+from sparqlive.sparql.column_tests import ColumnTest, TermTexts, column_test, reads_shape_alone
+from sparqlive.sparql.expressions import compile_expression
 from sparqlive.zset.blocks import Block
+from sparqlive.zset.run import Column
 
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
@@ -32,7 +35,9 @@ def is_columnar(node: Node) -> bool:
         case op.Filter():
             own = _test_of(operator) is not None
         case op.Extend():
-            own = isinstance(operator.expression, Constant)
+            reads = extend.item_of(operator).reads
+            is_single = len(reads) == 1 and reads <= operator.source.always
+            own = is_single or isinstance(operator.expression, Constant)
         case _:
             own = isinstance(operator, op.Project | op.Union | op.Table)
     return own and all(map(is_columnar, node.children))
@@ -45,6 +50,11 @@ def blocks(compiler: Compiler, node: Node) -> Iterator[Block]:
     if isinstance(operator, op.Scan):
         for columns in scan.pieces(compiler, operator):
             yield Block(tuple(columns), np.ones(len(columns[0]), np.int64))
+    elif isinstance(operator, op.Extend):
+        bind = _binding(compiler, operator)
+        for block in blocks(compiler, node.children[0]):
+            yield Block((*block.columns, bind(block)), block.weights)
+        return
     elif isinstance(operator, op.Table):
         rows = [[UNDEF if term is None else id_of(term) for term in row] for row in operator.rows]
         table = np.array(rows, np.int64).reshape(len(rows), len(variables))
@@ -56,11 +66,31 @@ def blocks(compiler: Compiler, node: Node) -> Iterator[Block]:
                 yield _kept(compiler, operator, block)
                 continue
             own = dict(zip(names, block.columns, strict=True))
-            if isinstance(operator, op.Extend):
-                assert isinstance(operator.expression, Constant)
-                own[operator.variable] = np.full(len(block.weights), id_of(operator.expression.term))
             unbound = np.full(len(block.weights), UNDEF)
             yield Block(tuple([own.get(v, unbound) for v in variables]), block.weights)
+
+
+def _binding(compiler: Compiler, operator: op.Extend) -> Callable[[Block], Column]:
+    """The column that a binding of a constant, or of an expression of one variable, adds to a block."""
+    expression, dictionary = operator.expression, compiler.terms.dictionary
+    if isinstance(expression, Constant):
+        constant = dictionary.id_of(expression.term)
+        return lambda block: np.full(len(block.weights), constant)
+    (variable,) = extend.item_of(operator).reads
+    place = operator.source.variables.index(variable)
+    if expression == variable:
+        return lambda block: block.columns[place]
+    one = compiler.terms.binding(expression, compile_expression(expression, [variable]))
+    by_shape = reads_shape_alone(expression, variable)
+
+    def bind(block: Block) -> Column:
+        values, places = np.unique(block.columns[place], return_inverse=True)
+        if by_shape and len(values):
+            shapes, firsts = TermTexts(dictionary.column(values)).shapes()
+            values, places = values[firsts], shapes[places]
+        return np.fromiter(map(one, values.tolist()), np.int64, len(values))[places]
+
+    return bind
 
 
 def _test_of(operator: op.Filter) -> ColumnTest | None:

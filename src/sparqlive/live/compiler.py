@@ -163,7 +163,7 @@ class Compiler:
                     self.states[node.number]
         self._functions: dict[tuple[Any, ...], str] = {}
         self._estimates: dict[tuple[int, frozenset[Var]], float] = {}
-        self._measured: list[tuple[op.Scan, frozenset[Var], float | None]] = []
+        self._measured: dict[tuple[op.Scan, frozenset[Var]], float | None] = {}
         """The sizes that a lazy plan's order of loops was chosen for."""
         self.methods: dict[str, str] = {}
         self.loaded: set[int] = set()
@@ -184,7 +184,8 @@ class Compiler:
         Returns False if they have to be written again, because their order was chosen for other sizes.
         """
         self.quads, self.terms, self.bulk = quads, terms, bulk
-        if not all(_is_near(scan.fan_out(self, leaf, bound), size) for leaf, bound, size in self._measured):
+        measured = self._measured.items()
+        if not all(_is_near(scan.fan_out(self, leaf, bound), size) for (leaf, bound), size in measured):
             return False
         self.program.renew()
         return True
@@ -221,10 +222,12 @@ class Compiler:
         return sum(self.quads.size if size is None else int(size) for size in sizes)
 
     def fan_out(self, operator: op.Scan, bound: frozenset[Var]) -> float | None:
-        size = scan.fan_out(self, operator, bound)
-        if self.lazy:
-            self._measured.append((operator, bound, size))
-        return size
+        if not self.lazy:
+            return scan.fan_out(self, operator, bound)
+        key = (operator, bound)
+        if key not in self._measured:
+            self._measured[key] = scan.fan_out(self, operator, bound)
+        return self._measured[key]
 
     def estimate(self, node: Node, bound: frozenset[Var]) -> float:
         """The estimated number of solutions per lookup in an operator, with some of its variables bound."""

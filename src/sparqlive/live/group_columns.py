@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,19 @@ from sparqlive.sparql.aggregates import Exact, Grouping, total
 from sparqlive.sparql.algebra import Aggregate, Expression
 from sparqlive.sparql.column_tests import TermTexts
 from sparqlive.sparql.deadline import paced
-from sparqlive.sparql.values import DATE, DATETIME, DECIMAL, DOUBLE, EXACT, INTEGER, Value, integer
+from sparqlive.sparql.values import (
+    DATE,
+    DATETIME,
+    DECIMAL,
+    DOUBLE,
+    EXACT,
+    INTEGER,
+    IRI,
+    LANGSTRING,
+    STRING,
+    Value,
+    integer,
+)
 from sparqlive.zset.blocks import Block, joined
 from sparqlive.zset.order import lexicographic
 from sparqlive.zset.relation import Row
@@ -28,6 +41,8 @@ from sparqlive.zset.run import Column
 
 _HALF = 10**9
 _LARGEST_SUM = 1 << 62
+_MOST_PARTS = 32
+"""So many times eight bytes of texts are compared, before they are compared one by one."""
 
 
 def suits(operator: op.Group) -> bool:
@@ -128,6 +143,26 @@ class _Typed:
         numbers, is_known = self._texts.typed(name)
         return self._spread(numbers), self._spread(is_known)
 
+    @cached_property
+    def has_characters(self) -> Any:
+        """Which ids are of IRIs, and of literals without escapes."""
+        return self._spread(self._texts.contents[1])
+
+    def characters(self, chosen: Column, part: int) -> Column:
+        """Eight bytes of the characters of some of these ids, as numbers in the order of the bytes."""
+        contents, _ = self._texts.contents
+        _, ends, characters = contents.buffers()
+        bounds = np.frombuffer(ends, np.int64)[contents.offset : contents.offset + len(contents) + 1]
+        known = np.frombuffer(characters, np.uint8) if bounds[-1] else np.zeros(1, np.uint8)
+        place = np.cumsum(self._is_bound)[self._places[chosen]] - 1
+        found = np.zeros(len(chosen), np.uint64)
+        for position in range(8 * part, 8 * part + 8):
+            at = bounds[place] + position
+            is_there = at < bounds[place + 1]
+            byte = np.where(is_there, known[np.where(is_there, at, 0)], 0).astype(np.uint64)
+            found = (found << np.uint64(8)) | byte
+        return (found ^ np.uint64(1 << 63)).view(np.int64)
+
     def _spread(self, found: Any) -> Any:
         whole = np.zeros(len(self._is_bound), found.dtype)
         whole[self._is_bound] = found
@@ -145,7 +180,7 @@ def _results(rows: _Rows, terms: Terms, aggregate: Aggregate) -> Sequence[Value 
             return [integer(count) for count in bound.sums(1, rows.count)]
         case "SUM" | "AVG":
             return _totals(name, values, rows.typed(aggregate, values, terms), terms, rows.count)
-        case "MIN" | "MAX":
+        case "MIN" | "MAX" | "SAMPLE":  # SAMPLE is the least value, whatever errors there are
             values = _candidates(name, values, rows.typed(aggregate, values, terms), rows.count).distinct()
     grouping = Grouping([(aggregate, 0)], None, terms.value)
     groups = [grouping.group() for _ in range(rows.count)]
@@ -183,7 +218,10 @@ def _totals(name: str, values: _Values, typed: _Typed, terms: Terms, count: int)
 
 
 def _candidates(name: str, values: _Values, typed: _Typed, count: int) -> _Values:
-    """Drops values that another integer, or another date or time without a timezone, excludes."""
+    """Drops values that another one of their kind excludes.
+
+    Kinds are integers, dates and times without a timezone, IRIs and strings.
+    """
     kinds, _ = typed.column("kind")
     wholes, has_whole = typed.column("whole")
     instants, has_instant = typed.column("instant")
@@ -195,8 +233,32 @@ def _candidates(name: str, values: _Values, typed: _Typed, count: int) -> _Value
     ):
         chosen = np.flatnonzero(is_known & (kinds == kind))
         groups, own = values.groups[chosen], numbers[chosen]
-        limits = np.iinfo(np.int64)
-        first = np.full(count, limits.max if name == "MIN" else limits.min)
-        (np.minimum if name == "MIN" else np.maximum).at(first, groups, own)
-        is_kept[chosen] = own == first[groups]
+        is_kept[chosen] = own == _firsts(name, groups, own, count)[groups]
+    for kind in (IRI, STRING, LANGSTRING):
+        chosen = np.flatnonzero(kinds == kind)
+        is_kept[chosen] = False
+        is_kept[_first_texts(name, chosen, values.groups, typed, count)] = True
     return values.take(is_kept)
+
+
+def _firsts(name: str, groups: Column, numbers: Column, count: int) -> Column:
+    """The least or the greatest number of each group."""
+    limits = np.iinfo(np.int64)
+    first = np.full(count, limits.min if name == "MAX" else limits.max)
+    (np.maximum if name == "MAX" else np.minimum).at(first, groups, numbers)
+    return first
+
+
+def _first_texts(name: str, chosen: Column, groups: Column, typed: _Typed, count: int) -> Column:
+    """Those of the chosen values whose characters come first in their group, or may do so.
+
+    Compares eight bytes at a time; UTF-8 has the order of code points.
+    """
+    is_known = typed.has_characters[chosen]
+    unknown, chosen = chosen[~is_known], chosen[is_known]
+    for part in range(_MOST_PARTS):
+        if len(chosen) <= len(np.unique(groups[chosen])):
+            break
+        own = typed.characters(chosen, part)
+        chosen = chosen[own == _firsts(name, groups[chosen], own, count)[groups[chosen]]]
+    return np.concatenate([unknown, chosen])

@@ -193,6 +193,8 @@ class ManyParts:
         self._keys = order[:key_length]
         self._free = order[key_length:]
         self._by_value: dict[tuple[int, ...], list[Part]] = {}
+        self._turned: dict[int, Callable[[int], Iterable[int] | None]] = {}
+        """Lookups in turned runs, by the place of the part."""
         self._chosen = [position for position in (PREDICATE, GRAPH) if position in self._keys]
         self._arrange = _arranged(self._free)
         self._plain = self._keys == (SUBJECT,) and self._free == (PREDICATE, OBJECT)
@@ -227,14 +229,15 @@ class ManyParts:
 
     def _of_object(self, object_: int) -> Iterator[tuple[int, int]]:
         """Likewise, for the second most common one."""
-        turned = self._quads.turned
-        for part in self._parts:
+        for place, part in enumerate(self._parts):
             predicate, _, pairs = part
-            found: Iterable[int] | None
-            if (run := turned.find(_run_of(pairs))) is not None:
-                found = run.seconds(object_)
-            else:
-                found = self._quads.inverse_of(self._scope, part).before(object_)
+            subjects_of = self._turned.get(place)
+            if subjects_of is None:
+                if (run := self._quads.turned.find(_run_of(pairs))) is not None:
+                    subjects_of = self._turned[place] = run.seconds
+                else:
+                    subjects_of = self._quads.inverse_of(self._scope, part).before
+            found = subjects_of(object_)
             if found is not None:
                 for subject in found:
                     yield subject, predicate

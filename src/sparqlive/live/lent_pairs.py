@@ -148,7 +148,6 @@ class TurnedPairs:
     def __init__(self, forward: Forward, turned: TurnedRuns) -> None:
         self._forward = forward
         self._turned = turned
-        self._counts: dict[int, int] = {}
         self._found: KeyedRelation | None = None
         self.size_before = forward.size_before
         self.size_about = forward.size_about
@@ -211,10 +210,10 @@ class TurnedPairs:
         found = self._relation()
         if found is not None:
             return found.count_before(object_)
-        known = self._counts.get(object_)
-        if known is None:
-            known = self._counts[object_] = sum(1 for _ in self.before(object_) or ())
-        return known
+        run = self._pairs.run
+        if run is None or object_ in self._overlay:
+            return sum(1 for _ in self.before(object_) or ())
+        return self._turned.count(run, object_)
 
     def run_before(self) -> Run | None:
         """All pairs as a run of subjects and objects."""

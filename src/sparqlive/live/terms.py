@@ -83,7 +83,7 @@ class Keep:
 
 class Terms:
     def __init__(self, dictionary: Dictionary, base: Terms | None = None) -> None:
-        """`base`: of the dictionary that this one extends; it keeps values for later requests."""
+        """`base`: of the dictionary that this one extends; it keeps values and sort keys for others."""
         self.dictionary = dictionary
         self._base = base
         self._values: dict[int, Value] = {}
@@ -147,7 +147,11 @@ class Terms:
         return known
 
     def _order(self, number: int) -> tuple[bytes, bytes]:
-        return order_bytes(None) if number == UNDEF else _order_of(self.dictionary.text(number))
+        if number == UNDEF:
+            return order_bytes(None)
+        if self._base is not None and not self.dictionary.has_own(number):
+            return self._base.order(number)
+        return _order_of(self.dictionary.text(number))
 
     def orders(self, numbers: Ids) -> tuple[list[bytes], list[bytes]]:
         """The sort keys of many ids: their ranks, and their tie-breakers."""

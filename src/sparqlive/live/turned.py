@@ -64,6 +64,7 @@ class TurnedRuns:
         self._bytes = 0
         self._fan_outs: dict[int, tuple[ref[Run], float]] = {}
         self._scans: dict[int, tuple[ref[Run], int]] = {}
+        self._counts: dict[tuple[int, int], tuple[ref[Run], int]] = {}
         self._marks: dict[int, tuple[ref[Run], Marks]] = {}
         self._mark_bytes = 0
         self._guard = Lock()
@@ -114,6 +115,20 @@ class TurnedRuns:
         marks = known[1]
         place = value & (8 * len(marks) - 1)
         return bool(marks[place >> 3] >> (place & 7) & 1)
+
+    def count(self, run: Run, value: int) -> int:
+        """How many rows of a run that is not turned have a value in the second column."""
+        known = self._counts.get((id(run), value))
+        if known is not None and known[0]() is run:
+            return known[1]
+        found = 0
+        if self.may_have(run, value):
+            self.scanned(run)
+            found = int(np.count_nonzero(run.columns[1] == value))
+        if len(self._counts) > _MOST_ESTIMATES:
+            self._counts = {}
+        self._counts[(id(run), value)] = (ref(run), found)
+        return found
 
     def fan_out(self, run: Run) -> float:
         """The mean number of rows per value of the second column, estimated."""

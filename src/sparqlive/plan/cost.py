@@ -12,6 +12,7 @@ from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Var
 
 FanOut = Callable[[op.Scan, frozenset[Var]], float | None]
+_UNKNOWN = 1e8
 
 
 def cheapest(parts: Sequence[op.Operator], bound: frozenset[Var], fan_out: FanOut) -> int:
@@ -38,9 +39,36 @@ def estimate(part: op.Operator, bound: frozenset[Var], fan_out: FanOut) -> float
             return 0.1 if bound.intersection(part.variables) else 1e5
         case op.Closure(_, keys, start, end) if not bound.intersection(part.variables):
             fixed = not (isinstance(start, Var) and isinstance(end, Var))
-            return 1000.0 if fixed and not keys else 1e8
-    shared = bound.intersection(part.variables)
-    return 20.0 if shared else 1e8
+            return 1000.0 if fixed and not keys else _UNKNOWN
+    if bound.intersection(part.variables):
+        return 20.0
+    return _whole(part, bound, fan_out)
+
+
+def _whole(part: op.Operator, bound: frozenset[Var], fan_out: FanOut) -> float:
+    """Estimates the solutions of an operator over others, with none of its variables bound."""
+
+    def of(source: op.Operator) -> float:
+        return estimate(source, bound, fan_out)
+
+    match part:
+        case op.Window(source, keys, _, _, limit):
+            return of(source) if limit is None or keys else min(float(limit), of(source))
+        case op.Group(_, ()):
+            return 1.0
+        case op.Closure() | op.Template() | op.Shared():  # below a shared part, others may be shared again
+            return _UNKNOWN
+        case op.Join(()):
+            return 1.0
+        case op.Join(parts):  # the first loop is the cheapest; how many rows the others add is not known
+            return min(map(of, parts))
+        case op.Union(parts):
+            return sum(map(of, parts))
+        case op.LeftJoin(left) | op.Semi(left) | op.Mark(left):
+            return of(left)
+        case op.Filter(_, source) | op.Extend(source) | op.Project(source) | op.Keeping(source):
+            return of(source)
+    return _UNKNOWN
 
 
 def _rule_of_thumb(scan: op.Scan, bound: frozenset[Var]) -> float:

@@ -112,6 +112,22 @@ class TermTexts:
             found[places] = np.array([choose(ending) for ending in endings], np.int8)[codes]
         return found
 
+    def shapes(self) -> tuple[Any, Any]:
+        """The shape of each term as a number, and the place of a term of each shape.
+
+        A shape is IRI, blank node, or literal with what follows its content: a datatype, a language tag, or
+        nothing.
+        """
+        codes = np.where(self.is_of("<"), 0, 1)
+        literals = np.flatnonzero(self.is_of('"'))
+        if len(literals):
+            texts = self.texts.take(pa.array(literals))
+            parts = pc.split_pattern(texts, pattern='"', max_splits=1, reverse=True).flatten()
+            endings = parts.take(pa.array(np.arange(len(literals), dtype=np.int64) * 2 + 1))
+            codes[literals] = endings.dictionary_encode().indices.to_numpy() + 2
+        _, firsts, found = np.unique(codes, return_index=True, return_inverse=True)
+        return found, firsts
+
     @cached_property
     def _typed(self) -> pa.StructArray:
         return typed(self.texts)
@@ -182,6 +198,18 @@ def _test_of(condition: Expression, variable: Var) -> ColumnTest | None:
         case Call(name, (Constant(term), right)) if name in RELATIONS:
             return _comparison(MIRRORED[name], right, value_of(term), variable)
     return None
+
+
+def reads_shape_alone(expression: Expression, variable: Var) -> bool:
+    """Whether an expression has the same value for all terms of one shape (`TermTexts.shapes`)."""
+    match expression:
+        case Constant():
+            return True
+        case Call(name, (Var() as read,)) if name in _MARKS or name in ("LANG", "DATATYPE"):
+            return read == variable
+        case Call(_, arguments):
+            return all(reads_shape_alone(argument, variable) for argument in arguments)
+    return False
 
 
 def _connective(operands: Sequence[Expression], variable: Var, decisive: int) -> ColumnTest | None:
