@@ -26,7 +26,7 @@ def random_rows(terms: Terms, count: int) -> dict[tuple[int, ...], int]:
     }
 
 
-@pytest.mark.parametrize("keys", [(), (B,), (C, A)])
+@pytest.mark.parametrize("keys", [(), (B,), (C, A), (B, C, A)])
 @pytest.mark.parametrize(
     "order", [(), ((A, False),), ((B, True), (A, False)), ((C, True), (A, True), (B, True))]
 )

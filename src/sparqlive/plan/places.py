@@ -74,7 +74,8 @@ class Places:
         for position, ranked in self._ties:
             ranks, rests = orders[position]
             parts += (rests,) if ranked else (ranks, rests)
-        parts.append(_packed([columns[p] for p in self._others]))
+        if self._others:
+            parts.append(_packed([columns[p] for p in self._others]))
         return map(b"".join, zip(*parts, strict=True))
 
     def row(self, entry: bytes) -> Row:
