@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
@@ -211,3 +212,31 @@ def test_every_error_is_one_of_ours() -> None:
         error = getattr(sparqlive, name)
         assert issubclass(error, sparqlive.Error), name
         assert error.__doc__, name
+
+
+@pytest.mark.parametrize("text", [None, 5, b"ASK {}"])
+def test_a_query_or_an_update_is_a_string(session: sparqlive.Session, text: Any) -> None:
+    for call in (session.query, session.update, lambda given: session.view("new", given)):
+        with pytest.raises(sparqlive.Error) as caught:
+            call(text)
+        sentence(caught, "is a string, not")
+
+
+def test_an_unknown_strategy_of_a_view(session: sparqlive.Session) -> None:
+    with pytest.raises(sparqlive.Error) as caught:
+        session.view("new", QUERY, strategy="fast")  # type: ignore[arg-type]
+    sentence(caught, "strategy must be one of", "'fast'")
+
+
+def test_only_an_address_can_be_followed() -> None:
+    with pytest.raises(sparqlive.Error) as caught:
+        sparqlive.follow("cheap")
+    sentence(caught, "'cheap' is not the address of a view")
+
+
+def test_spark_that_is_not_installed(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparqlive.engine.carry.find_spec", lambda name: None)
+    for call in (session.quads_to_spark, session.views["view"].to_spark):
+        with pytest.raises(sparqlive.Error) as caught:
+            call()
+        sentence(caught, "pip install 'sparqlive[spark]'")

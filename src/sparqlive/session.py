@@ -403,8 +403,7 @@ class Session:
             return epochs.commit(*wanted, strategy)
 
     def _check_strategy(self, strategy: Strategy) -> None:
-        if strategy not in STRATEGIES:
-            raise Error(f"strategy must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}.")
+        _check_strategy_name(strategy)
         if strategy in ("duckdb", "spark"):
             self._epochs.strategies.ensure_available(strategy)
 
@@ -562,6 +561,7 @@ class Session:
         the person or program that registers it (`view.owner`); a store remembers it.
         """
         self._registration.check_name(name, temporary)
+        _check_strategy_name(strategy)
         settings = Follow.of(follow)
         if temporary and (refresh != "immediate" or strategy != "auto" or settings is not None):
             raise Error("A temporary view follows every epoch: leave out refresh, strategy and follow.")
@@ -730,6 +730,11 @@ class Session:
 
 
 open = Session  # noqa: A001 - always used as sparqlive.open; a session is open once it is created
+
+
+def _check_strategy_name(strategy: str) -> None:
+    if strategy not in STRATEGIES:
+        raise Error(f"strategy must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}.")
 
 
 def _check_batch(batch: object) -> None:

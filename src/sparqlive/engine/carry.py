@@ -192,6 +192,8 @@ class Strategies:
     def spark_session(self) -> Any:
         """The session's Spark session; without one, starts a local session shared by the whole process."""
         if self._spark is None or isinstance(self._spark, str):
+            if find_spec("pyspark") is None:
+                raise Unsupported("Spark is not installed. Run: pip install 'sparqlive[spark]'")
             from sparqlive.bulk.backends.spark.start import start_session
 
             self._spark = start_session(self._spark or "local[*]")

@@ -15,6 +15,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import Parameter, signature
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
@@ -117,10 +118,10 @@ def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
         raise Unsupported(f"Unknown kind of source {kind!r}. Available kinds: {', '.join(sorted(KINDS))}.")
     module, _, name = known.where.partition(":")
     try:
-        made: Watcher = getattr(import_module(module), name)(address, **options)
+        create: Callable[..., Watcher] = getattr(import_module(module), name)
+        made = create(address, **options)
     except TypeError as error:
-        unknown = re.search(r"unexpected keyword argument ('\w+')", str(error))
-        reason = f"there is no option {unknown[1]}" if unknown else str(error)
+        reason = _wrong_option(create, error)
         raise Error(f"Invalid options for a source of kind {kind!r}: {reason}.") from error
     except ModuleNotFoundError as error:
         raise Error(
@@ -128,6 +129,17 @@ def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
             f"pip install 'sparqlive[{known.extra}]'."
         ) from error
     return made
+
+
+def _wrong_option(create: Callable[..., Watcher], error: TypeError) -> str:
+    """What Python said about the options, in words that do not speak of Python."""
+    known = [one.name for one in signature(create).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
+    if unknown := re.search(r"unexpected keyword argument ('\w+')", str(error)):
+        available = f". Available options: {', '.join(known)}" if known else ""
+        return f"there is no option {unknown[1]}{available}"
+    if missing := re.search(r"missing \d+ required keyword-only arguments?: (.+)", str(error)):
+        return f"missing {missing[1]}"
+    return str(error)
 
 
 def check_options(kind: str, options: Mapping[str, Any]) -> None:
