@@ -240,3 +240,19 @@ def test_spark_that_is_not_installed(session: sparqlive.Session, monkeypatch: py
         with pytest.raises(sparqlive.Error) as caught:
             call()
         sentence(caught, "pip install 'sparqlive[spark]'")
+    with pytest.raises(sparqlive.Error) as caught:
+        sparqlive.open(spark="local[1]")
+    sentence(caught, "pip install 'sparqlive[spark]'")
+
+
+def test_spark_is_a_session_or_a_master() -> None:
+    with pytest.raises(sparqlive.Error) as caught:
+        sparqlive.open(spark=5)
+    sentence(caught, "spark must be a Spark session or the URL of a master, not 5")
+
+
+def test_replace_takes_a_graph_and_quads(session: sparqlive.Session) -> None:
+    for graph, quads in (("urn:g", []), (A, "text"), (A, [(A, P, B)]), (A, [5]), (A, 5)):
+        with pytest.raises(sparqlive.Error) as caught:
+            session.replace(graph, quads)  # type: ignore[arg-type]
+        sentence(caught, "replace takes")

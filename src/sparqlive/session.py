@@ -38,7 +38,7 @@ from sparqlive.engine.streams import Streams
 from sparqlive.engine.updates import check_size, documents_of, on_dataset, requested_changes
 from sparqlive.engine.view import Epoch, View
 from sparqlive.engine.writer import Epochs
-from sparqlive.errors import Error, Unsupported
+from sparqlive.errors import Error, InvalidChange, Unsupported
 from sparqlive.live.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, short_repr, whole
@@ -412,7 +412,12 @@ class Session:
 
         Blank nodes that the graph already has, up to their labels, keep their identity.
         """
-        given = [Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads]
+        if not isinstance(graph, NamedNode | DefaultGraph):
+            raise Error(f"replace takes a NamedNode or DefaultGraph as graph, not {short_repr(graph)}.")
+        try:
+            given = [Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads]
+        except (TypeError, ValueError) as error:
+            raise InvalidChange(f"replace takes an iterable of quads: {error}.") from error
         epochs = self._epochs
         with epochs.lock:
             self.ensure_open()
