@@ -205,6 +205,15 @@ def test_flags_without_their_argument_are_wrong_usage(
     assert filled("view").startswith("prices\t")
 
 
+def test_files_that_change_nothing_say_so(filled: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    (filled.folder / "nothing.changes").write_text("# nothing\n", encoding="utf-8")
+    filled("apply", "day.changes")
+    for again in ("day.changes", "nothing.changes"):
+        with pytest.raises(SystemExit):
+            cli.main(["apply", "--store", "shop.store", again])
+        assert capsys.readouterr() == ("", "Nothing changed.\n")
+
+
 @pytest.mark.parametrize("address", ["http://127.0.0.1:8080", "file:///data/shop.store", "s3a://shop/store"])
 def test_an_address_is_not_a_store(shop: Shop, address: str) -> None:
     for command in ("load data.nt", "view", "check", "serve", "token list", "watch v", "source list"):

@@ -26,6 +26,7 @@ from sparqlive.cli.arguments import (
 )
 from sparqlive.cli.output import epoch_report, new_quads, print_json
 from sparqlive.cli.sessions import apply_files, documents, writing_session
+from sparqlive.opening import say
 from sparqlive.pipeline.progress import Progress
 
 
@@ -80,12 +81,16 @@ def apply(
         return
     assert store is not None
     progress = Progress()
+    changed = False
     with writing_session(store, default_graph) as session:
         for source, epoch, seconds in apply_files(session, files, strategy):
+            changed = True
             if json:
                 print_json(epoch_report(epoch, source, seconds))
             else:
                 progress.epoch(epoch, source, seconds)
+    if not changed:
+        say("Nothing changed.")
 
 
 def update(
