@@ -200,9 +200,9 @@ def _unexpected(text: str, error: UnexpectedToken) -> TextError:
         return TextError(f"unexpected end of the text; expected {expected}", len(text.rstrip()))
     if text.startswith("<<", start) or text.startswith("{|", start - 1):
         return TextError("triple terms and annotations are SPARQL 1.2; only SPARQL 1.1 is supported", start)
-    if token.type in _UPDATES and "SELECT" in accepted:
+    if token.type in _UPDATES and "DESCRIBE" in accepted:  # not at the place of a sub-SELECT
         return TextError(f"`{token}` begins an update, and this must be a query", start)
-    if token.type in _QUERIES and "INSERT" in accepted:
+    if token.type in _QUERIES and "CLEAR" in accepted:
         return TextError(f"`{token}` begins a query, and this must be an update", start)
     if token == "<" and "IRIREF" in accepted:
         return TextError("this IRI is not closed, or contains a character that IRIs do not allow", start)
