@@ -164,7 +164,7 @@ class Strategies:
         self._data = data
         if spark is not None:
             _ensure_spark()
-        if spark is not None and not isinstance(spark, str) and not hasattr(spark, "conf"):
+        if spark is not None and not isinstance(spark, str) and not hasattr(type(spark), "conf"):
             raise Error(f"spark must be a Spark session or the URL of a master, not {short_repr(spark)}.")
         self._spark = spark
         self._is_registered = False
