@@ -13,7 +13,7 @@ import glob
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Protocol, TypeAlias
@@ -133,7 +133,12 @@ def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
 
 def _wrong_option(create: Callable[..., Watcher], error: TypeError) -> str:
     """What Python said about the options, in words that do not speak of Python."""
-    known = [one.name for one in signature(create).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
+    parameters = signature(create).parameters
+    known = [one.name for one in parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
+    if "reach" in parameters:  # a kind that uses HTTP, which is installed then
+        from sparqlive.web.network import Reach
+
+        known += [field.name for field in fields(Reach)]
     if unknown := re.search(r"unexpected keyword argument ('\w+')", str(error)):
         available = f". Available options: {', '.join(known)}" if known else ""
         return f"there is no option {unknown[1]}{available}"
