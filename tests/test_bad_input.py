@@ -245,6 +245,14 @@ def test_spark_that_is_not_installed(session: sparqlive.Session, monkeypatch: py
     sentence(caught, "pip install 'sparqlive[spark]'")
 
 
+def test_a_view_in_the_store_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparqlive.engine.carry.find_spec", lambda name: None)
+    with sparqlive.open(tmp_path / "store", memory=0, bulk="spark") as session:
+        with pytest.raises(sparqlive.Error) as caught:
+            session.view("view", QUERY)
+        sentence(caught, "pip install 'sparqlive[spark]'", 'or set bulk to "duckdb"')
+
+
 def test_spark_is_a_session_or_a_master() -> None:
     with pytest.raises(sparqlive.Error) as caught:
         sparqlive.open(spark=5)

@@ -144,9 +144,9 @@ class Carrier(Protocol):
         """The content of each plan after the changes, from scratch; one may be a part of those after it."""
 
 
-def _ensure_spark() -> None:
+def _ensure_spark(otherwise: str = "") -> None:
     if find_spec("pyspark") is None:
-        raise Unsupported("Spark is not installed. Run: pip install 'sparqlive[spark]'")
+        raise Unsupported(f"Spark is not installed. Run: pip install 'sparqlive[spark]'{otherwise}")
 
 
 class Strategies:
@@ -313,6 +313,7 @@ class Strategies:
         return DuckDb(memory=self._file_memory)
 
     def _spark_on_files(self, quads: int, target: Target) -> Backend:
+        _ensure_spark(f'. Or set bulk to "duckdb": {NOT_HELD}.')
         from sparqlive.bulk.backends.spark.backend import SparkBackend
 
         return SparkBackend(self.spark_session(), scratch=target, quads=quads)
