@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
@@ -211,3 +212,55 @@ def test_every_error_is_one_of_ours() -> None:
         error = getattr(sparqlive, name)
         assert issubclass(error, sparqlive.Error), name
         assert error.__doc__, name
+
+
+@pytest.mark.parametrize("text", [None, 5, b"ASK {}"])
+def test_a_query_or_an_update_is_a_string(session: sparqlive.Session, text: Any) -> None:
+    for call in (session.query, session.update, lambda given: session.view("new", given)):
+        with pytest.raises(sparqlive.Error) as caught:
+            call(text)
+        sentence(caught, "is a string, not")
+
+
+def test_an_unknown_strategy_of_a_view(session: sparqlive.Session) -> None:
+    with pytest.raises(sparqlive.Error) as caught:
+        session.view("new", QUERY, strategy="fast")  # type: ignore[arg-type]
+    sentence(caught, "strategy must be one of", "'fast'")
+
+
+def test_only_an_address_can_be_followed() -> None:
+    with pytest.raises(sparqlive.Error) as caught:
+        sparqlive.follow("cheap")
+    sentence(caught, "'cheap' is not the address of a view")
+
+
+def test_spark_that_is_not_installed(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparqlive.engine.carry.find_spec", lambda name: None)
+    for call in (session.quads_to_spark, session.views["view"].to_spark):
+        with pytest.raises(sparqlive.Error) as caught:
+            call()
+        sentence(caught, "pip install 'sparqlive[spark]'")
+    with pytest.raises(sparqlive.Error) as caught:
+        sparqlive.open(spark="local[1]")
+    sentence(caught, "pip install 'sparqlive[spark]'")
+
+
+def test_a_view_in_the_store_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparqlive.engine.carry.find_spec", lambda name: None)
+    with sparqlive.open(tmp_path / "store", memory=0, bulk="spark") as session:
+        with pytest.raises(sparqlive.Error) as caught:
+            session.view("view", QUERY)
+        sentence(caught, "pip install 'sparqlive[spark]'", 'or set bulk to "duckdb"')
+
+
+def test_spark_is_a_session_or_a_master() -> None:
+    with pytest.raises(sparqlive.Error) as caught:
+        sparqlive.open(spark=5)
+    sentence(caught, "spark must be a Spark session or the URL of a master, not 5")
+
+
+def test_replace_takes_a_graph_and_quads(session: sparqlive.Session) -> None:
+    for graph, quads in (("urn:g", []), (A, "text"), (A, [(A, P, B)]), (A, [5]), (A, 5)):
+        with pytest.raises(sparqlive.Error) as caught:
+            session.replace(graph, quads)  # type: ignore[arg-type]
+        sentence(caught, "replace takes")

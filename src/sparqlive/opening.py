@@ -168,6 +168,5 @@ def locked(error: StoreLocked) -> Error:
     if address is None:
         return StoreFailed(f"{fact} Try again when it has ended, or {stop}.")
     return StoreFailed(
-        f"{fact} Send the change to the agent: updates to {address}/sparql, views to "
-        f"{address}/views/NAME, sources to {address}/sources (see docs/reference/agent.md). Or {stop} first."
+        f"{fact} Send changes to the agent, with --agent {address} instead of --store, or {stop} first."
     )

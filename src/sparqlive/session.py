@@ -38,7 +38,7 @@ from sparqlive.engine.streams import Streams
 from sparqlive.engine.updates import check_size, documents_of, on_dataset, requested_changes
 from sparqlive.engine.view import Epoch, View
 from sparqlive.engine.writer import Epochs
-from sparqlive.errors import Error, Unsupported
+from sparqlive.errors import Error, InvalidChange, Unsupported
 from sparqlive.live.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, short_repr, whole
@@ -403,8 +403,7 @@ class Session:
             return epochs.commit(*wanted, strategy)
 
     def _check_strategy(self, strategy: Strategy) -> None:
-        if strategy not in STRATEGIES:
-            raise Error(f"strategy must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}.")
+        _check_strategy_name(strategy)
         if strategy in ("duckdb", "spark"):
             self._epochs.strategies.ensure_available(strategy)
 
@@ -413,7 +412,12 @@ class Session:
 
         Blank nodes that the graph already has, up to their labels, keep their identity.
         """
-        given = [Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads]
+        if not isinstance(graph, NamedNode | DefaultGraph):
+            raise Error(f"replace takes a NamedNode or DefaultGraph as graph, not {short_repr(graph)}.")
+        try:
+            given = [Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads]
+        except (TypeError, ValueError) as error:
+            raise InvalidChange(f"replace takes an iterable of quads: {error}.") from error
         epochs = self._epochs
         with epochs.lock:
             self.ensure_open()
@@ -562,6 +566,7 @@ class Session:
         the person or program that registers it (`view.owner`); a store remembers it.
         """
         self._registration.check_name(name, temporary)
+        _check_strategy_name(strategy)
         settings = Follow.of(follow)
         if temporary and (refresh != "immediate" or strategy != "auto" or settings is not None):
             raise Error("A temporary view follows every epoch: leave out refresh, strategy and follow.")
@@ -730,6 +735,11 @@ class Session:
 
 
 open = Session  # noqa: A001 - always used as sparqlive.open; a session is open once it is created
+
+
+def _check_strategy_name(strategy: str) -> None:
+    if strategy not in STRATEGIES:
+        raise Error(f"strategy must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}.")
 
 
 def _check_batch(batch: object) -> None:

@@ -309,3 +309,22 @@ def test_javascript_follows_over_a_restart(tmp_path: Path) -> None:
                 node.kill()
                 node.wait()
                 node.stdout.close()
+
+
+def test_a_reader_says_once_that_it_cannot_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:  # bound, and not listening
+        closed.bind(("127.0.0.1", 0))
+        reader = sparqlive.follow(f"http://127.0.0.1:{closed.getsockname()[1]}/views/v")
+        said: list[str] = []
+        reader.on_failure = said.append
+        waited = iter(range(3))
+
+        def pause(_: float) -> None:
+            if next(waited, None) is None:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr("sparqlive.web.event_stream.time.sleep", pause)
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(reader))
+        assert len(said) == 1
+        assert "Connection refused" in said[0]

@@ -169,6 +169,7 @@ def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
         )
     assert ended.returncode == 1
     assert "Cannot listen on" in ended.stderr
+    assert "Choose another port; 0 picks a free one." in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

@@ -79,12 +79,14 @@ def test_a_store_is_filled_and_kept(shop: Shop) -> None:
     assert shop("load", "data.nt").startswith("loading: epoch 1, 3 new quads, 3 in all, ")
     assert shop("load", "data.nt").startswith("loading: epoch 1, 0 new quads, 3 in all, ")
     assert shop("view", "prices", "prices.rq").startswith("computing prices: 2 solutions, ")
+    assert shop("view", "count", "SELECT (COUNT(*) AS ?n) { }").startswith("computing count: 1 solution, ")
+    assert shop("view", "count", "--drop") == "Dropped view count.\n"
     lines = shop("apply", "day.changes").splitlines()
     assert [line.split("  ")[:4] for line in lines] == [
         ["epoch 2", "day.changes", "+1 −1", "prices 2"],
         ["epoch 3", "day.changes", "+1 −0", "prices 1"],
     ]
-    assert shop("check") == "check: 1 views equal their recomputation\n"
+    assert shop("check") == "check: 1 view equals its recomputation\n"
     shop("compact")
     assert len(shop("view", "prices").splitlines()) == 1 + 3
     assert shop("view").split("\t")[:2] == ["prices", "3 rows"]
@@ -185,6 +187,81 @@ def test_errors_are_a_sentence(filled: Shop, arguments: tuple[str, ...], said: s
     error = filled(*arguments, code=1)
     assert error.startswith(said)
     assert error.count("\n") == (3 if "SELECT * {" in arguments else 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("view", "--drop"), "Name the view to drop"),
+        (("view", "prices", "ASK {}", "--drop"), "Name the view to drop"),
+        (("view", "prices", "--replace"), "Add the query: sparqlive view NAME QUERY --replace"),
+        (("view", "prices", "--refresh", "5"), "Add the query: sparqlive view NAME QUERY --refresh"),
+    ],
+)
+def test_flags_without_their_argument_are_wrong_usage(
+    filled: Shop, arguments: tuple[str, ...], said: str
+) -> None:
+    assert said in filled(*arguments, code=2)
+    assert filled("view").startswith("prices\t")
+
+
+def test_files_that_change_nothing_say_so(filled: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    (filled.folder / "nothing.changes").write_text("# nothing\n", encoding="utf-8")
+    filled("apply", "day.changes")
+    for again in ("day.changes", "nothing.changes"):
+        with pytest.raises(SystemExit):
+            cli.main(["apply", "--store", "shop.store", again])
+        assert capsys.readouterr() == ("", "Nothing changed.\n")
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:8080", "file:///data/shop.store", "s3a://shop/store"])
+def test_an_address_is_not_a_store(shop: Shop, address: str) -> None:
+    for command in ("load data.nt", "view", "check", "serve", "token list", "watch v", "source list"):
+        said = shop.plain(*command.split(), "--store", address, code=2)
+        assert f"{address} is an address, but a store is a local directory" in said
+    assert not list(shop.folder.glob("*:"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("query", " "), "The query is empty."),
+        (("update", ""), "The update is empty."),
+        (("query", "INSERT DATA {}"), "`INSERT` begins an update, and this must be a query"),
+        (("view", "new", "PREFIX a: <b:> DELETE WHERE {}"), "`DELETE` begins an update"),
+        (("update", "SELECT * {}"), "`SELECT` begins a query, and this must be an update"),
+        (("update", "LOAD <http://127.0.0.1/>"), "--allow-private on the command line"),
+        (("update", "LOAD <http://127.0.0.1:1/>", "--allow-private"), "no connection"),
+    ],
+)
+def test_a_text_of_the_wrong_kind_says_so(filled: Shop, arguments: tuple[str, ...], said: str) -> None:
+    assert said in filled(*arguments, code=1)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT * { ?s <http://x/prize> ?o }", "No triple has the predicate <http://x/prize>. Check its"),
+        (
+            "SELECT * { ?s <http://x/price>/<http://x/prize> ?o }",
+            "No triple has the predicate <http://x/prize>",
+        ),
+        ("SELECT * { ?s a <http://x/Shop> }", "No triple has the class <http://x/Shop>"),
+        ("SELECT * { ?s <http://x/stock> ?o }", "Only named graphs have the predicate <http://x/stock>"),
+        ("SELECT * { GRAPH <http://x/g> { ?s <http://x/price> ?o } }", None),
+        ("SELECT * { ?s <http://x/price> ?o FILTER(?o > 100) }", None),
+        ("SELECT * { ?s <http://x/price> ?o . MINUS { ?s !<http://x/prize> ?o } }", None),
+    ],
+)
+def test_an_empty_view_says_why(
+    filled: Shop, query: str, said: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filled("update", "INSERT DATA { GRAPH <http://x/g> { <http://x/tea> <http://x/stock> 1 } }")
+    with pytest.raises(SystemExit):
+        cli.main(["view", "--store", "shop.store", "new", query])
+    out, hint = capsys.readouterr()
+    assert "0 solutions" in out
+    assert said in hint if said is not None else hint == ""
 
 
 @pytest.mark.parametrize(
@@ -310,7 +387,7 @@ def test_a_pipeline_without_sources_needs_no_spark(shop: Shop) -> None:
         ('store = "shop.store"', 'store = "a"\nstorage = "b"', "unknown key 'storage'"),
         ('store = "shop.store"', "store =", "not valid TOML"),
         ('"data.nt"', '"nowhere.nt"', "there is no file at "),
-        ('"prices.rq"', '"nowhere.rq"', "cannot read the query "),
+        ('"prices.rq"', '"nowhere.rq"', "query names a file "),
         ('"prices.rq"', '"data.nt"', "data.nt: "),
         ('view = "prices"', 'view = "others"', "there is no [views.others]"),
         (

@@ -136,3 +136,16 @@ def test_there_is_no_agent(remote: Remote) -> None:
     nobody = Remote("http://127.0.0.1:9", remote.folder, remote.capsys)
     assert "There is no agent at http://127.0.0.1:9" in nobody("view", code=1)
     assert "is not the address of an agent" in Remote("shop", remote.folder, remote.capsys)("view", code=1)
+
+
+def test_files_that_change_nothing_say_so(remote: Remote) -> None:
+    file = str(remote.folder / "day.changes")
+    remote("apply", file)
+    with pytest.raises(SystemExit):
+        cli.main(["apply", file, "--agent", remote.address])
+    assert remote.capsys.readouterr() == ("", "Nothing changed.\n")
+
+
+def test_an_agent_decides_what_load_reaches(remote: Remote) -> None:
+    said = remote("update", "LOAD <http://127.0.0.1:1/>", "--allow-private", code=1)
+    assert "--allow-private works with --store" in said

@@ -149,6 +149,13 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == "dear diary\n"
 
 
+def test_a_path_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for kind, path in (("json-lines", tmp_path), ("rdf-patch", tmp_path), ("parquet", tmp_path / "file")):
+        with pytest.raises(sparqlive.Error, match=f"{kind}' cannot be written to .*Set another path"):
+            opened(kind, path, ("s",))
+
+
 @pytest.mark.parametrize(("kind", "extra"), [("delta-lake", "spark"), ("kafka", "kafka")])
 def test_without_its_package_a_sink_says_what_to_install(
     kind: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

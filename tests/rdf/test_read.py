@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -240,9 +242,56 @@ def test_a_compressed_file_that_is_cut_off(tmp_path: Path, ending: str) -> None:
 def test_a_file_that_is_not_compressed_as_it_says(tmp_path: Path) -> None:
     for ending in ("gz", "bz2", "zst"):
         file = write(tmp_path, f"data.nt.{ending}", line("a"))
-        with pytest.raises(sparqlive.Error, match="cannot be read") as caught:
+        said = rf"is not compressed with \w+\. Remove \.{ending} from its name"
+        with pytest.raises(sparqlive.Error, match=said) as caught:
             read(file)
         assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "zst"])
+def test_a_compressed_file_whose_name_does_not_say_so(tmp_path: Path, ending: str) -> None:
+    for name in ("data.nt", "data.ttl"):
+        file = tmp_path / name
+        file.write_bytes(COMPRESSIONS["." + ending](MANY_LINES))
+        with pytest.raises(sparqlive.Error, match=rf"is compressed with \w+\. Rename it to {name}\.{ending}"):
+            read(file)
+        with sparqlive.open() as session, pytest.raises(sparqlive.Error, match="is compressed with"):
+            session.load(file.as_uri())
+
+
+@pytest.mark.parametrize("start", ["@prefix : <urn:> .", "# shop\n\nPREFIX : <urn:>", "\ufeff@base <urn:> ."])
+def test_turtle_under_the_name_of_n_triples(tmp_path: Path, start: str) -> None:
+    for name in ("data.nt", "data.nq"):
+        file = write(tmp_path, name, f"{start}\n:a :p 1 .\n")
+        with pytest.raises(sparqlive.Error, match=r"has prefixes.*Rename it to \.ttl"):
+            read(file)
+        with sparqlive.open() as session, pytest.raises(sparqlive.Error, match="has prefixes"):
+            session.load(file.as_uri())
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "data.nt"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=[line("a")])
+    writer.start()
+    assert subjects(read(pipe)) == ["a"]
+    writer.join()
+
+
+def test_a_table_is_not_rdf(tmp_path: Path) -> None:
+    for name in ("data.csv", "data.csv.gz", "data.parquet"):
+        with pytest.raises(sparqlive.Error, match=r"is a table.*TableMapping"):
+            read(write(tmp_path, name, "id,name\n"))
+
+
+def test_a_folder_without_rdf_files_says_so(tmp_path: Path) -> None:
+    with pytest.raises(sparqlive.Error, match=r"nothing to load in the folder .* no file ends in"):
+        read(tmp_path)
+
+
+def test_an_address_on_the_web_is_not_a_file() -> None:
+    with sparqlive.open() as session, pytest.raises(sparqlive.Error, match=r"address on the Web.*LOAD <http"):
+        session.load("http://example.org/data.ttl")
 
 
 @pytest.mark.parametrize("ending", ["gz", "bz2", "zst"])

@@ -60,6 +60,12 @@ def test_wrong_options_on_the_command_line(tmp_path: Path, capsys: pytest.Captur
     add = ["source", "add", "--store", tmp_path / "s"]
     assert "NAME=VALUE" in command(capsys, *add, "web", "http://x/", "--option", "x", code=1)
     assert "there is no option 'x'" in command(capsys, *add, "web", "http://x/", "--option", "x=1", code=1)
+    said = command(capsys, *add, "file", "x.ttl", "--option", "x=1", code=1)
+    assert "Available options: when_missing, poll_interval_seconds." in said
+    said = command(capsys, *add, "agent", "http://x/views/v", "--option", "x=1", code=1)
+    assert "Available options: allow_private, headers, " in said
+    said = command(capsys, *add, "endpoint", "http://x/", code=1)
+    assert "Invalid options for a source of kind 'endpoint': missing 'query'." in said
     assert "Unknown kind of source" in command(capsys, *add, "pigeon", "http://x/", code=1)
     assert "not a Web address" in command(capsys, *add, "web", "x", code=1)
     assert not (tmp_path / "s").exists()

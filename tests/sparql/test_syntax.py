@@ -350,7 +350,9 @@ REFUSED_UPDATES = [
     ("DELETE { ?s ?p [] } WHERE { ?s ?p 1 }", "DELETE cannot contain a blank node"),
     ("DELETE WHERE { ?s ?p (1) }", "DELETE WHERE cannot contain a blank node"),
     ("INSERT DATA { _:a <x:p> 1 } ; INSERT DATA { _:a <x:p> 2 }", "`_:a` is used in two INSERT DATA"),
-    ("SELECT * {}", "found `SELECT`"),
+    ("SELECT * {}", "`SELECT` begins a query, and this must be an update"),
+    ("DELETE WHERE {} ; ASK {}", "`ASK` begins a query, and this must be an update"),
+    ("INSERT {} WHERE { DELETE }", "found `DELETE`"),
     ("CLEAR GRAPH <g>", "the IRI `<g>` is relative"),
 ]
 

@@ -8,6 +8,7 @@ wait. On stopping, streams get a last event, running requests finish, and the st
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -69,7 +70,8 @@ class Listening:
             listener.bind(address)
             listener.listen()
         except OSError as error:
-            raise Error(f"Cannot listen on {self.host} port {self.port}: {error}.") from error
+            other = " Choose another port; 0 picks a free one." if error.errno == errno.EADDRINUSE else ""
+            raise Error(f"Cannot listen on {self.host} port {self.port}: {error}.{other}") from error
         return listener
 
 

@@ -15,6 +15,7 @@ import typer
 import sparqlive
 from sparqlive.agent.tokens import LEAST
 from sparqlive.numbers import MOST_PORT, number, seconds, whole
+from sparqlive.rdf.files import is_address
 
 _DESCRIPTION = re.compile(r"(?is)\s*(PREFIX|BASE|DESCRIBE)\s+[^\s]+.*")
 
@@ -84,15 +85,26 @@ class Syntax(StrEnum):
     jsonld = "jsonld"
 
 
-Store = Annotated[Path, typer.Option("--store", metavar="DIR", help="Store directory.")]
-NewStore = Annotated[
-    Path, typer.Option("--store", metavar="DIR", help="Store directory; created if missing.")
-]
+def _store_option(description: str) -> Any:
+    return typer.Option("--store", metavar="DIR", parser=_directory, help=description)
+
+
+def _directory(text: str) -> Path:
+    """The directory that --store names. `Path` would turn an address into the name of a directory."""
+    if is_address(text):
+        raise typer.BadParameter(
+            f"{text} is an address, but a store is a local directory. For a running agent, use --agent."
+        )
+    return Path(text)
+
+
+Store = Annotated[Path, _store_option("Store directory.")]
+NewStore = Annotated[Path, _store_option("Store directory; created if missing.")]
 # Commands that can also work on a running agent.
-StoreOrAgent = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Store directory.")]
-NewStoreOrAgent = Annotated[
-    Path | None, typer.Option("--store", metavar="DIR", help="Store directory; created if missing.")
-]
+StoreOrAgent = Annotated[Path | None, _store_option("Store directory.")]
+NewStoreOrAgent = Annotated[Path | None, _store_option("Store directory; created if missing.")]
+TokenStore = Annotated[Path, _store_option("Store directory; the store need not exist yet.")]
+WatchedStore = Annotated[Path | None, _store_option("Store directory, if NAME is not an address.")]
 Agent = Annotated[
     str | None, typer.Option(metavar="URL", help="Address of a running agent to use instead of --store.")
 ]
@@ -148,10 +160,20 @@ def store_or_agent(store: Path | None, agent: str | None) -> None:
         )
 
 
+def refuse_private(allow_private: bool) -> None:
+    """Rejects --allow-private beside --agent."""
+    if allow_private:
+        raise sparqlive.Error(
+            "--allow-private works with --store. An agent decides itself: see serve --help."
+        )
+
+
 def update_text(argument: str) -> str:
     """Returns the update that an argument holds or names: every request has a space, else a file name."""
     if argument == "-":
         return sys.stdin.read()
+    if not argument.strip():
+        raise sparqlive.Error("The update is empty.")
     if Path(argument).is_file() or not any(map(str.isspace, argument.strip())):
         return read_text(Path(argument))
     return argument
@@ -164,6 +186,8 @@ def query_text(argument: str) -> str:
     """
     if argument == "-":
         return sys.stdin.read()
+    if not argument.strip():
+        raise sparqlive.Error("The query is empty.")
     if "{" in argument or (_DESCRIPTION.match(argument) and not Path(argument).is_file()):
         return argument
     try:

@@ -20,11 +20,13 @@ from sparqlive.cli.arguments import (
     Syntax,
     Token,
     read_text,
+    refuse_private,
     store_or_agent,
     update_text,
 )
 from sparqlive.cli.output import epoch_report, new_quads, print_json
 from sparqlive.cli.sessions import apply_files, documents, writing_session
+from sparqlive.opening import say
 from sparqlive.pipeline.progress import Progress
 
 
@@ -79,12 +81,16 @@ def apply(
         return
     assert store is not None
     progress = Progress()
+    changed = False
     with writing_session(store, default_graph) as session:
         for source, epoch, seconds in apply_files(session, files, strategy):
+            changed = True
             if json:
                 print_json(epoch_report(epoch, source, seconds))
             else:
                 progress.epoch(epoch, source, seconds)
+    if not changed:
+        say("Nothing changed.")
 
 
 def update(
@@ -103,6 +109,9 @@ def update(
     agent: Agent = None,
     token: Token = None,
     json: Json = False,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Let LOAD reach non-public addresses.")
+    ] = False,
 ) -> None:
     """Run a SPARQL Update request in one epoch, and print what it changed."""
     store_or_agent(store, agent)
@@ -114,12 +123,13 @@ def update(
     request = read_text(file) if file is not None else update_text(str(text))
     source = "update" if file is None else str(file)
     if agent is not None:
+        refuse_private(allow_private)
         remote.update(agent, token, request, source, json)
         return
     assert store is not None
     with writing_session(store, default_graph) as session:
         start = time.perf_counter()
-        epoch = session.update(request, strategy=strategy.value)
+        epoch = session.update(request, strategy=strategy.value, allow_private=allow_private)
         seconds = time.perf_counter() - start
         if json:
             print_json(epoch_report(epoch, source, seconds))

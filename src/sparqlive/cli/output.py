@@ -14,6 +14,7 @@ from rich.table import Table
 from sparqlive.cli.arguments import Format
 from sparqlive.engine.view import GRAPH_FORMS, Answer, Delta, Epoch, View
 from sparqlive.opening import say
+from sparqlive.pipeline.progress import solution_count
 from sparqlive.sparql.results import json_delta, tsv_term
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def write_table(variables: Sequence[str], rows: Sequence[Sequence[Any]]) -> None
         table.add_row(*map(tsv_term, row))
     console = Console(markup=False, highlight=False)
     console.print(table)
-    console.print(f"{len(rows):,} solution{'' if len(rows) == 1 else 's'}")
+    console.print(solution_count(len(rows)))
 
 
 def signed_row(row: Sequence[Any], weight: int) -> str:

@@ -18,6 +18,7 @@ import sparqlive
 from sparqlive.cli.arguments import Format
 from sparqlive.cli.output import chosen_format, print_json, write_table
 from sparqlive.cli.sessions import change_files
+from sparqlive.opening import say
 from sparqlive.pipeline.progress import Progress, duration
 from sparqlive.rdf.changes import opened, plain_name
 from sparqlive.rdf.read import named_graph, read_paths
@@ -82,6 +83,7 @@ def update(agent: str, token: str | None, request: str, source: str, as_json: bo
 
 
 def apply(agent: str, token: str | None, files: Iterable[str], as_json: bool) -> None:
+    count = 0
     with connect(agent, token) as client:
         for file in change_files(files):
             start = time.perf_counter()
@@ -93,6 +95,9 @@ def apply(agent: str, token: str | None, files: Iterable[str], as_json: bool) ->
             changed = [epoch for epoch in report["epochs"] if epoch["inserted"] or epoch["deleted"]]
             for epoch in changed:
                 _print_epoch(epoch, file, (time.perf_counter() - start) / len(changed), as_json)
+            count += len(changed)
+    if not count:
+        say("Nothing changed.")
 
 
 def _change_body(file: str) -> tuple[bytes, str]:

@@ -13,7 +13,7 @@ import typer
 from sparqlive.agent.audit import Audit
 from sparqlive.agent.tokens import FILE as TOKENS
 from sparqlive.agent.tokens import Limits, Tokens
-from sparqlive.cli.arguments import Json, NoAgent, Store, check_count, check_rate, check_seconds
+from sparqlive.cli.arguments import Json, NoAgent, Store, TokenStore, check_count, check_rate, check_seconds
 from sparqlive.cli.output import print_json
 from sparqlive.opening import ensure_store, is_store, say
 
@@ -26,9 +26,7 @@ commands = typer.Typer(
 
 @commands.command("create")
 def create_token(
-    store: Annotated[
-        Path, typer.Option("--store", metavar="DIR", help="Store directory; the store need not exist yet.")
-    ],
+    store: TokenStore,
     can: Annotated[
         list[str],
         typer.Option(
@@ -89,7 +87,9 @@ def list_tokens(store: Store, json: Json = False, agent: NoAgent = None) -> None
 
 @commands.command("revoke")
 def revoke_token(
-    store: Store, name: Annotated[str, typer.Argument(help="Name of the token.")], agent: NoAgent = None
+    store: Store,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")],
+    agent: NoAgent = None,
 ) -> None:
     """Revoke a token. After the last one is revoked, the agent rejects every request until you create one."""
     _ensure_tokens(store)

@@ -46,7 +46,9 @@ def check(
             return
         for name in repaired:
             print(f"check: recomputed view {name}")
-        print(f"check: {len(session.views)} views equal their recomputation")
+        count = len(session.views)
+        equal = "view equals its" if count == 1 else "views equal their"
+        print(f"check: {count} {equal} recomputation")
 
 
 def compact(

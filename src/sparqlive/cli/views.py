@@ -22,17 +22,20 @@ from sparqlive.cli.arguments import (
     StoreOrAgent,
     Strategy,
     Token,
+    WatchedStore,
     check_epoch,
     query_text,
+    refuse_private,
     store_or_agent,
 )
+from sparqlive.cli.hints import why_empty
 from sparqlive.cli.output import print_delta, print_json, say_empty, write_result
 from sparqlive.cli.sessions import apply_files, default_graph_value, reading_session, writing_session
 from sparqlive.engine.deferred import Refresh, parse_refresh
 from sparqlive.engine.register import check_view_name
 from sparqlive.engine.view import Delta, View
-from sparqlive.opening import reading
-from sparqlive.pipeline.progress import Progress
+from sparqlive.opening import reading, say
+from sparqlive.pipeline.progress import Progress, solution_count
 
 
 def view(
@@ -65,6 +68,11 @@ def view(
     Registering a view creates the store if it is missing.
     """
     store_or_agent(store, agent)
+    if drop and (name is None or query is not None):
+        raise typer.BadParameter("Name the view to drop, and nothing else.", param_hint="--drop")
+    if query is None and (replace or refresh != "immediate"):
+        flag = "--replace" if replace else "--refresh"
+        raise typer.BadParameter(f"Add the query: sparqlive view NAME QUERY {flag}.", param_hint=flag)
     if name is not None and drop:
         _drop(name, store, default_graph, agent, token)
         if json:
@@ -88,7 +96,11 @@ def view(
                 _print_registered(name, statistics, json)
                 return
             with Progress().step(f"computing {name}") as step:
-                step.end_with(f"{len(_register(session, name, text, replace, lag)):,} solutions")
+                registered = _register(session, name, text, replace, lag)
+                step.end_with(solution_count(len(registered)))
+            hint = None if len(registered) else why_empty(session, text)
+            if hint is not None:
+                say(hint)
     elif name is None:
         _list_views(store, default_graph, agent, token, json)
     elif agent is not None:
@@ -143,10 +155,7 @@ def query(
     store_or_agent(store, agent)
     text, chosen = query_text(query), Format.json if json else output
     if agent is not None:
-        if allow_private:
-            raise sparqlive.Error(
-                "--allow-private works with --store. An agent decides itself: see serve --help."
-            )
+        refuse_private(allow_private)
         remote.query(agent, token, text, chosen)
         return
     assert store is not None
@@ -180,16 +189,16 @@ def explain(
 
 def watch(
     name: Annotated[
-        str, typer.Argument(help="Name of the view, or its address at an agent: http://…/views/NAME.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="Name of the view, or its address at an agent: http://…/views/NAME."
+        ),
     ],
     files: Annotated[
         list[str] | None,
         typer.Argument(metavar="FILE", help="Change files to apply while watching, or - for standard input."),
     ] = None,
-    store: Annotated[
-        Path | None,
-        typer.Option("--store", metavar="DIR", help="Store directory, if NAME is not an address."),
-    ] = None,
+    store: WatchedStore = None,
     agent: Agent = None,
     token: Token = None,
     since: Annotated[
@@ -212,7 +221,9 @@ def watch(
     if agent is not None:
         name = remote.view_address(agent, name)
     if name.startswith(("http://", "https://")):
-        for followed in sparqlive.follow(name, since=since, token=token):
+        reader = sparqlive.follow(name, since=since, token=token)
+        reader.on_failure = lambda reason: say(f"{reader.url}: {reason} Trying again until you press Ctrl-C.")
+        for followed in reader:
             print_delta(followed.variables, followed, json)
         return
     if store is None:

@@ -25,6 +25,7 @@ from sparqlive.live.keeper import Keeper
 from sparqlive.live.lent import LentQuads
 from sparqlive.live.maintained import Inputs, Maintained, Saved
 from sparqlive.live.quads import Change, Quads
+from sparqlive.numbers import short_repr
 from sparqlive.plan.operators import Keeping, Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.columns import entry_table
@@ -143,6 +144,11 @@ class Carrier(Protocol):
         """The content of each plan after the changes, from scratch; one may be a part of those after it."""
 
 
+def _ensure_spark(otherwise: str = "") -> None:
+    if find_spec("pyspark") is None:
+        raise Unsupported(f"Spark is not installed. Run: pip install 'sparqlive[spark]'{otherwise}")
+
+
 class Strategies:
     """Carries one session's epochs.
 
@@ -156,6 +162,10 @@ class Strategies:
         """
         self._file_memory = max(_LEAST_FILE_MEMORY, memory // 3 if spark is None else 0)
         self._data = data
+        if spark is not None:
+            _ensure_spark()
+        if spark is not None and not isinstance(spark, str) and not hasattr(type(spark), "conf"):
+            raise Error(f"spark must be a Spark session or the URL of a master, not {short_repr(spark)}.")
         self._spark = spark
         self._is_registered = False
         self.bulk = bulk
@@ -192,6 +202,7 @@ class Strategies:
     def spark_session(self) -> Any:
         """The session's Spark session; without one, starts a local session shared by the whole process."""
         if self._spark is None or isinstance(self._spark, str):
+            _ensure_spark()
             from sparqlive.bulk.backends.spark.start import start_session
 
             self._spark = start_session(self._spark or "local[*]")
@@ -302,6 +313,7 @@ class Strategies:
         return DuckDb(memory=self._file_memory)
 
     def _spark_on_files(self, quads: int, target: Target) -> Backend:
+        _ensure_spark(f'. Or set bulk to "duckdb": {NOT_HELD}.')
         from sparqlive.bulk.backends.spark.backend import SparkBackend
 
         return SparkBackend(self.spark_session(), scratch=target, quads=quads)

@@ -157,7 +157,7 @@ class Registration:
 
     def _parsed(self, text: str, base: str | None, volatile: bool, dataset: Dataset | None = None) -> Query:
         """Parses and checks a query; `dataset` replaces the query's own."""
-        if len(text) > QUERY_CHARACTERS:
+        if isinstance(text, str) and len(text) > QUERY_CHARACTERS:
             raise TooLarge(
                 f"The query has {len(text):,} characters; the limit is {QUERY_CHARACTERS:,}. Put long lists "
                 f"of values into the data."

@@ -28,6 +28,7 @@ from sparqlive.numbers import seconds, short_repr
 from sparqlive.pipeline.sinks import KINDS as SINKS
 from sparqlive.pipeline.sinks import TABLES
 from sparqlive.rdf.changes import is_changes_name
+from sparqlive.rdf.files import is_address
 from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.sources.watcher import KINDS, watcher
 from sparqlive.sparql.syntax import parse_query
@@ -160,7 +161,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     sources = [reader.source(*entry) for entry in top.get("sources", {}).items()]
     return Pipeline(
         file,
-        reader.place(top["store"]),
+        reader.store(top["store"]),
         reader.path(top["runs"]) if "runs" in top else None,
         top.get("master"),
         reader.bulk(top.get("bulk", "spark")),
@@ -216,6 +217,11 @@ class _Reader:
 
     def place(self, text: str) -> Path:
         return Path(self.path(text))
+
+    def store(self, text: str) -> Path:
+        if is_address(text):
+            raise self.error("", f"store must be a local directory, not the address {text}.")
+        return self.place(text)
 
     def load(self, name: str, value: Any) -> Load:
         where = f"[load] {name}"
@@ -326,7 +332,10 @@ class _Reader:
         try:
             query = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise self.error(where, f"cannot read the query {file}: {error}.") from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise self.error(
+                where, f"query names a file with a SPARQL query, and {file} cannot be read: {reason}."
+            ) from error
         try:
             form = parse_query(query).form
         except Error as error:

@@ -23,7 +23,7 @@ from sparqlive.errors import Error, ViewExists
 from sparqlive.opening import writing
 from sparqlive.pipeline.file import ChangesSource, Pipeline, SparkSource
 from sparqlive.pipeline.folder import FollowedFolder, NewFile
-from sparqlive.pipeline.progress import Progress, changed_views
+from sparqlive.pipeline.progress import Progress, changed_views, solution_count
 from sparqlive.pipeline.sinks import Sink, catch_up, hand_on, opened
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch, parse_batches
 from sparqlive.rdf.changes import Batch
@@ -95,7 +95,7 @@ class Job:
         for view in self.pipeline.views:
             with self._progress.step(f"computing {view.name}") as step:
                 kept = self._register(view.name, view.query, view.refresh)
-                step.end_with(f"{len(kept):,} solutions")
+                step.end_with(solution_count(len(kept)))
         for sink in self.pipeline.sinks:
             kept = self.session.views[sink.view]
             found = opened(sink.kind, sink.path, kept.variables, sink.weights)

@@ -153,6 +153,10 @@ def rows_changed(epoch: Epoch) -> str:
     return ", ".join(shown) + (f" and {more} more views" if more else "")
 
 
+def solution_count(count: int) -> str:
+    return f"{count:,} solution{'' if count == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """Seconds in a readable unit."""
     if seconds < 1:

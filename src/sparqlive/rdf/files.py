@@ -1,6 +1,7 @@
 """Names of RDF files: which files a path stands for, and what the end of a name says.
 
-Rejects paths with nothing to load, and names that do not show the RDF syntax.
+Rejects paths with nothing to load, names that do not show the RDF syntax, and content that begins unlike its
+name.
 """
 
 from __future__ import annotations
@@ -16,6 +17,14 @@ from sparqlive.errors import Error
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_FIRST_BYTES = {
+    "gzip": re.compile(rb"\x1f\x8b"),
+    "bz2": re.compile(rb"BZh[1-9]"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
+}
+_ENDINGS = ".nt .nq .ttl .trig .rdf .jsonld"
+_TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
+_DIRECTIVE = re.compile(rb"(?i)(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n)*(?:@prefix|@base|prefix|base)\s")
 
 
 def is_address(path: str) -> bool:
@@ -39,12 +48,41 @@ def has_syntax(name: str) -> bool:
 
 def syntax_of(name: str) -> tuple[str, str | None]:
     """Returns the extension of the RDF syntax that a name shows, and the compression or None."""
-    if not has_syntax(name):
+    if has_syntax(name):
+        return _parts(name)
+    if f".{_parts(name)[0]}" in _TABLES:
         raise Error(
-            f"{name}: the file name does not show the RDF syntax. Use one of the endings "
-            f".nt .nq .ttl .trig .rdf .jsonld, optionally followed by .gz, .bz2 or .zst."
+            f"{name} is a table, not RDF. In Python, read it as a data frame, and map its columns to "
+            f"predicates: session.load(frame, mapping=sparqlive.TableMapping(…))."
         )
-    return _parts(name)
+    raise Error(
+        f"{name}: the file name does not show the RDF syntax. Use one of the endings {_ENDINGS}, "
+        f"optionally followed by .gz, .bz2 or .zst."
+    )
+
+
+def check_beginning(file: Path) -> None:
+    """Rejects a file that is compressed or not, unlike its name, and Turtle under the name of N-Triples."""
+    extension, compression = syntax_of(file.name)
+    try:
+        if not file.is_file():
+            return  # a pipe can be read only once
+        with file.open("rb") as stream:
+            start = stream.read(4096)
+    except OSError:
+        return  # whoever reads the file says why it cannot be read
+    if compression is not None:
+        if start and not _FIRST_BYTES[compression].match(start):
+            raise Error(f"{file} is not compressed with {compression}. Remove {file.suffix} from its name.")
+        return
+    for ending, name in _COMPRESSIONS.items():
+        if _FIRST_BYTES[name].match(start):
+            raise Error(f"{file} is compressed with {name}. Rename it to {file.name}{ending}.")
+    if extension in ("nt", "nq") and _DIRECTIVE.match(start):
+        raise Error(
+            f"{file} has prefixes, which .{extension} cannot have. Rename it to .ttl if it is Turtle, or to "
+            f".trig if it is TriG."
+        )
 
 
 def _parts(name: str) -> tuple[str, str | None]:
@@ -54,4 +92,6 @@ def _parts(name: str) -> tuple[str, str | None]:
 
 
 def nothing_at(path: str) -> Error:
+    if os.path.isdir(path):
+        return Error(f"There is nothing to load in the folder {path}: no file ends in one of {_ENDINGS}.")
     return Error(f"There is nothing to load at {path}: no such file, and no file matches it as a pattern.")

@@ -19,7 +19,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFor
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
 from sparqlive.numbers import short_repr
-from sparqlive.rdf.files import matching_files, nothing_at, syntax_of
+from sparqlive.rdf.files import check_beginning, matching_files, nothing_at, syntax_of
 from sparqlive.rdf.guard import has_too_many_triple_terms, malformed, parse_guarded
 
 
@@ -63,6 +63,7 @@ def _files(path: str) -> list[Path]:
 
 def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
     extension, compression = syntax_of(str(file))
+    check_beginning(file)
     syntax = cast("RdfFormat", RdfFormat.from_extension(extension))
     try:
         with cast("IO[bytes]", _OPENERS[compression](file, "rb")) as stream:

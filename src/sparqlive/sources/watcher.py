@@ -13,8 +13,9 @@ import glob
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
+from inspect import Parameter, signature
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
@@ -117,10 +118,10 @@ def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
         raise Unsupported(f"Unknown kind of source {kind!r}. Available kinds: {', '.join(sorted(KINDS))}.")
     module, _, name = known.where.partition(":")
     try:
-        made: Watcher = getattr(import_module(module), name)(address, **options)
+        create: Callable[..., Watcher] = getattr(import_module(module), name)
+        made = create(address, **options)
     except TypeError as error:
-        unknown = re.search(r"unexpected keyword argument ('\w+')", str(error))
-        reason = f"there is no option {unknown[1]}" if unknown else str(error)
+        reason = _wrong_option(create, error)
         raise Error(f"Invalid options for a source of kind {kind!r}: {reason}.") from error
     except ModuleNotFoundError as error:
         raise Error(
@@ -128,6 +129,22 @@ def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
             f"pip install 'sparqlive[{known.extra}]'."
         ) from error
     return made
+
+
+def _wrong_option(create: Callable[..., Watcher], error: TypeError) -> str:
+    """What Python said about the options, in words that do not speak of Python."""
+    parameters = signature(create).parameters
+    known = [one.name for one in parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
+    if "reach" in parameters:  # a kind that uses HTTP, which is installed then
+        from sparqlive.web.network import Reach
+
+        known += [field.name for field in fields(Reach)]
+    if unknown := re.search(r"unexpected keyword argument ('\w+')", str(error)):
+        available = f". Available options: {', '.join(known)}" if known else ""
+        return f"there is no option {unknown[1]}{available}"
+    if missing := re.search(r"missing \d+ required keyword-only arguments?: (.+)", str(error)):
+        return f"missing {missing[1]}"
+    return str(error)
 
 
 def check_options(kind: str, options: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -162,6 +162,8 @@ class EventStreamReader:
         self._headers = {"Accept": MEDIA_TYPE}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
+        self.on_failure: Callable[[str], None] | None = None
+        """Called with a sentence when the agent stops answering, once until it answers again."""
         self._failures = 0
 
     def __iter__(self) -> Iterator[Followed]:
@@ -176,8 +178,8 @@ class EventStreamReader:
                         for piece in found.iter_bytes():
                             for event in parser.feed(piece):
                                 yield from self._handle(event)
-                except (httpx.TransportError, _Again):
-                    pass
+                except (httpx.TransportError, _Again) as error:
+                    self._note(error)
                 time.sleep(self._pause_seconds())
 
     async def __aiter__(self) -> AsyncIterator[Followed]:
@@ -193,8 +195,8 @@ class EventStreamReader:
                             for event in parser.feed(piece):
                                 for followed in self._handle(event):
                                     yield followed
-                except (httpx.TransportError, _Again):
-                    pass
+                except (httpx.TransportError, _Again) as error:
+                    self._note(error)
                 await asyncio.sleep(self._pause_seconds())
 
     def _request_url(self) -> httpx.URL:
@@ -209,7 +211,7 @@ class EventStreamReader:
         """Raises an Error for a response that a retry cannot fix."""
         status = found.status_code
         if status == 429 or status >= 500:
-            raise _Again
+            raise _Again(f"The agent returned status {status}")
         if status != 200:
             kind = UnknownView if status == 404 else Error
             raise kind(f"{self.url}: {detail_of(found)}")
@@ -239,6 +241,10 @@ class EventStreamReader:
         if event.id == "":
             self.epoch = None
         raise _Again
+
+    def _note(self, error: Exception) -> None:
+        if self.on_failure is not None and self._failures == 0 and str(error):
+            self.on_failure(f"{str(error).rstrip('.')}.")
 
     def _pause_seconds(self) -> float:
         self._failures += 1
@@ -274,4 +280,6 @@ def follow(
     """
     if since is not None:
         whole("since", since)
+    if not str(url).startswith(("http://", "https://")):
+        raise Error(f"{url!r} is not the address of a view, such as http://127.0.0.1:8080/views/NAME.")
     return EventStreamReader(url, since, lineage, token, snapshot)

@@ -400,7 +400,7 @@ async def resolved(host: str, port: int, allow_private: bool) -> list[str]:
         if not allow_private and not is_public(ip_address(address.partition("%")[0])):
             raise Error(
                 f"{host} resolves to {address}, which is not a public address. To allow private, loopback "
-                f"and link-local addresses, set allow_private."
+                f"and link-local addresses, set allow_private (--allow-private on the command line)."
             )
     return addresses
 

@@ -17,7 +17,15 @@ from typing import Any, BinaryIO, cast
 from pyarrow import fs
 from pyoxigraph import RdfFormat
 
-from sparqlive.rdf.files import has_syntax, is_address, matching_files, nothing_at, syntax_of
+from sparqlive.errors import Error
+from sparqlive.rdf.files import (
+    check_beginning,
+    has_syntax,
+    is_address,
+    matching_files,
+    nothing_at,
+    syntax_of,
+)
 from sparqlive.store.place import file_system
 
 PIECE_BYTES = 64 << 20
@@ -172,6 +180,11 @@ def find_documents(paths: Iterable[str | os.PathLike[str] | Document]) -> list[D
 def _documents(path: str) -> list[Document]:
     if path.startswith("file://"):
         path = file_system(path)[1]
+    if path.startswith(("http://", "https://")):
+        raise Error(
+            f"{path} is an address on the Web, not a file. Download it, run the update LOAD <{path}>, or add "
+            f"a source of kind 'web', which follows its changes."
+        )
     infos = _files_at_uri(path) if is_address(path) else _local_files(path)
     if not infos:
         raise nothing_at(path)
@@ -179,7 +192,10 @@ def _documents(path: str) -> list[Document]:
 
 
 def _local_files(path: str) -> list[tuple[str, fs.FileInfo]]:
-    names = [str(file.resolve()) for file in matching_files(path)]
+    found = [file.resolve() for file in matching_files(path)]
+    for file in found:
+        check_beginning(file)
+    names = [str(file) for file in found]
     return list(zip(names, fs.LocalFileSystem().get_file_info(names), strict=True)) if names else []
 
 

@@ -73,6 +73,15 @@ TABLES: Mapping[str, Callable[..., Sink]] = {"delta-lake": DeltaLakeSink, "parqu
 
 def opened(kind: str, path: str | Path, variables: Sequence[str], weights: bool = False) -> Sink:
     """Opens a sink."""
+    try:
+        return _opened(kind, path, variables, weights)
+    except OSError as error:
+        raise Error(
+            f"A sink of kind {kind!r} cannot be written to {path}: {error.strerror}. Set another path."
+        ) from error
+
+
+def _opened(kind: str, path: str | Path, variables: Sequence[str], weights: bool) -> Sink:
     return TABLES[kind](path, variables, weights) if kind in TABLES else KINDS[kind](path, variables)
 
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 from unicodedata import combining, east_asian_width
 
 from sparqlive import errors
+from sparqlive.numbers import short_repr
 from sparqlive.sparql.algebra import Query, UpdateOperation
 from sparqlive.sparql.syntax.terms import decode_codepoints
 from sparqlive.sparql.syntax.tree import TextError
@@ -44,6 +45,8 @@ def parse_update(text: str, base: str | None = None) -> tuple[UpdateOperation, .
 
 def _read(text: str, reader: Callable[[str], Result]) -> Result:
     """Returns what the reader makes of the text. Its errors become SyntaxErrors that show the line."""
+    if not isinstance(text, str):
+        raise errors.Error(f"A query or an update is a string, not {short_repr(text)}.")
     decoded = text = text.removeprefix("\ufeff")  # the byte order mark that some editors write
     try:
         decoded = decode_codepoints(text)

@@ -49,6 +49,8 @@ _TOGETHER = {
     "an operator": "= != < > <= >= || && + - * / IN NOT SIGNED_NUMBER",
     "a modifier such as ORDER BY or LIMIT": "ORDER LIMIT OFFSET VALUES",
 }
+_QUERIES = ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE")
+_UPDATES = ("INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH")
 _MOST_EXPECTED = 10
 _NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")  # some of the characters that a prefix may contain
 _LONGEST_TOGETHER = 60  # characters of keywords without a space between them
@@ -198,6 +200,10 @@ def _unexpected(text: str, error: UnexpectedToken) -> TextError:
         return TextError(f"unexpected end of the text; expected {expected}", len(text.rstrip()))
     if text.startswith("<<", start) or text.startswith("{|", start - 1):
         return TextError("triple terms and annotations are SPARQL 1.2; only SPARQL 1.1 is supported", start)
+    if token.type in _UPDATES and "DESCRIBE" in accepted:  # not at the place of a sub-SELECT
+        return TextError(f"`{token}` begins an update, and this must be a query", start)
+    if token.type in _QUERIES and "CLEAR" in accepted:
+        return TextError(f"`{token}` begins a query, and this must be an update", start)
     if token == "<" and "IRIREF" in accepted:
         return TextError("this IRI is not closed, or contains a character that IRIs do not allow", start)
     return TextError(f"found `{_shortened(token)}`, expected {expected}", start)
