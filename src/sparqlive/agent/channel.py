@@ -154,8 +154,8 @@ class Channel:
         return await asyncio.shield(task)
 
     def _content(self, format_: Format, before: bytes = b"") -> Chunk:
-        with self._reading():
-            answer = self.view.now(self._agent.settings.query_rows)
+        answer = self.view.now(self._agent.settings.query_rows)
+        self._ensure_current()
 
         def events_of() -> Iterator[bytes]:
             return events.content(self.view, format_, answer.epoch, answer.distinct_blocks())
@@ -169,11 +169,8 @@ class Channel:
     async def present(self) -> Chunk:
         """The current epoch without the content, for readers that want only later changes."""
 
-        def read() -> int:
-            with self._reading():
-                return self.view.epoch
-
-        epoch = await self._agent.run(read)
+        self._ensure_current()
+        epoch = self.view.epoch
         return Chunk(events.progress(epoch), epoch)
 
     async def changes_since(self, since: int, format_: Format, known: bool = True) -> Chunk:
@@ -201,11 +198,14 @@ class Channel:
     def _reading(self) -> Iterator[None]:
         """Holds the session's lock, and checks that the view is neither failed, dropped nor replaced."""
         with self._agent.session.reading():
-            if self.view.failure is not None:
-                raise ViewFailed(self.view.failure)
-            if self._agent.session.views[self.view.name] is not self.view:
-                raise Outdated
+            self._ensure_current()
             yield
+
+    def _ensure_current(self) -> None:
+        if self.view.failure is not None:
+            raise ViewFailed(self.view.failure)
+        if self._agent.session.views[self.view.name] is not self.view:
+            raise Outdated
 
     # Later data
 

@@ -1,7 +1,8 @@
-"""Evaluates one-off queries on the current epoch.
+"""Evaluates one-off queries on the last committed epoch.
 
 A query reads lent quads, without the lock, so that it does not block writers and can be stopped at any point.
-Rows are computed as they are read. Invariant: an answer belongs to one epoch.
+It does not wait for an epoch that is being carried. Rows are computed as they are read. Invariant: an answer
+belongs to one epoch.
 """
 
 from __future__ import annotations
@@ -52,10 +53,12 @@ def query_once(
     terms = epochs.terms.extended()
     files: ExitStack | None = None
     rows: Iterator[tuple[Row, int]]
-    with epochs.lock:
+    with epochs.capturing() as is_carrying:
         epochs.ensure_open()
         epoch = epochs.epoch
         view = None if spelling is None else epochs.views.standing(parsed.form, spelling, epoch)
+        if view is not None and is_carrying and not view.content.capturable:
+            view = None
         if view is None:
             quads = lend_for(planned.reads, epochs.quads, terms.dictionary)
             if quads.is_on_disk:

@@ -117,6 +117,10 @@ class UnheldContent(PlanContent):
     def items(self) -> Iterator[tuple[Row, int]]:
         return self.parts().items()
 
+    @property
+    def capturable(self) -> bool:
+        return False
+
     def captured(self) -> Blocks:
         """Captures where the rows are; the files stay as long as a reader may list them."""
         parts, pinned = self.parts(), ExitStack()

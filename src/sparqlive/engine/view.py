@@ -233,16 +233,22 @@ class View(Readable):
 
         More rows than `row_limit` are an error.
         """
-        with self._epochs.reading():
-            self._ensure_alive()
-            count = 0 if row_limit is None else self.content.row_count()
-            if row_limit is not None and count > row_limit:
-                raise TooLarge(
-                    f"View {self.name!r} has {count:,} rows; the limit is {row_limit:,} per read. Read a "
-                    f"part of them with a query."
-                )
-            captured = self.content.captured()
-            return Answer(self.query, self.plan, captured, self.terms, self.epoch, self.name)
+        with self._epochs.capturing() as is_carrying:
+            if not is_carrying or self.content.capturable:
+                return self._captured(row_limit)
+        with self._epochs.lock:
+            return self._captured(row_limit)
+
+    def _captured(self, row_limit: int | None) -> Answer:
+        self._ensure_alive()
+        count = 0 if row_limit is None else self.content.row_count()
+        if row_limit is not None and count > row_limit:
+            raise TooLarge(
+                f"View {self.name!r} has {count:,} rows; the limit is {row_limit:,} per read. Read a part of "
+                f"them with a query."
+            )
+        captured = self.content.captured()
+        return Answer(self.query, self.plan, captured, self.terms, self.epoch, self.name)
 
     def blocks(self) -> Iterator[Block]:
         return self.now().blocks()

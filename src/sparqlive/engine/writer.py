@@ -1,8 +1,9 @@
 """The writer: turns requested changes into a committed epoch.
 
 Owns the current epoch and the lock under which it changes. A batch is staged, carried to the views that it
-affects, and committed; or nothing changes at all. Invariant: between calls, every view equals its query
-evaluated on the current quads, and belongs to the current epoch, unless it is deferred.
+affects, and committed; or nothing changes at all. While it is carried, others can read the epoch before it
+(`capturing`). Invariant: between calls, every view equals its query evaluated on the current quads, and
+belongs to the current epoch, unless it is deferred.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 Batch = tuple[str, int]
 """A batch of a stream: its source and number."""
 _NO_NOTES: Mapping[str, str] = {}
+_WAIT_SECONDS = 0.01
+"""Who captures the last epoch waits so long for the lock, and then looks whether an epoch is carried."""
 _TRIES = 3
 """So often changes are found beside other epochs; then the other epochs wait."""
 _NO_CHANGES = ColumnRows([np.empty(0, dtype=np.int64)] * 5)
@@ -74,6 +77,9 @@ class Epochs:
     def __init__(self, terms: Terms, spark: Any, bulk: BulkChoice, read_only: bool, memory: int) -> None:
         self.epoch = 0
         self.lock = threading.RLock()
+        self._capturing = threading.Lock()
+        self._is_carrying = False
+        """Whether staged changes are carried or written, and none is visible yet. Ends under `_capturing`."""
         self.closed = False
         self.read_only = read_only
         self.terms = terms
@@ -322,18 +328,25 @@ class Epochs:
             return self._advance(number, changes, ignored, {}, _NOT_CARRIED)
         self.quads.stage(changes)
         try:
-            carried = self.strategies.carry(self._keeper, changes, strategy)
-            if files is not None and self.strategies.has_spark_setting:
-                carried.otherwise = "spark"
-            results, failed = carried.deltas, carried.failed
-            if self._temporary.is_used:
-                temporary = self._carry_temporary(changes)
-                results, failed = {**results, **temporary.deltas}, {**failed, **temporary.failed}
+            self._is_carrying = True  # others can capture the last epoch
+            try:
+                carried = self.strategies.carry(self._keeper, changes, strategy)
+                if files is not None and self.strategies.has_spark_setting:
+                    carried.otherwise = "spark"
+                results, failed = carried.deltas, carried.failed
+                if self._temporary.is_used:
+                    temporary = self._carry_temporary(changes)
+                    results, failed = {**results, **temporary.deltas}, {**failed, **temporary.failed}
+                if files is None and not self.views.unheld:
+                    self._save(number, changes, batch, notes, carried, NO_OUTCOME)
+            finally:
+                with self._capturing:
+                    self._is_carrying = False
             if self.views.unheld:
                 with self._carry_unheld(changes, strategy, carried, files) as unheld:
                     results = {**results, **unheld.deltas}
                     self._save(number, changes, batch, notes, carried, unheld, files)
-            else:
+            elif files is not None:
                 self._save(number, changes, batch, notes, carried, NO_OUTCOME, files)
         except BaseException:
             self._keeper.rollback()
@@ -686,6 +699,24 @@ class Epochs:
         """Context in which all reads belong to one epoch."""
         with self.lock:
             yield
+
+    @contextmanager
+    def capturing(self) -> Iterator[bool]:
+        """Context in which quads can be lent and rows captured, all of one epoch; for a moment.
+
+        Has the lock, or, while another thread carries an epoch under it, the epoch before. Yields whether
+        that is so: then only quads can be lent, and contents captured that are `capturable`. The lock must
+        not be taken inside.
+        """
+        while not self.lock.acquire(timeout=_WAIT_SECONDS):
+            with self._capturing:
+                if self._is_carrying:
+                    yield True
+                    return
+        try:
+            yield False
+        finally:
+            self.lock.release()
 
     def pinned(self, snapshot: Quads | LentQuads) -> AbstractContextManager[None]:
         """Context in which the store's files that a snapshot reads stay. Entered under the lock."""

@@ -129,8 +129,20 @@ class PlanContent:
             return not rows.overlay
         return not any(self.items())
 
+    @property
+    def capturable(self) -> bool:
+        """Whether the rows can be captured and counted by one thread while another carries an epoch.
+
+        A closure is changed in place, and rows that are elsewhere would be fetched.
+        """
+        held = self.rows if self.rows is not None else self._top()
+        return isinstance(held, Relation) and held.is_here
+
     def captured(self) -> Blocks:
-        """Captures the current rows, to be listed later; called under the lock, and cheap if possible."""
+        """Captures the rows of the last epoch, to be listed later; cheap if possible.
+
+        Called under the lock, or beside an epoch that is carried if they are `capturable`.
+        """
         if self.rows is not None:
             return self.rows.copy().blocks
         assert self.maintained is not None
@@ -233,6 +245,10 @@ class Product(PlanContent):
 
     def items(self) -> Iterator[tuple[Row, int]]:
         return self._expanded([list(part.items()) for part in self.parts])
+
+    @property
+    def capturable(self) -> bool:
+        return all(part.capturable for part in self.parts)
 
     def captured(self) -> Blocks:
         parts, width = [part.captured() for part in self.parts], len(self.plan.variables)

@@ -8,6 +8,7 @@ no plan reads stay on disk (`live/cold.py`). Invariant: pairs and their inverse 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, pairwise
 from operator import methodcaller
@@ -71,6 +72,9 @@ class QuadPairs:
         self._unread_columns: list[tuple[Cold, Column, Column, Column]] = []
         self._empty = KeyedRelation(2, 1)
         self.reads_any_predicate = False
+        self.lending = threading.Lock()
+        """Held while pairs are lent, and while an epoch that is carried merges, loads or adds some: another
+        thread may lend them then."""
 
     # Looking up
 
@@ -217,7 +221,8 @@ class QuadPairs:
         if found is None and (graph, predicate) in self.cold:
             found = self._warm((graph, predicate))
         if found is None:
-            found = self.in_memory[(graph, predicate)] = KeyedRelation(2, 1)
+            with self.lending:
+                found = self.in_memory[(graph, predicate)] = KeyedRelation(2, 1)
         elif not is_read:
             self._stage_unread(found)
         return found
@@ -261,8 +266,11 @@ class QuadPairs:
 
     def _warm(self, key: Key) -> KeyedRelation:
         """Loads pairs that a plan reads into memory."""
-        cold = self.cold.pop(key)
-        found = self.in_memory[key] = cold.relation()
+        cold = self.cold[key]
+        found = cold.relation()
+        with self.lending:
+            del self.cold[key]
+            self.in_memory[key] = found
         self._read.add(key)
         if cold in self._unread:
             self._unread[found] = self._unread.pop(cold)
@@ -416,7 +424,8 @@ class QuadPairs:
         graphs = sorted((key[1], key[0]) for key in self.in_memory if isinstance(key[0], int))
         for predicate, graph in graphs:
             pairs = self.in_memory[(graph, predicate)]
-            pairs.merge()
+            with self.lending:
+                pairs.merge()
             if pairs.run is not None:
                 subjects, objects = pairs.run.columns
                 size = pairs.run.length
@@ -438,7 +447,8 @@ class QuadPairs:
         for (graph, of), pairs in self.select(is_wanted):
             if after:
                 self._stage_waiting((graph, of), pairs)
-            run = pairs.run_after() if after else pairs.run_before()
+            with self.lending:
+                run = pairs.run_after() if after else pairs.run_before()
             if run is not None:
                 yield PairTable(of, graph if isinstance(graph, int) else 0, *run.columns)
 
@@ -466,7 +476,7 @@ class QuadPairs:
         return chain(self.in_memory, self.cold)
 
     def lend(self, keys: Collection[Key], merged: frozenset[Scope]) -> LentPairs:
-        """Some pairs and their inverses as they are now, for a reader; nothing is copied."""
+        """Some pairs and their inverses before the current epoch, for a reader; nothing is copied."""
         pairs: dict[Key, LentRelation | Cold] = {
             key: found.lend() for key in keys if (found := self.in_memory.get(key)) is not None
         }

@@ -278,17 +278,19 @@ class Quads:
     # Snapshots
 
     def lend(self, read: Iterable[tuple[Scope, int | None]]) -> LentQuads:
-        """The quads of some scopes (and predicates; None: all) as they are now, for a query to read once.
+        """The quads of some scopes (and predicates; None: all) before the current epoch, for a query.
 
-        Nothing is copied. If graphs and predicates are named, the cost is theirs alone.
+        Nothing is copied. If graphs and predicates are named, the cost is theirs alone. Another thread may
+        carry the staged changes meanwhile, but not commit them.
         """
         wanted = frozenset(read)
-        lent = self._lent.get(wanted)
-        if lent is None:
-            if len(self._lent) >= _MOST_LENT:
-                self._lent = {}
-            lent = self._lent[wanted] = self._lend(wanted)
-        return LentQuads(lent, self.size)
+        with self._pairs.lending:
+            lent = self._lent.get(wanted)
+            if lent is None:
+                if len(self._lent) >= _MOST_LENT:
+                    self._lent = {}
+                lent = self._lent[wanted] = self._lend(wanted)
+        return LentQuads(lent, self.size - self._staged_size)
 
     def _lend(self, wanted: frozenset[tuple[Scope, int | None]]) -> LentPairs:
         merged = frozenset(scope for scope, _ in wanted if scope in self._merged)

@@ -8,6 +8,7 @@ row's total weight is zero or one.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -476,10 +477,11 @@ class Relation:
     """A bag of rows with weights: a view's rows, or the counts of a DISTINCT.
 
     `commit` adds a delta to the overlay without reading the run, so its cost depends only on the delta. Rows
-    that are elsewhere are fetched when they are read; until then, deltas are applied only elsewhere.
+    that are elsewhere are fetched when they are read; until then, deltas are applied only elsewhere. Another
+    thread may copy and count the rows while changes are pending.
     """
 
-    __slots__ = ("_elsewhere", "arity", "overlay", "pending", "run")
+    __slots__ = ("_elsewhere", "_exchange", "arity", "overlay", "pending", "run")
 
     def __init__(self, arity: int, weights: Mapping[Row, int] | Run | Elsewhere | None = None) -> None:
         self.arity = arity
@@ -487,6 +489,8 @@ class Relation:
         self.overlay: dict[Row, int] = {}
         self.pending: Mapping[Row, int] = {}
         self._elsewhere: Elsewhere | None = None
+        self._exchange = threading.Lock()
+        """Held while the run and the overlay are exchanged, or read together."""
         if weights is not None:
             self.load(weights)
 
@@ -513,7 +517,8 @@ class Relation:
         """A copy of the rows before the current epoch; the run is immutable and shared."""
         if self._elsewhere is not None:
             self._fetch()
-        return Relation.of_parts(self.arity, self.run, dict(self.overlay))
+        with self._exchange:
+            return Relation.of_parts(self.arity, self.run, dict(self.overlay))
 
     def _fetch(self) -> None:
         assert self._elsewhere is not None
@@ -593,12 +598,12 @@ class Relation:
         rows = list(self.overlay)
         weights = np.fromiter(self.overlay.values(), np.int64, len(rows))
         if self.run is None:
-            self.run = Run.sort(_columns(rows, self.arity), weights)
+            run = Run.sort(_columns(rows, self.arity), weights)
         else:
-            self.run = self.run.with_columns(_columns(rows, self.arity), weights)
-        if not self.run.length:
-            self.run = None
-        self.overlay = {}
+            run = self.run.with_columns(_columns(rows, self.arity), weights)
+        with self._exchange:
+            self.run = run if run.length else None
+            self.overlay = {}
 
     def items(self) -> Iterator[tuple[Row, int]]:
         """All rows with their weights, in no particular order."""
@@ -656,17 +661,18 @@ class Relation:
         """The number of distinct rows; takes one lookup per row of the overlay."""
         if self._elsewhere is not None:
             self._fetch()
-        run = self.run
+        with self._exchange:
+            run, overlay = self.run, self.overlay
         if run is None:
-            return len(self.overlay)
+            return len(overlay)
         assert run.weights is not None
         count = run.length
-        if len(self.overlay) > _MANY_ROWS:
-            weights = np.fromiter(self.overlay.values(), np.int64, len(self.overlay))
-            places, known = run.places(_columns(list(self.overlay), self.arity))
+        if len(overlay) > _MANY_ROWS:
+            weights = np.fromiter(overlay.values(), np.int64, len(overlay))
+            places, known = run.places(_columns(list(overlay), self.arity))
             gone = run.weights[places[known]] == -weights[known]
             return count + int((~known).sum()) - int(gone.sum())
-        for row, weight in self.overlay.items():
+        for row, weight in overlay.items():
             position, found = run.position(row)
             if not found:
                 count += 1
