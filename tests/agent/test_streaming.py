@@ -9,6 +9,7 @@ import socket
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import httpx
 import pyarrow as pa
@@ -97,6 +98,24 @@ def test_the_first_event_leaves_before_the_next_is_encoded(session: sparqlive.Se
     following = list(parts)
     assert [is_last for _, is_last in following] == [False] * (len(following) - 1) + [True]
     assert rows + sum(len(json.loads(part + "}")["weights"]) for part, _ in following) == 5_000
+
+
+def test_a_slow_reader_of_events_holds_one_part_and_nothing_else(session: sparqlive.Session) -> None:
+    """Many of them may each be in the middle of a large view, whose terms occur often or once."""
+    session.apply(
+        insert="".join(f'<http://x/subject/{n % 9_000}> <http://x/p> "{n}" .\n' for n in range(20_000))
+    )
+    view, middle = session.view("v", QUERY), 15
+    list(islice(as_events(view), middle))
+    tracemalloc.start()
+    try:
+        streams = [as_events(view) for _ in range(20)]
+        parts = [list(islice(stream, middle))[-1] for stream in streams]
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 60_000 < len(parts[0]) < 120_000  # type: ignore[arg-type]
+    assert held < 20 * 200_000
 
 
 @pytest.mark.parametrize("syntax", ["json", "csv", "tsv", "xml"])

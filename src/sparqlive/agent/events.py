@@ -71,7 +71,9 @@ def _parts(view: View, format_: Format, kind: str, epoch: int, blocks: Iterable[
         if is_json:
             is_whole = is_first and is_last
             part += "}" if is_whole else f',"complete":{"true" if is_last else "false"}}}'
-        yield _event(kind if is_first else "delta", part, epoch if is_last else "")
+        event = _event(kind if is_first else "delta", part, epoch if is_last else "")
+        part = ""  # the reader may take the event slowly
+        yield event
         is_first = False
 
 

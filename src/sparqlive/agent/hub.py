@@ -11,6 +11,7 @@ import asyncio
 import secrets
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,9 +29,35 @@ TEMPORARY = "~"
 """The prefix of the names of temporary views; clients cannot register such a name."""
 
 
+class Unsent:
+    """The bytes that wait to be sent to subscribers, all together at most `most`.
+
+    Beyond that, those that have accepted no data for the longest time are given up.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: dict[Callable[[], None], int] = {}
+        """By how to give the subscriber up; those that wait longest come first."""
+        self.bytes = 0
+
+    def add(self, give_up: Callable[[], None], size: int) -> None:
+        """Adds the bytes that a subscriber is sent now."""
+        self._waiting[give_up] = size
+        self.bytes += size
+        while self.bytes > self._most:
+            slowest = next(iter(self._waiting))
+            self.remove(slowest)
+            slowest()
+
+    def remove(self, give_up: Callable[[], None]) -> None:
+        self.bytes -= self._waiting.pop(give_up, 0)
+
+
 class Hub:
     def __init__(self, agent: Agent) -> None:
         self.stopped = False
+        self.unsent = Unsent(agent.settings.unsent_bytes)
         self._agent = agent
         self._channels: dict[str, Channel] = {}
         self._owners: dict[str, str] = {}

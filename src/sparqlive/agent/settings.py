@@ -49,6 +49,8 @@ class Settings:
     """How often subscribers get a progress event while a view does not change."""
     stall_seconds: float = 60.0
     """How long a subscriber may accept no data; it is then disconnected."""
+    unsent_bytes: int = 256 * 1024 * 1024
+    """How many bytes of events may wait for all subscribers; the one that waits longest is disconnected."""
     temporary_seconds: float = 30.0
     """How long a temporary view is kept without a subscriber."""
     temporary_views: int = 1_000

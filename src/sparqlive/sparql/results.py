@@ -38,11 +38,11 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
 # The approximate size of the largest piece, unless a single row is larger.
 _PIECE_CHARACTERS = 1 << 20
-# The approximate size of the parts of an event.
-_PART_CHARACTERS = 1 << 18
+# The approximate size of the parts of an event. Each slow reader of events has one of them in memory.
+_PART_CHARACTERS = 1 << 16
 # The first part of a large event stream is small, so that it leaves at once.
 _FIRST_PART_CHARACTERS = 1 << 14
-_PART_ROWS = 1_024
+_PART_ROWS = 256
 # How many characters of encoded terms a column keeps for its next rows.
 _KNOWN_CHARACTERS = 2 << 20
 
@@ -116,9 +116,13 @@ def repeated(block: Block) -> Iterator[Block]:
 class Rows:
     """Writes blocks of rows in one layout, and remembers terms that it has encoded."""
 
-    def __init__(self, layout: Layout, variables: Sequence[str], texts: Texts) -> None:
+    def __init__(
+        self, layout: Layout, variables: Sequence[str], texts: Texts, most_characters: int = _PIECE_CHARACTERS
+    ) -> None:
+        """`most_characters`: the approximate size of the largest text, unless a single row is larger."""
         self._layout = layout
         self._texts = texts
+        self._most_characters = most_characters
         self._columns = [_Column(layout.cells(name)) for name in variables]
 
     def written(self, block: Block) -> Iterator[str]:
@@ -145,7 +149,8 @@ class Rows:
         texts = [self._texts(ids) for ids in new]
         characters = sum([sum(map(len, added)) for added in texts])
         characters += len(block.weights) * sum(column.longest for column in self._columns)
-        if characters > _PIECE_CHARACTERS and len(block.weights) > 1:
+        if characters > self._most_characters and len(block.weights) > 1:
+            del columns, new, texts  # a slow reader would hold them
             yield from self._halves(block)
             return
         yield (
@@ -155,6 +160,11 @@ class Rows:
                 for column, ids, own, added in zip(self._columns, columns, new, texts, strict=True)
             ],
         )
+
+    def forget(self) -> None:
+        """Forgets the terms that it has encoded."""
+        for column in self._columns:
+            column.forget()
 
     def _halves(self, block: Block) -> Iterator[tuple[Block, Sequence[Sequence[str]]]]:
         middle = len(block.weights) // 2
@@ -167,6 +177,9 @@ class _Column:
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
+        self.forget()
+
+    def forget(self) -> None:
         self._known: dict[int, str] = {UNDEF: ""}
         self._characters = 0
         self.longest = 0
@@ -434,9 +447,10 @@ def json_weighted(
     """Yields a content or a delta in parts of bounded size, each with whether it is the last.
 
     A part is one line of JSON without its last brace: a result in the JSON results format with the members
-    epoch and weights, one weight per binding, in the same order. It does not wait for the next one.
+    epoch and weights, one weight per binding, in the same order. It does not wait for the next one. Between
+    two parts nothing is kept, because many slow readers may each be there.
     """
-    rows = Rows(_ONE_LINE, variables, texts)
+    rows = Rows(_ONE_LINE, variables, texts, _PART_CHARACTERS)
     written: list[str] = []
     weights: list[int] = []
     most = _FIRST_PART_CHARACTERS
@@ -448,13 +462,17 @@ def json_weighted(
     # None: more rows follow, which are not encoded yet.
     for encoded in chain.from_iterable(chain((None,), rows.encoded(piece)) for piece in pieces):
         if sum(map(len, written)) > most:
-            yield _json_part(variables, epoch, written, weights), False
+            finished = _json_part(variables, epoch, written, weights)
             written, weights = [], []
-            most = min(8 * most, _PART_CHARACTERS)
+            most = min(4 * most, _PART_CHARACTERS)
+            rows.forget()
+            yield finished, False
+            del finished
         if encoded is not None:
             part, cells = encoded
             written.append(rows.joined(part, cells))
             weights += part.weights.tolist()
+            del encoded, part, cells
     yield _json_part(variables, epoch, written, weights), True
 
 

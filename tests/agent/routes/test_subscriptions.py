@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -393,6 +393,25 @@ def test_a_reader_that_takes_nothing_is_given_up(session: sparqlive.Session) -> 
         wait_until(lambda: agent.hub.readers == {"v": 1})
         session.apply(insert="".join(triple("a", "y" * 9_000 + str(n)) for n in range(2_000)))
         wait_until(lambda: agent.hub.readers == {})
+
+
+def test_slow_readers_together_hold_a_bounded_number_of_bytes(session: sparqlive.Session) -> None:
+    """Those that wait longest are given up at once; one that reads gets everything."""
+    session.apply(insert="".join(triple("a", f"{n} {'x' * 900}") for n in range(5_000)))
+    session.view("v", QUERY)
+    agent = Agent(session, Settings(unsent_bytes=600_000))
+    with serving(agent) as address, ExitStack() as held:
+        readers = [held.enter_context(slow(address, "/views/v/changes")) for _ in range(30)]
+        wait_until(lambda: 0 < agent.hub.readers.get("v", 0) < 6)
+        with httpx.Client(base_url=address, timeout=120) as client:
+            assert client.get("/healthz").status_code == 200
+            with reading(client, "/views/v/changes") as reader:
+                assert reader.until(1).total() == 5_000
+        received = b"".join(iter(lambda: readers[0].recv(1 << 20), b""))
+        assert 0 < len(received) < 1_000_000
+        assert not received.endswith(b"0\r\n\r\n"), "it cannot take a part for the whole"
+    wait_until(lambda: agent.hub.readers == {})
+    assert agent.hub.unsent.bytes == 0
 
 
 def test_a_reader_that_has_gone_is_forgotten(agent: Agent, session: sparqlive.Session) -> None:

@@ -2,7 +2,8 @@
 
 Owns one stream: where it begins, what it sends next, and when it ends. A reader that keeps up gets one event
 per epoch; a reader that is behind gets the sum of what it missed. Data is sent in pieces and waits only in
-the connection's own buffer, so that a slow reader holds no more memory than that.
+the connection's own buffer, so that a slow reader holds no more memory than that; and all slow readers
+together no more than `unsent_bytes`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from sparqlive.agent.channel import Channel, Chunk, Outdated
 from sparqlive.agent.events import Ending, Format
 from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
+from sparqlive.agent.wire import BUFFERED_BYTES
 from sparqlive.engine.results import GRAPH_FORMS
 from sparqlive.engine.view import View
 from sparqlive.errors import Closed, Error, UnknownView, ViewFailed
@@ -72,7 +74,8 @@ async def changes(agent: Agent, request: Request) -> Response:
         channel, first = await _begin(agent, view.name, asked)
         held.callback(agent.hub.leave, channel)
         still = agent.access.still(request, "read:view")
-        return Stream(agent, channel, asked.format, first, headers, still, held.pop_all())
+        abort = getattr(request.state, "abort", None)
+        return Stream(agent, channel, asked.format, first, headers, still, abort, held.pop_all())
 
 
 def _stopping() -> Refused:
@@ -128,8 +131,10 @@ class Stream(Response):
         first: Chunk,
         headers: Mapping[str, str],
         still: Callable[[], bool],
+        abort: Callable[[], None] | None,
         held: ExitStack,
     ) -> None:
+        """`still`: whether the caller may read on. `abort`: ends the connection, whatever waits in it."""
         self.status_code = 200
         self.background = None
         self.media_type = f"{_EVENTS}; charset=utf-8"
@@ -139,6 +144,7 @@ class Stream(Response):
         self._agent = agent
         self._settings = agent.settings
         self._still = still
+        self._abort = abort
         self._resources = held
         self._channel = channel
         self._format = format_
@@ -184,7 +190,10 @@ class Stream(Response):
         self._looking = asyncio.get_running_loop().call_later(seconds / 2, self._look_for_stall)
 
     def _give_up(self) -> None:
+        """Ends the stream of a reader that has gone or does not take what it is sent."""
         self._stalled = True
+        if self._abort is not None:
+            self._abort()
         assert self._task is not None
         self._task.cancel()
 
@@ -244,10 +253,18 @@ class Stream(Response):
 
     async def _put(self, data: bytes, more: bool = True) -> None:
         """Sends bytes; returns when the connection accepts more."""
-        for start in range(0, len(data), _PIECE_BYTES):
-            self._sending = time.monotonic()
-            piece = data if len(data) <= _PIECE_BYTES else data[start : start + _PIECE_BYTES]
-            await self._send({"type": "http.response.body", "body": piece, "more_body": more})
+        unsent = self._agent.hub.unsent
+        try:
+            for start in range(0, len(data), _PIECE_BYTES):
+                self._sending = time.monotonic()
+                piece = data if len(data) <= _PIECE_BYTES else data[start : start + _PIECE_BYTES]
+                unsent.remove(self._give_up)
+                unsent.add(self._give_up, len(data) + len(piece))
+                await self._send({"type": "http.response.body", "body": piece, "more_body": more})
+            if more and len(data) > BUFFERED_BYTES:  # sends nothing, but waits until the reader has taken it
+                await self._send({"type": "http.response.body", "body": b"", "more_body": True})
+        finally:
+            unsent.remove(self._give_up)
         self._sent_at, self._sending = time.monotonic(), None
 
     async def _last(self, ending: Ending) -> None:
