@@ -82,6 +82,14 @@ _SPECIAL_V6 = tuple(
 Origin: TypeAlias = tuple[str, str, int | None]
 
 
+class NotPublicError(Error):
+    """A name resolves to an address that is not public, `address`."""
+
+    def __init__(self, sentence: str = "", address: str = "") -> None:
+        super().__init__(sentence)
+        self.address = address
+
+
 @dataclass(frozen=True)
 class Reach:
     """How a source may use the network: options of every kind that uses HTTP."""
@@ -398,9 +406,10 @@ async def resolved(host: str, port: int, allow_private: bool) -> list[str]:
     addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
     for address in addresses:
         if not allow_private and not is_public(ip_address(address.partition("%")[0])):
-            raise Error(
+            raise NotPublicError(
                 f"{host} resolves to {address}, which is not a public address. To allow private, loopback "
-                f"and link-local addresses, set allow_private (--allow-private on the command line)."
+                f"and link-local addresses, set allow_private (--allow-private on the command line).",
+                address,
             )
     return addresses
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -129,11 +130,44 @@ def test_bodies_that_are_not_json_are_refused(client: httpx.Client) -> None:
     assert sent.status_code == 400
 
 
-def test_an_address_that_is_not_public_is_not_reached(client: httpx.Client, site: Site) -> None:
-    asked = {"kind": "web", "address": f"{site.address}/doc", "name": "doc", "options": NEVER}
+_HOSTS = ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "[::1]", "[::ffff:127.0.0.1]", "0"]
+_HOSTS += ["10.1.2.3", "192.168.0.1", "169.254.169.254", "[fe80::1]", "[fd00::1]", "[64:ff9b::7f00:1]"]
+
+
+@pytest.mark.parametrize("host", _HOSTS)
+@pytest.mark.parametrize("kind", ["web", "agent"])
+def test_an_address_that_is_not_public_is_refused_at_once(
+    client: httpx.Client, session: sparqlive.Session, host: str, kind: str
+) -> None:
+    options = NEVER if kind == "web" else {"view": "v"}
+    asked = {"kind": kind, "address": f"http://{host}:9/doc", "name": "doc", "options": options}
+    refused = client.post("/sources", json=asked)
+    assert refused.status_code == 403
+    assert "not a public address" in refused.json()["detail"]
+    assert not session.sources
+
+
+def test_a_name_that_is_not_resolved_is_watched_until_it_is(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look checks the address again: a name that was public, or unknown, may resolve to this machine."""
+    found: list[str] = []
+
+    def resolve(host: str, *args: object, **options: object) -> list[object]:
+        if host != "moves.example":
+            return real(host, *args, **options)  # type: ignore[arg-type, return-value]
+        if not found:
+            raise socket.gaierror("there is no such name")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (found[0], 80))]
+
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    asked = {"kind": "web", "address": "http://moves.example/doc", "name": "doc", "options": NEVER}
     assert client.post("/sources", json=asked).status_code == 201
-    assert client.post("/sources/doc/refresh").status_code == 502
-    assert site.paths() == []
+    found.append("127.0.0.1")
+    refused = client.post("/sources/doc/refresh")
+    assert refused.status_code == 502
+    assert "127.0.0.1, which is not a public address" in refused.json()["detail"]
 
 
 def test_files_may_be_read_where_that_is_allowed(trusting: httpx.Client, tmp_path: Path) -> None:

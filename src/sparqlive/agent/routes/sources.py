@@ -6,6 +6,7 @@ addresses, unless the agent's settings allow it. Invariant: options that could b
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from functools import partial
@@ -25,6 +26,7 @@ from sparqlive.sources.watching import Source
 
 _JSON = "application/json"
 _MOST_BYTES = 1 << 20  # of the JSON body: other requests wait while it is parsed
+_RESOLVING_SECONDS = 5.0
 _ON_THE_WEB = ("http://", "https://")
 _MEMBERS = {"kind": str, "address": str, "name": str, "options": dict}
 # Text values of other options may be secrets, and are hidden.
@@ -54,7 +56,9 @@ async def list_sources(agent: Agent, request: Request) -> Response:
 async def add(agent: Agent, request: Request) -> Response:
     asked = _parse_body(await text_of(agent, request, _JSON, _MOST_BYTES))
     kind, address, options = asked["kind"], asked["address"], asked.get("options", {})
-    _check_allowed(agent.settings.allow_private, address, options)
+    if not agent.settings.allow_private:
+        _check_allowed(address, options)
+        await _check_public(address)
     name = asked.get("name") or address
     known = agent.session.sources.get(name)
     if known is not None and known.settings() != (kind, address, options):
@@ -88,9 +92,7 @@ def _number(text: str) -> float:
     return int(text) if text.lstrip("-").isdecimal() else number
 
 
-def _check_allowed(allow_private: bool, address: str, options: Mapping[str, Any]) -> None:
-    if allow_private:
-        return
+def _check_allowed(address: str, options: Mapping[str, Any]) -> None:
     if not address.startswith(_ON_THE_WEB):
         raise Refused(
             403, f"{address!r} is not an http or https URL. This agent accepts only sources on the Web."
@@ -104,6 +106,27 @@ def _check_allowed(allow_private: bool, address: str, options: Mapping[str, Any]
         raise Refused(
             403, f"Clients may not read this agent's environment variables. Leave out the option {variable}."
         )
+
+
+async def _check_public(address: str) -> None:
+    """Rejects an address that is not public now. Each look checks it again, after each redirect too.
+
+    A name that cannot be resolved now may be resolved later: the source says so until then.
+    """
+    from sparqlive.web.network import NotPublicError, checked_url, resolved
+
+    url = checked_url(address)
+    try:
+        async with asyncio.timeout(_RESOLVING_SECONDS):
+            await resolved(url.host, url.port or 0, allow_private=False)
+    except NotPublicError as error:
+        raise Refused(
+            403,
+            f"{url.host} resolves to {error.address}, which is not a public address. This agent does not "
+            f"fetch from such addresses, unless it is started with --allow-private.",
+        ) from None
+    except (Error, TimeoutError):
+        pass
 
 
 def _source_of(agent: Agent, request: Request) -> Source:
