@@ -127,6 +127,8 @@ def test_errors_and_limits_are_seen(page: Page, session: sparqlive.Session, tmp_
     go(page, "#/status")
     expect(page.get_by_text("All views and sources are fine.")).to_be_visible()
     expect(page.get_by_role("row", name="Time of a query")).to_contain_text("30 s")
+    expect(page.get_by_role("row", name="What waits for all readers")).to_contain_text("268 MB")
+    expect(page.get_by_role("listitem").filter(has_text="service")).to_contain_text("ask other endpoints")
     session.source("file", str(tmp_path / "none.nt"), name="none")
     expect(page.locator(".faults")).to_contain_text("Source none")
 

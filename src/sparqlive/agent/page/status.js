@@ -18,6 +18,8 @@ const LIMITS = {
   upload_bytes: "Size of a file to load",
   uploads: "Files that are loaded at the same time",
   history_bytes: "How far a reader of changes may fall behind",
+  unsent_bytes: "What waits for all readers of changes together",
+  stall_seconds: "How long a reader may accept nothing",
   temporary_rows: "Rows of a temporary view",
   temporary_views: "Temporary views",
   connections: "Open connections",
@@ -25,7 +27,7 @@ const LIMITS = {
 const TOKEN_LIMITS = {
   requests_per_second: "Requests per second", subscriptions: "Open subscriptions", views: "Views that the token registered", query_seconds: "Time of a query",
 };
-const RIGHTS = { read: "read all data", write: "change data", admin: "change views and sources" };
+const RIGHTS = { read: "read all data", write: "change data", service: "ask other endpoints (SERVICE)", admin: "change views and sources" };
 
 export function showStatus(main) {
   const faults = element("ul", { class: "faults" });
