@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice
 
-from sparqlive.engine.register import Registration
+from sparqlive.engine.register import PlannedQuery, Registration
 from sparqlive.engine.results import Answer
 from sparqlive.engine.rows import RowStream
 from sparqlive.engine.writer import Epochs
@@ -47,7 +47,8 @@ def query_once(
     began = time.monotonic()
     planned = registration.planned_before(text, base, dataset)
     if planned is None:
-        planned = within(timeout_seconds, lambda: registration.plan_once(text, base, dataset), began=began)
+        plan_it = partial(_planned, registration, text, base, dataset, from_views)
+        planned = within(timeout_seconds, plan_it, began=began)
     parsed, plan = planned.query, planned.plan
     spelling = planned.spelling if from_views and not planned.asks_endpoints else None
     terms = epochs.terms.extended()
@@ -87,6 +88,16 @@ def query_once(
     each = found.once if stream else found.__iter__
     blocks = partial(_blocks, each, len(planned.kept.variables))
     return Answer(parsed, plan, blocks, terms, epoch, None if view is None else view.name, each)
+
+
+def _planned(
+    registration: Registration, text: str, base: str | None, dataset: Dataset | None, from_views: bool
+) -> PlannedQuery:
+    """Plans a query; includes all that depends on the plan alone, because it may be large."""
+    planned = registration.plan_once(text, base, dataset)
+    if not planned.asks_endpoints:
+        _ = planned.reads, planned.runnable, planned.spelling if from_views else None
+    return planned
 
 
 @contextmanager

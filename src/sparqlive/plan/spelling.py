@@ -23,7 +23,8 @@ visible columns; the order of listing.
 def spelling_of(plan: Operator) -> Spelling:
     mentioned: dict[Var, None] = {}
     _gather(plan, mentioned, set())
-    hidden = [variable for variable in mentioned if variable not in plan.variables]
+    visible = set(plan.variables)
+    hidden = [variable for variable in mentioned if variable not in visible]
     plan = rename(plan, {variable: Var(f".{number}") for number, variable in enumerate(hidden)})
     order = plan.order if isinstance(plan, Listing) else ()
     kept = rewrite(kept_of(plan))

@@ -32,8 +32,11 @@ def matched(old: Iterable[Quad], new: Iterable[Quad]) -> list[Quad]:
     before, after = _Document(old), _Document(new)
     if not after.mentions:
         return after.ground
-    _colour(before, after)
     names: Renaming = {}
+    if not before.mentions:  # there is nothing to match
+        names = {node: BlankNode() for node in after.mentions}
+        return [*after.ground, *(renamed(quad, names) for quad in after.others)]
+    _colour(before, after)
     left = DOCUMENT_STEPS + _STEPS_PER_QUAD * (len(before.others) + len(after.others))
     candidates: dict[Hashable, list[_Part]] = defaultdict(list)
     for part in before.parts():
