@@ -135,6 +135,9 @@ class Streamed(Response):
                 await self._send_all(send)
             except TimeoutError:
                 _log.info("A reader accepted no data for %g s and was disconnected", self._stall_seconds)
+                if (abort := scope.get("state", {}).get("abort")) is not None:
+                    abort()  # closing would wait until the reader takes what is left
+                    await asyncio.sleep(0)
             except Error as error:
                 if not self._paced.cancelled.is_set():
                     _log.warning("A response was broken off: %s", error)

@@ -18,10 +18,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from sparqlive.agent.problems import problem_json
 
 _SILENT_MILLISECONDS = 60_000
-# What waits in this process for one connection, unless more is written at once, and what waits in the system,
-# which would buffer megabytes for each reader that accepts no data.
-BUFFERED_BYTES = 1 << 14
-_UNSENT_BYTES = 1 << 17
 _LINGER_SECONDS = 1.0
 HEAD_BYTES = 1 << 16
 """The size limit of a request's header."""
@@ -80,8 +76,6 @@ def protocol(header_seconds: float) -> type[H11Protocol]:
             if sys.platform == "linux":
                 connection = transport.get_extra_info("socket")
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MILLISECONDS)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
-            transport.set_write_buffer_limits(high=BUFFERED_BYTES)
             # For handlers, as `request.state.abort`: closing would wait until the reader takes what is left.
             self.app_state = {**self.app_state, "abort": transport.abort}
             self._head_due = self.loop.call_later(header_seconds, self._give_up)

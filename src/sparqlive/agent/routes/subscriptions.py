@@ -29,7 +29,6 @@ from sparqlive.agent.channel import Channel, Chunk, Outdated
 from sparqlive.agent.events import Ending, Format
 from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
-from sparqlive.agent.wire import BUFFERED_BYTES
 from sparqlive.engine.results import GRAPH_FORMS
 from sparqlive.engine.view import View
 from sparqlive.errors import Closed, Error, UnknownView, ViewFailed
@@ -261,7 +260,7 @@ class Stream(Response):
                 unsent.remove(self._give_up)
                 unsent.add(self._give_up, len(data) + len(piece))
                 await self._send({"type": "http.response.body", "body": piece, "more_body": more})
-            if more and len(data) > BUFFERED_BYTES:  # sends nothing, but waits until the reader has taken it
+            if more and len(data) >= _PIECE_BYTES:  # sends nothing, but waits until the reader has taken it
                 await self._send({"type": "http.response.body", "body": b"", "more_body": True})
         finally:
             unsent.remove(self._give_up)
