@@ -38,6 +38,7 @@ from sparqlive.plan.delta import State
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES, entry_table
+from sparqlive.sparql.memory import give_back
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import RunFile
 from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows
@@ -45,6 +46,8 @@ from sparqlive.store.store import LaterChanges, Sources
 from sparqlive.zset.run import Column, Run
 
 _TRIES = 5
+_MANY_CHANGES = 1_000
+"""With more, the milliseconds that giving memory back takes do not count."""
 FEW_CHANGES = 50_000
 """Up to so many changes are broadcast, and what they join is restricted by their keys."""
 
@@ -272,6 +275,8 @@ class InStore:
         before_changes: bool = False,
     ) -> Saved:
         """What the frames compute, or its difference to stored rows, for a relation."""
+        if self._changes.count > _MANY_CHANGES:
+            give_back()  # lookups open many files
         for _ in range(_TRIES):
             sources = self._sources()
             with self._make_backend() as backend:
