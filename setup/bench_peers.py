@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 PLACE = Path(__file__).parent.parent / ".bench-peers"
@@ -19,7 +18,6 @@ INCREMUNICA = PLACE / "incremunica"
 FUSEKI = PLACE / "jena-fuseki-server-5.6.0.jar"  # the last one for Java 17
 RDF4J = PLACE / "rdf4j"
 _RDF4J_VERSION = "5.2.2"
-_MAVEN = "https://repo.maven.apache.org/maven2"
 _JOINS = ("full-hash", "delete-hash", "computational-bind", "match-hash", "memory-bind", "nestedloop")
 # A folder or an address that git can clone, for machines that do not reach this one.
 _SOURCE = os.environ.get("INCREMUNICA_SOURCE", "https://github.com/comunica/incremunica.git")
@@ -66,17 +64,13 @@ def _incremunica() -> None:
 
 
 def _fuseki() -> None:
-    _needs_java()
-    part = FUSEKI.with_suffix(".part")
-    version = FUSEKI.stem.rpartition("-")[2]
-    urllib.request.urlretrieve(f"{_MAVEN}/org/apache/jena/jena-fuseki-server/{version}/{FUSEKI.name}", part)
-    part.rename(FUSEKI)
+    _needs_maven()
+    artifact = f"org.apache.jena:jena-fuseki-server:{FUSEKI.stem.rpartition('-')[2]}"
+    _run(["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={PLACE}"])
 
 
 def _rdf4j() -> None:
-    _needs_java()
-    if shutil.which("mvn") is None:
-        raise RuntimeError("it needs Maven (mvn)")
+    _needs_maven()
     RDF4J.mkdir(exist_ok=True)
     wanted = [
         ("org.eclipse.rdf4j", "rdf4j-repository-sail", _RDF4J_VERSION),
@@ -97,9 +91,9 @@ def _rdf4j() -> None:
     _run(["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars"], RDF4J)
 
 
-def _needs_java() -> None:
-    if shutil.which("java") is None:
-        raise RuntimeError("it needs Java 17 or newer")
+def _needs_maven() -> None:
+    if shutil.which("java") is None or shutil.which("mvn") is None:
+        raise RuntimeError("it needs Java 17 or newer, and Maven (mvn)")
 
 
 def _run(command: list[str], folder: Path | None = None) -> None:
