@@ -6,6 +6,7 @@ carried live. Invariant: every strategy produces the same deltas, of the result 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -177,6 +178,8 @@ class Strategies:
         if bulk != "duckdb" and find_spec("pyspark") is not None:
             self.carriers["spark"] = self._spark_carrier
         self._started: set[str] = set()
+        self._lost = dict.fromkeys(self.carriers, 0.0)
+        """The seconds that epochs would have been faster by, had a backend been running."""
         self.measurements = Measurements()
 
     # Backends
@@ -192,7 +195,8 @@ class Strategies:
         raise Unsupported(f"{title} is not installed. Run: pip install 'sparqlive[{name}]'")
 
     def is_started(self, name: str) -> bool:
-        return name in self._started
+        """Whether a backend is running; DuckDB is, once a session of this process has used it."""
+        return name in self._started or (name == "duckdb" and name in sys.modules)
 
     @property
     def has_spark_setting(self) -> bool:
@@ -385,8 +389,10 @@ class Strategies:
         else:
             strategy = min(estimates, key=estimates.__getitem__)
         way = next(way for way in cheapest if way.strategy == strategy)
+        if batch.requested == "auto":
+            self._count_lost(cheapest[way], cheapest)
         reason = reason or _reason(strategy, batch.requested, estimates, rows)
-        is_measured = way.backend is None or way.backend in self._started
+        is_measured = way.backend is None or self.is_started(way.backend)
         start = time.perf_counter()
         try:
             delta = self._by(way, batch, maintained, inputs)
@@ -405,13 +411,26 @@ class Strategies:
         """The cheapest way of each strategy, with its expected seconds."""
         expected = self.measurements.correct(plan, costs)
         for way in expected:
-            if way.backend is not None and way.backend not in self._started:
-                expected[way] += BULK[way.backend].start_seconds
+            expected[way] += self._start_seconds(way)
         best: dict[str, Way] = {}
         for way, seconds in expected.items():
             if way.strategy not in best or seconds < expected[best[way.strategy]]:
                 best[way.strategy] = way
         return {way: expected[way] for way in best.values()}
+
+    def _start_seconds(self, way: Way) -> float:
+        """What starting a backend adds to an epoch: its cost, less what epochs without it have lost."""
+        if way.backend is None or self.is_started(way.backend):
+            return 0.0
+        return max(0.0, BULK[way.backend].start_seconds - self._lost[way.backend])
+
+    def _count_lost(self, chosen: float, cheapest: Mapping[Way, float]) -> None:
+        """Counts how much longer an epoch is expected to take because a backend is not running."""
+        for name in self.carriers:
+            running = [
+                seconds - self._start_seconds(way) for way, seconds in cheapest.items() if way.backend == name
+            ]
+            self._lost[name] += max(0.0, chosen - min(running, default=chosen))
 
     def _by(self, way: Way, batch: _Batch, maintained: Maintained, inputs: Inputs) -> Mapping[Row, int]:
         if way.backend is not None:

@@ -149,14 +149,14 @@ def _as_of(view: View, quads: Quads) -> Iterator[None]:
 
 def _check_content(view: View, content: PlanContent, epochs: Epochs, evaluator: str) -> None:
     terms = Terms(epochs.terms.dictionary.extended())
-    quads = snapshot_for(content.plan, epochs.quads, terms.dictionary)
     recomputed: Mapping[Row, int] | Run
-    with epochs.pinned(quads):
-        if evaluator == "live":
+    if evaluator == "live":
+        quads = snapshot_for(content.plan, epochs.quads, terms.dictionary)
+        with epochs.pinned(quads):
             recomputed = compute_rewritten(content.plan, quads, terms, {})
-        else:
-            contents = epochs.strategies.contents_on(quads, terms.dictionary, epochs.lock)
-            (recomputed,) = contents([content.plan])
+    else:  # under the lock it can read the quads themselves
+        contents = epochs.strategies.contents_on(epochs.quads, terms.dictionary, epochs.lock)
+        (recomputed,) = contents([content.plan])
     present = content.whole()
     differing = set(change_between(present, recomputed))
     if not differing:

@@ -96,7 +96,7 @@ def _spark_rebuild(sizes: Sizes) -> float:
 
 
 BULK = {
-    "duckdb": BulkCosts("DuckDB", 0.3, _duckdb_delta, _duckdb_rebuild),
+    "duckdb": BulkCosts("DuckDB", 0.15, _duckdb_delta, _duckdb_rebuild),
     "spark": BulkCosts("Spark", 12.0, _spark_delta, _spark_rebuild),
 }
 """The costs of each bulk backend, by the name of its strategy."""
