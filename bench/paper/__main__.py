@@ -183,7 +183,7 @@ def write(run: Run, kept: Kept, folder: Path) -> Path:
     return file
 
 
-def main() -> None:
+def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.paper", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="experiment", help=f"some of: {', '.join(EXPERIMENTS)}")
     parser.add_argument("--quick", action="store_true", help="small sizes; writes to a temporary folder")
@@ -197,7 +197,8 @@ def main() -> None:
         "--rounds", type=int, default=3, help="measure each update at most so often; default 3"
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="for each update by a method; default 60")
-    options = parser.parse_args()
+    parser.add_argument("--minutes", type=float, default=inf, help="end after so long; a later run continues")
+    options = parser.parse_args(given)
     names = options.names or list(EXPERIMENTS)
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
@@ -209,10 +210,10 @@ def main() -> None:
     all_sizes = QUICK if options.quick else FULL
     sizes = all_sizes
     for name in ("one_in", "products", "groups"):
-        if given := vars(options)[name]:
-            sizes = replace(sizes, **{name: tuple(map(int, given.split(",")))})
+        if chosen := vars(options)[name]:
+            sizes = replace(sizes, **{name: tuple(map(int, chosen.split(",")))})
     folder = options.output or (Path(tempfile.mkdtemp(prefix="paper-")) if options.quick else OUTPUT)
-    command = command_of("python -m bench.paper", sys.argv[1:])
+    command = command_of("python -m bench.paper", sys.argv[1:] if given is None else given)
     kept = Kept(folder / "raw.jsonl", lambda: provenance(command, _PACKAGES))
     if not options.page:
         ends = time.perf_counter() + 60 * options.minutes

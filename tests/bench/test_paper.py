@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.kept import Kept
-from bench.paper.__main__ import Run, write
+from bench.paper.__main__ import Run, main, write
 from bench.paper.cases import EXPERIMENTS, SMOKE, Sizes
 from bench.paper.compare import Case
 from bench.paper.counting import Bgp, Counting, LeftJoin, Minus, Project, Triple
@@ -33,6 +33,15 @@ def test_all_experiments(tmp_path: Path) -> None:
     run.measure(list(EXPERIMENTS), again, again=False)
     assert run.page(again)[0] == text
     Run(SMOKE, METHODS_HERE, rounds=1, seconds=600).measure(["sums"], again, again=False)
+
+
+def test_the_command_ends_in_time_and_continues(tmp_path: Path) -> None:
+    command = ["sums", "--quick", "--methods", "live", "--groups", "20", "--rounds", "1"]
+    main([*command, "--minutes", "0", "--output", str(tmp_path)])
+    assert "## SUM" not in (tmp_path / "paper.md").read_text(encoding="utf-8")
+    main([*command, "--output", str(tmp_path)])
+    main(["--quick", "--page", "--output", str(tmp_path)])
+    assert "sum, 20 groups of 10" in (tmp_path / "raw.jsonl").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
