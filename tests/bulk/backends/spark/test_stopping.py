@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread, Timer
 from typing import Any
@@ -22,9 +23,9 @@ pytestmark = pytest.mark.spark
 QUERY = "SELECT ?y (COUNT(*) AS ?n) { ?x <urn:p> ?y } GROUP BY ?y"
 
 
-def endless(spark: SparkSession) -> Any:
+def endless(spark: SparkSession, columns: Sequence[str] = ("c0", "w")) -> Any:
     """Rows that no test waits for."""
-    return spark.range(10**15).selectExpr("sum(id % 7) AS c0", "CAST(1 AS BIGINT) AS w")
+    return spark.range(10**15).selectExpr(*(f"sum(id % 7) AS {name}" for name in columns))
 
 
 def active_jobs() -> list[int]:
@@ -67,7 +68,7 @@ def test_a_view_whose_client_leaves_is_not_registered(
 
     def slow(self: SparkBackend, frame: Any) -> Any:
         Thread(target=leave, args=(left, spark)).start()
-        return endless(spark)
+        return endless(spark, frame.columns)
 
     with sparqlive.open(tmp_path, spark=spark, memory=memory) as session:
         session.apply(insert="<urn:a> <urn:p> <urn:b> .\n")
