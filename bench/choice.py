@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 import sparqlive
 from bench import path3
 from bench.large import VIEWS, Graph
+from bench.local_spark import local_spark
 from bench.measure import Report, Sizes, duration, middle, number, run_alone, same, timed
-from sparqlive.bulk.backends.spark.start import start_session
 from sparqlive.engine.carry import Strategy
 
 SIZES = {
@@ -79,12 +79,6 @@ class Dense:
             if edge not in there:
                 new[edge] = None
         return chance.sample(self._edges, changes // 2), list(new)
-
-
-def session_of_spark() -> SparkSession:
-    spark = start_session("local[2]", {"spark.driver.memory": "3g", "spark.log.level": "ERROR"})
-    spark.range(10).count()
-    return spark
 
 
 def loaded(spark: SparkSession, graph: Batches, folder: Path) -> sparqlive.Session:
@@ -168,8 +162,7 @@ def one(
 def run(sizes: Sizes) -> Report:
     report = Report()
     report.details.append(["view", "changes", *_FORCED, "the choice", "was", "to the best"])
-    spark = session_of_spark()
-    with tempfile.TemporaryDirectory(prefix="sparqlive-choice-") as name:
+    with local_spark("3g") as spark, tempfile.TemporaryDirectory(prefix="sparqlive-choice-") as name:
         dense = Dense(sizes["dense_nodes"], sizes["dense_one_in"])
         with loaded(spark, dense, Path(name)) as session:
             one(session, dense, "dense path", path3.QUERY, sizes["dense_largest"], sizes["rounds"], report)
@@ -177,7 +170,6 @@ def run(sizes: Sizes) -> Report:
         with loaded(spark, graph, Path(name)) as session:
             for view, query in VIEWS.items():
                 one(session, graph, view, query, sizes["largest"], sizes["rounds"], report)
-    spark.stop()
     return report
 
 

@@ -10,8 +10,9 @@ import gc
 import tempfile
 from pathlib import Path
 
-from bench.choice import loaded, seconds, session_of_spark
+from bench.choice import loaded, seconds
 from bench.large import VIEWS, Graph
+from bench.local_spark import local_spark
 from bench.measure import Report, Sizes, duration, middle, number, run_alone
 from sparqlive.engine.carry import Strategy
 
@@ -26,8 +27,8 @@ Costs = dict[tuple[str, str], list[float]]
 
 def measured(triples: int, sizes: Sizes, costs: Costs) -> int:
     graph = Graph(triples)
-    spark = session_of_spark()
     with (
+        local_spark("3g") as spark,
         tempfile.TemporaryDirectory(prefix="sparqlive-growth-") as name,
         loaded(spark, graph, Path(name)) as session,
     ):
@@ -41,7 +42,6 @@ def measured(triples: int, sizes: Sizes, costs: Costs) -> int:
                 costs.setdefault((view, how), []).append(middle(warm))
             session.drop(view)
         triples = len(session)
-    spark.stop()
     gc.collect()
     return triples
 

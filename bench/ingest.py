@@ -7,7 +7,6 @@ same file into its store on disk, on the same cores. Starting Spark is not count
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyoxigraph import RdfFormat, Store
-from pyspark.sql import SparkSession
 
+from bench.local_spark import local_spark
 from bench.measure import Report, Sizes, duration, number, run_alone, same, timed, watched
-from sparqlive.bulk.backends.spark.start import start_session
 from sparqlive.bulk.backends.spark.workers import SparkWorkers
 from sparqlive.bulk.ingest.job import IngestResult, ingest
 
@@ -204,18 +202,15 @@ def run(sizes: Sizes) -> Report:
         folder = Path(name)
         file = folder / "data.nt"
         _, making = timed(lambda: write_triples(file, triples))
-        spark, starting = timed(_session)
-        try:
+        with local_spark("4g") as spark:
             ingested, ours, memory = watched(lambda: ingest(SparkWorkers(spark), file, None, folder / "runs"))
-        finally:
-            spark.stop()
         peer, peer_quads = _peer(file, folder / "peer")
         same("ingest", ingested.quads, peer_quads)
         report.ratio_at_least(f"ingest of {triples:,} N-Triples", ours, peer, WANTED)
         report.remarks += _remarks(ingested, file.stat().st_size, memory)
         report.remarks.append(
             f"ingest: {number(triples / ours)} lines a second (peer {number(triples / peer)}); "
-            f"making the file took {duration(making)}, starting Spark {duration(starting)}."
+            f"making the file took {duration(making)}."
         )
     return report
 
@@ -235,18 +230,6 @@ def _remarks(ingested: IngestResult, size: int, memory: int) -> list[str]:
         f"{size >> 20:,} MiB became {written >> 20:,} MiB; "
         f"at most {memory >> 20:,} MiB of memory in all processes, Spark's included.",
     ]
-
-
-def _session() -> SparkSession:
-    cores = min(2, os.cpu_count() or 1)
-    spark = start_session(f"local[{cores}]", {"spark.driver.memory": "4g", "spark.log.level": "ERROR"})
-    spark.sparkContext.parallelize(range(cores), cores).map(_ready).collect()
-    return spark
-
-
-def _ready(number: int) -> int:
-    """Run once by each worker, so that its start is not measured."""
-    return number
 
 
 def _peer(file: Path, folder: Path) -> tuple[float, int]:

@@ -21,9 +21,9 @@ import duckdb
 import pyarrow as pa
 
 import sparqlive
+from bench.local_spark import local_spark
 from bench.measure import Report, Sizes, duration, middle, run_alone, same, span, timed, watched
 from bench.path3 import QUERY, graph
-from sparqlive.bulk.backends.spark.start import start_session
 
 SIZES = {"nodes": (1000, 100), "one_in": (25, 10), "rounds": (3, 1)}
 WANTED = 3.0
@@ -49,9 +49,8 @@ def triples(sizes: Sizes) -> list[tuple[str, str, str]]:
 
 def ours(sizes: Sizes) -> Measured:
     lines = [f"{' '.join(triple)} .\n" for triple in triples(sizes)]
-    spark = start_session(f"local[{_THREADS}]", {"spark.driver.memory": "2g", "spark.log.level": "ERROR"})
     seconds, memory, found = [], 0, (0, 0, 0)
-    with tempfile.TemporaryDirectory(prefix="sparqlive-path3-") as name:
+    with local_spark("2g") as spark, tempfile.TemporaryDirectory(prefix="sparqlive-path3-") as name:
         file = Path(name) / "edges.nt"
         file.write_text("".join(lines))
         for round_ in range(sizes["rounds"] + 1):
@@ -61,7 +60,6 @@ def ours(sizes: Sizes) -> Measured:
                 seconds.append(elapsed)
                 memory = max(memory, most)
                 found = _summary(Counter(w for _, w in view.content.items()))
-    spark.stop()
     return seconds, memory, found
 
 

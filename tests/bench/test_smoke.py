@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from bench import bsbm, bulk_executor, bulk_expressions, explore, frames, scale, shapes
+from bench import bsbm, bulk_executor, bulk_expressions, explore, frames, scale, shapes, spark_path3
 from bench.bsbm_data import VOCABULARY
 from bench.suite import BENCHMARKS, module_of, page
 
@@ -38,8 +39,19 @@ SIZES = {
 }
 BSBM = "http://example.org/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
-ON_SPARK = {"spark_path3", "ingest", "choice", "growth"}
-"""Not here: each takes a minute or more at any size. `make bench-spark` runs them."""
+ON_SPARK = {
+    "spark_path3": {"nodes": 20, "one_in": 5, "rounds": 1},
+    "ingest": {"triples": 500},
+    "choice": {
+        "triples": 600,
+        "largest": 1,
+        "dense_nodes": 20,
+        "dense_one_in": 5,
+        "dense_largest": 1,
+        "rounds": 1,
+    },
+    "growth": {"smallest": 300, "sizes": 1, "changes": 5, "rounds": 1},
+}
 ELSEWHERE = {"bulk_aggregates", "throughput", "subscribers"}
 
 
@@ -51,6 +63,18 @@ def test_benchmark(name: str) -> None:
     report = module.run(SIZES[name])
     assert report.figures
     assert name in page("make test", {name: report}, quick=True)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_SPARK)
+def test_benchmark_on_spark(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the session of all tests, which the benchmark must not stop."""
+    module = module_of(name)
+    monkeypatch.setattr(module, "local_spark", lambda memory: nullcontext(spark))
+    monkeypatch.setattr(spark_path3, "alone", lambda measured, sizes: measured(sizes))
+    assert ON_SPARK[name].keys() == module.SIZES.keys()
+    assert module.run(ON_SPARK[name]).figures
 
 
 def test_bsbm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.parse
@@ -104,22 +105,43 @@ def _server(jar: str) -> tuple[str, str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = ["java", "-jar", jar, "--localhost", f"--port={port}", "--mem", "--update", "/ds"]
-    process: subprocess.Popen[Any] = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    atexit.register(process.kill)
+    command = [
+        "java",
+        "-jar",
+        str(Path(jar).resolve()),
+        "--localhost",
+        f"--port={port}",
+        "--mem",
+        "--update",
+        "/ds",
+    ]
     address = f"http://127.0.0.1:{port}/ds"
+    # While it starts, the server writes a folder of configuration, by default into the current directory.
+    # The driver is killed in the end, so the folder is removed as soon as the server answers.
+    with tempfile.TemporaryDirectory(prefix="fuseki-") as base:
+        process: subprocess.Popen[Any] = subprocess.Popen(
+            command,
+            env=os.environ | {"FUSEKI_BASE": base},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        atexit.register(process.kill)
+        _wait_until_it_answers(process, address)
+    return address, Path(jar).stem.rpartition("-")[2]
+
+
+def _wait_until_it_answers(process: subprocess.Popen[Any], address: str) -> None:
     for _ in range(_START_SECONDS * 2):
         with (
             contextlib.suppress(OSError),
             urllib.request.urlopen(f"{address}/query?query=ASK%7B%7D", timeout=10),
         ):
-            return address, Path(jar).stem.rpartition("-")[2]
+            return
         if process.poll() is not None:
             break
         time.sleep(0.5)
-    raise SystemExit(f"Fuseki does not start: {' '.join(command)}")
+    raise SystemExit(f"Fuseki does not start: {process.args!r}")
 
 
 def main() -> None:
