@@ -116,3 +116,17 @@ def test_motion_is_reduced_where_people_ask_for_it(browser: Browser, filled: str
         page = context.new_page()
         page.goto(f"{filled}/#/views/kinds/chart")
         expect(page.locator(".bars .length").first).to_have_css("transition-duration", "0s")
+
+
+@pytest.mark.parametrize("place", ["#/sources", "#/epochs"])
+def test_a_phone_shows_all_columns(browser: Browser, filled: str, place: str) -> None:
+    with patient(browser, viewport={"width": 390, "height": 844}) as context:
+        page = context.new_page()
+        page.goto(f"{filled}/{place}")
+        cells = page.locator(".scroll tbody tr").first.locator("th, td")
+        expect(cells.first).to_be_visible()
+        boxes = [cell.bounding_box() for cell in cells.all()]
+        assert len(boxes) == page.locator(".scroll thead th").count()
+        assert all(box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+        assert page.locator(".scroll").evaluate("(node) => node.scrollWidth <= node.clientWidth")
+        assert page.locator(".scroll").get_by_role("rowheader").count() > 1

@@ -79,3 +79,14 @@ export function announce(text) {
     setText(byId("announcement"), waiting);
   }, Math.max(0, spoken + BETWEEN - performance.now()));
 }
+
+// A line of a table that narrow windows show as a list of names and values: cells know the titles of their columns. The roles
+// are those that elements of tables have anyway, until a style sheet displays them as blocks.
+export function card(titles, cells) {
+  const shown = cells.filter(Boolean);
+  shown.forEach((cell, place) => {
+    cell.setAttribute("role", cell.tagName === "TH" ? "rowheader" : "cell");
+    if (titles[place]) cell.dataset.title = titles[place];
+  });
+  return element("tr", { role: "row" }, ...shown);
+}

@@ -1,10 +1,11 @@
 // The last epochs: size, strategy, reason and duration.
 
-import { clock, count, element, seconds, setText, shape } from "./dom.js";
+import { card, clock, count, element, seconds, setText, shape } from "./dom.js";
 import { follow, percentile } from "./pulse.js";
 
 const LISTED = 60;
 const PLOT = { height: 220, left: 64, right: 4, top: 10, bottom: 26 };
+const HEADS = [["Epoch", "number"], ["Time"], ["Changes", "number"], ["Ignored", "number"], ["Rows changed"], ["Strategy"], ["Reason"], ["Duration", "number"]];
 const STRATEGIES = ["live", "duckdb", "spark", "rebuild"];
 
 export function showEpochs(main) {
@@ -18,11 +19,10 @@ export function showEpochs(main) {
       ...STRATEGIES.map((name) => element("span", { class: "key" },
         shape("svg", { width: 10, height: 10, viewBox: "-5 -5 10 10", "aria-hidden": "true" }, dot(name, 0, 0, 4)), name))),
     drawing);
-  const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Epochs" }, element("table", { class: "epochs" },
+  const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Epochs" }, element("table", { class: "epochs cards", role: "table" },
     element("caption", { class: "unseen" }, "The last epochs, newest first"),
     element("thead", {}, element("tr", {},
-      ...[["Epoch", "number"], ["Time", "wide"], ["Changes", "number"], ["Ignored", "number wide"], ["Rows changed"], ["Strategy"], ["Reason"], ["Duration", "number"]].map(
-        ([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
+      ...HEADS.map(([title, kind]) => element("th", { scope: "col", class: kind }, title)))),
     body));
   main.append(element("div", { class: "heading" }, element("h1", {}, "Epochs")), problem, none, figure, table);
 
@@ -56,16 +56,16 @@ function lineOf(entry) {
   const names = Object.entries(entry.rows).sort((a, b) => b[1] - a[1]);
   const some = names.slice(0, 3).map(([name, rows]) => `${name} ${count(rows)}`).join(", ");
   const more = names.length > 3 ? `, ${count(names.length - 3)} more` : "";
-  return element("tr", {},
+  return card(HEADS.map(([title]) => title), [
     element("th", { scope: "row", class: "number" }, count(entry.epoch)),
-    element("td", { class: "wide" }, clock(entry.time)),
+    element("td", {}, clock(entry.time)),
     element("td", { class: "number" }, ...(isRefresh(entry) ? ["–"]
       : [element("span", { class: "plus" }, `+${count(entry.inserted)}`), " ", element("span", { class: "minus" }, `−${count(entry.deleted)}`)])),
-    element("td", { class: "number wide" }, count(entry.ignored)),
+    element("td", { class: "number" }, count(entry.ignored)),
     element("td", {}, some + more || "none"),
     element("td", {}, entry.strategy),
     element("td", { class: "reason" }, reasons(entry)),
-    element("td", { class: "number" }, seconds(entry.seconds)));
+    element("td", { class: "number" }, seconds(entry.seconds))]);
 }
 
 // A delayed refresh of a view is listed at the epoch that it brings the view to.

@@ -3,7 +3,7 @@
 import { ask, read } from "./agent.js";
 import { may } from "./caller.js";
 import { confirmed } from "./dialogs.js";
-import { ago, clock, count, element, setText } from "./dom.js";
+import { ago, card, clock, count, element, setText } from "./dom.js";
 import { loading } from "./load.js";
 
 const EVERY = 3000;
@@ -18,9 +18,9 @@ export function showSources(main) {
     element("h2", {}, "No sources yet"),
     element("p", {}, "Changes come from SPARQL Update, from files that you load, or from sources that the agent watches: Web documents, Solid pods, LDES, endpoints, other agents."));
   const body = element("tbody");
-  const heads = [["Name"], ["Kind"], ["Address", "wide"], ["Quads", "number"], ["Last check"], ["State"]];
+  const heads = [["Name"], ["Kind"], ["Address"], ["Quads", "number"], ["Last check"], ["State"]];
   const changes = may("write") || may("admin");
-  const table = element("div", { class: "scroll", hidden: true, tabindex: "0", role: "region", "aria-label": "Sources" }, element("table", { class: "sources" },
+  const table = element("div", { class: "scroll", hidden: true, tabindex: "0", role: "region", "aria-label": "Sources" }, element("table", { class: "sources cards", role: "table" },
     element("caption", { class: "unseen" }, "Sources"),
     element("thead", {}, element("tr", {}, ...heads.map(([title, kind]) => element("th", { scope: "col", class: kind }, title)),
       changes ? element("th", { scope: "col" }, element("span", { class: "unseen" }, "Actions")) : null)),
@@ -78,16 +78,16 @@ export function showSources(main) {
       const sentence = "The agent stops watching it, and removes the quads that no other source asserts.";
       if (await confirmed(`Remove the source ${source.name}?`, sentence, "Remove")) await ask(path, { method: "DELETE" });
     });
-    return element("tr", {},
+    return card(heads.map(([title]) => title), [
       element("th", { scope: "row" }, source.name),
       element("td", {}, source.kind),
-      element("td", { class: "wide long" }, source.address),
+      element("td", { class: "long" }, source.address),
       element("td", { class: "number" }, count(source.quads)),
       element("td", {}, seen),
       element("td", { class: "long" }, state),
       changes ? element("td", {}, element("span", { class: "actions" },
         may("write") ? element("button", { type: "button", class: "quiet", "aria-label": `Check now: ${source.name}`, on: { click: check } }, "Check now") : null,
-        may("admin") ? element("button", { type: "button", class: "quiet danger", "aria-label": `Remove: ${source.name}`, on: { click: remove } }, "Remove") : null)) : null);
+        may("admin") ? element("button", { type: "button", class: "quiet danger", "aria-label": `Remove: ${source.name}`, on: { click: remove } }, "Remove") : null)) : null]);
   }
 
   again();
