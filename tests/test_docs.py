@@ -19,6 +19,7 @@ from tests.conftest import ROOT
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)")
+INTERNALS = sorted((ROOT / "docs" / "internals").glob("*.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -65,6 +66,28 @@ def test_the_readme_names_the_commands_on_its_first_screen() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
+FIGURE = re.compile(r"\d[\d,.]*(?: (?:µs|ms|s|B)\b|×)")
+
+
+@pytest.mark.parametrize(
+    ("page", "heading"), [("README.md", "## Figures"), ("docs/comparison.md", "## Measured")]
+)
+def test_figures_stand_in_the_results(page: str, heading: str) -> None:
+    """Those of a row of a table in one line of a page of results, others anywhere in them."""
+    results = [
+        set(FIGURE.findall(line))
+        for file in sorted((ROOT / "bench" / "results").glob("*.md"))
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
+    everything = set().union(*results)
+    section = (ROOT / page).read_text(encoding="utf-8").partition(f"\n{heading}\n")[2].partition("\n## ")[0]
+    quoted = [(line, set(FIGURE.findall(line))) for line in section.splitlines() if FIGURE.search(line)]
+    assert len(quoted) >= 4
+    for line, figures in quoted:
+        known = any(figures <= told for told in results) if line.startswith("|") else figures <= everything
+        assert known, f"{page} quotes what no benchmark wrote: {line}"
+
+
 def heading_id(heading: str) -> str:
     """The anchor that MkDocs and GitHub give a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
@@ -78,6 +101,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         if anchor:
             headings = re.findall(r"^#+ (.*)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
             assert anchor in map(heading_id, headings), f"{page}: {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", *(f"internals/{p.name}" for p in INTERNALS)])
+def test_modules_that_are_named_exist(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+/[\w/]+\.py)`", text))
+    places = (ROOT / "src" / "sparqlive", ROOT / "src" / "sparqlive" / Path(page).stem, ROOT)
+    assert [name for name in sorted(named) if not any((place / name).is_file() for place in places)] == []
 
 
 @pytest.mark.parametrize(("page", "kinds"), [("sources.md", SOURCES), ("pipeline.md", SINKS)])
@@ -106,6 +137,13 @@ def test_every_key_of_a_pipeline_is_documented(tmp_path: Path) -> None:
         keys = str(raised.value).partition("Available keys: ")[2].rstrip(".").split(", ")
         rows = page.partition(f"| {title or 'at the top'}")[2].partition("\n\n")[0]
         assert [key for key in keys if f"`{key}`" not in rows] == []
+
+
+def test_every_public_name_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    errors = {name for name in sparqlive.__all__ if hasattr(sparqlive.errors, name)}
+    assert "::: sparqlive.errors" in page
+    assert [name for name in sparqlive.__all__ if name not in errors and f".{name}" not in page] == []
 
 
 def test_the_lock_names_no_place() -> None:
