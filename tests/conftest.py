@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 W3C = Path(os.environ.get("SPARQLIVE_W3C", ROOT.parent / "shared" / "w3c"))
-DATA = Path(os.environ.get("SPARQLIVE_DATA", ROOT.parent / "shared" / "data"))
 
 FULL = os.environ.get("SPARQLIVE_CONFORMANCE") == "full"
 """Whether everything is tested that can be, as by `make conformance`."""
@@ -34,7 +33,6 @@ def times(usual: int, full: int) -> int:
 W3C_ABSENT = (
     f"the W3C test suites are not at {W3C}: set SPARQLIVE_W3C to the folder that holds sparql/sparql11"
 )
-DATA_ABSENT = f"the benchmark data is not at {DATA}: set SPARQLIVE_DATA to the folder of bsbm-1000.nt.gz"
 
 _slow_is_fine = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 # Without shrinking, which takes minutes a failure: the profile "search" makes a counterexample small.
@@ -65,13 +63,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PLACE = pytest.StashKey[int]()
 OUTCOMES: Counter[str] = Counter()  # of the W3C tests: "passed", or why they were skipped
-
-
-@pytest.fixture(scope="session")
-def data_directory() -> Path:
-    if not DATA.is_dir():
-        pytest.skip(DATA_ABSENT)
-    return DATA
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks

@@ -506,3 +506,17 @@ def test_quads_that_come_and_go_again() -> None:
         assert set(session.quads()) == set(quads)
         assert len(view) == len(nodes) ** 2
         session.check()
+
+
+def test_replacing_an_empty_graph_makes_new_blank_nodes() -> None:
+    here, there = ox.NamedNode(EX + "here"), ox.NamedNode(EX + "there")
+    node, p = ox.BlankNode("node"), ox.NamedNode(EX + "p")
+    with sparqlive.open() as session:
+        for graph in (here, there):
+            epoch = session.replace(graph, [ox.Quad(node, p, end) for end in (node, here, here)])
+            assert (epoch.inserted, epoch.ignored) == (2, 0)
+        found = [{quad.subject for quad in session.quads(graph)} for graph in (here, there)]
+        assert [len(nodes) for nodes in found] == [1, 1]
+        assert len({node}.union(*found)) == 3
+        with pytest.raises(sparqlive.InvalidChange, match="triple terms"):
+            session.replace(ox.NamedNode(EX + "other"), [ox.Quad(node, p, ox.Triple(p, p, p))])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from urllib.parse import quote
 from urllib.request import url2pathname
 from uuid import uuid4
 
-from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Triple
 
 from sparqlive.engine.budget import memory_limit
 from sparqlive.engine.carry import STRATEGIES, BulkChoice, Strategy
@@ -30,6 +30,7 @@ from sparqlive.engine.check import check
 from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.deferred import Refresh
 from sparqlive.engine.frames import apply_frames, frames_of
+from sparqlive.engine.graphs import CapturedGraph, sizes_of_graphs
 from sparqlive.engine.limits import Limits
 from sparqlive.engine.once import query_once
 from sparqlive.engine.register import Registration
@@ -46,8 +47,9 @@ from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
 from sparqlive.rdf.changes import Batch
+from sparqlive.rdf.columns import Encoder, labels
 from sparqlive.rdf.compare import matched
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary, Term
+from sparqlive.rdf.dictionary import UNDEF, Dictionary, Term
 from sparqlive.rdf.frames import (
     FrameColumns,
     StatementFiles,
@@ -66,6 +68,7 @@ from sparqlive.sources.watching import Feeds, Source
 from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
+from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.sparql.syntax import parse_update
 
 Changes = str | Iterable[Any]
@@ -145,6 +148,7 @@ class Session:
         self.read_only = read_only
         self.dictionary = Dictionary()
         self.terms = Terms(self.dictionary)
+        self._used_bytes: int | None = None
         self._epochs = Epochs(self.terms, spark, bulk, read_only, memory_limit(memory))
         if spark is not None and not isinstance(spark, str):
             self._epochs.strategies.registered_spark()
@@ -393,9 +397,9 @@ class Session:
             operations = on_dataset(operations, dataset)
         documents = documents_of(operations, allow_private)
         epochs = self._epochs
-        with epochs.lock, collector_paused():
+        with epochs.lock, uninterrupted, collector_paused():
             epochs.ensure_open()
-            translated = self._registration.translated
+            translated = self._registration.planning.translated
             is_asserted = epochs.assertions.is_asserted
             wanted = requested_changes(
                 operations, epochs.quads, self.terms, translated, documents, is_asserted, timeout_seconds
@@ -415,15 +419,20 @@ class Session:
         if not isinstance(graph, NamedNode | DefaultGraph):
             raise Error(f"replace takes a NamedNode or DefaultGraph as graph, not {short_repr(graph)}.")
         try:
-            given = [Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads]
+            made = (Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads)
+            given = list(dict.fromkeys(made))
         except (TypeError, ValueError) as error:
             raise InvalidChange(f"replace takes an iterable of quads: {error}.") from error
         epochs = self._epochs
         with epochs.lock:
             self.ensure_open()
             old, since = set(self.quads(graph)), epochs.gather()
-        try:
-            new = set(matched(old, given))  # without the lock, because it can be slow
+        new, encoded = set[Quad](), None
+        try:  # without the lock, because it can be slow
+            if old or any(type(quad.object) is Triple for quad in given):  # which is rejected below
+                new = set(matched(old, given))
+            else:
+                encoded = Encoder(exceptions=self.dictionary.exceptions).quads(given, labels(uuid4().hex))
         except BaseException:
             with epochs.lock:
                 epochs.gathered(since)
@@ -431,8 +440,10 @@ class Session:
         with epochs.lock:
             changes, number = epochs.gathered(since), self.dictionary.find(graph)
             if changes is None or any(change[3] == number for change in changes):
-                old = set(self.quads(graph))
+                old, encoded = set(self.quads(graph)), None
                 new = set(matched(old, given))
+            if encoded is not None:
+                return epochs.apply_encoded((), (encoded,), "auto", None)
             # Quads that a source also asserts become local too, and stay when the source is removed.
             insert = new if epochs.assertions else new - old
             return epochs.apply(old - new, insert, "auto", None)
@@ -448,26 +459,29 @@ class Session:
         """Yields the quads of the current epoch, or those that have the given graph and terms."""
         find = self.dictionary.find
         given = {SUBJECT: subject, PREDICATE: predicate, OBJECT: object}
-        with self.reading():
-            self.ensure_open()
-            known = {position: find(term) for position, term in given.items() if term is not None}
-            scopes = EVERY_GRAPH if graph is None else [Scope("one", frozenset({find(graph) or UNDEF}))]
-            if None in known.values():  # no quad has a term that is unknown
-                return
-            lent = self._epochs.quads.lend([(scope, known.get(PREDICATE)) for scope in scopes])
-        found = (lent.matching(scope, known) for scope in scopes)  # type: ignore[arg-type]
-        yield from self.dictionary.quads(chain.from_iterable(found))
+        with ExitStack() as files:
+            with self._epochs.capturing():
+                self.ensure_open()
+                known = {position: find(term) for position, term in given.items() if term is not None}
+                scopes = EVERY_GRAPH if graph is None else [Scope("one", frozenset({find(graph) or UNDEF}))]
+                if None in known.values():  # no quad has a term that is unknown
+                    return
+                lent = self._epochs.quads.lend([(scope, known.get(PREDICATE)) for scope in scopes])
+                files.enter_context(self._epochs.pinned(lent))
+            found = (lent.matching(scope, known) for scope in scopes)  # type: ignore[arg-type]
+            yield from self.dictionary.quads(chain.from_iterable(found))
 
     def graphs(self) -> dict[NamedNode | DefaultGraph, int]:
         """Returns the graphs of the current epoch with their sizes; the unnamed graph is always there."""
-        with self.reading():
-            self.ensure_open()
-            sizes = {DEFAULT_GRAPH: 0, **self._epochs.quads.graph_sizes()}
-        term = self.dictionary.term
-        return {
-            DefaultGraph() if number == DEFAULT_GRAPH else term(number): size  # type: ignore[misc]
-            for number, size in sizes.items()
-        }
+        return sizes_of_graphs(self._epochs)[1]
+
+    def graphs_with_epoch(self) -> tuple[int, dict[NamedNode | DefaultGraph, int]]:
+        """Returns the current epoch, and its graphs like `graphs`."""
+        return sizes_of_graphs(self._epochs)
+
+    def graph(self, name: NamedNode | DefaultGraph) -> CapturedGraph:
+        """Captures one graph, which can then be read without blocking writers."""
+        return CapturedGraph(self._epochs, name)
 
     def __len__(self) -> int:
         """Number of quads."""
@@ -530,9 +544,16 @@ class Session:
         self._epochs.limit(limits)
 
     def memory(self) -> tuple[int, int]:
-        """The bytes that quads and held views use, about, and how many they may use."""
+        """The bytes that quads and held views use, about, and how many they may use.
+
+        While an epoch is carried, the former is as of the last time, because state changes.
+        """
+        with self._epochs.capturing() as is_carrying:
+            if is_carrying and self._used_bytes is not None:
+                return self._used_bytes, self._epochs.budget.limit
         with self.reading():
-            return self._epochs.used_bytes(), self._epochs.budget.limit
+            self._used_bytes = self._epochs.used_bytes()
+            return self._used_bytes, self._epochs.budget.limit
 
     @within_reach()
     def view(
@@ -577,7 +598,7 @@ class Session:
             limit, lambda: with_source_graphs(query, base, self.sources.values()), "Planning the view"
         )
         computed = self._registration.compute(name, query, base, refresh, strategy, temporary, limit)
-        with computed as planned, self._epochs.lock:
+        with computed as planned, self._epochs.lock, uninterrupted:
             self.ensure_open()
             self._traversal.check(name, query, base, settings, replace, self.default_graph == "union")
             notes = {} if settings is None else self._traversal.note(name, settings)
@@ -590,7 +611,7 @@ class Session:
 
     def drop(self, name: str) -> None:
         """Drops a view."""
-        with self._epochs.lock:  # the name stays taken until the view's documents are gone
+        with self._epochs.lock, uninterrupted:  # the name stays taken until the view's documents are gone
             self._registration.drop(name)
             self._traversal.end(name)
             self._links.wake()
@@ -623,8 +644,8 @@ class Session:
         SILENT one solution without bindings. With a `service_refusal`, all fail with that error.
         """
         return query_once(
-            self._epochs, self._registration, query, base, timeout_seconds, row_limit, dataset, from_views,
-            stream, allow_private, service_refusal,
+            self._epochs, self._registration.planning, query, base, timeout_seconds, row_limit, dataset,
+            from_views, stream, allow_private, service_refusal,
         )  # fmt: skip
 
     @within_reach()
@@ -640,7 +661,8 @@ class Session:
 
         def explained() -> Explained:
             text = with_source_graphs(query, base, self.sources.values())
-            return self._registration.explained(text, base)
+            self.ensure_open()
+            return self._registration.planning.explained(text, base)
 
         return within(timeout_seconds, explained, "Planning the query")
 
@@ -701,6 +723,10 @@ class Session:
         """Context in which all reads belong to one epoch."""
         return self._epochs.reading()
 
+    def capturing(self) -> AbstractContextManager[bool]:
+        """Context for a moment, in which the current epoch does not change; see `Epochs.capturing`."""
+        return self._epochs.capturing()
+
     def __repr__(self) -> str:
         where = "in memory" if self._path is None else repr(str(self._path))
         state = "closed" if self._epochs.closed else f"epoch={self.epoch}, views={len(self.views)}"
@@ -723,7 +749,8 @@ class Session:
         self._traversal.stop()
         self._links.stop()
         self._feeds.stop()
-        self._epochs.close()
+        with uninterrupted:
+            self._epochs.close()
 
     def __enter__(self) -> Session:
         return self

@@ -423,3 +423,12 @@ def test_a_bad_pipeline_is_refused_before_anything_happens(shop: Shop, old: str,
 def test_the_reference_is_what_help_says() -> None:
     page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert page == cli.reference(), "write it anew: python -m sparqlive.cli.main --write-docs"
+
+
+def test_json_and_another_format_contradict_each_other(filled: Shop) -> None:
+    for command in (("query", "prices.rq"), ("view", "prices")):
+        error = filled(*command, "--json", "--format", "csv", code=2)
+        assert "Use either --json or --format csv." in " ".join(error.replace("│", " ").split())
+        assert filled(*command, "--json", "--format", "json") == filled(*command, "--json")
+    graph = json.loads(filled("query", "CONSTRUCT { ?s ?p ?o } { ?s ?p ?o }", "--json"))
+    assert {node["@id"] for node in graph} == {"http://x/tea", "http://x/cake"}

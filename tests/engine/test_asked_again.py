@@ -116,7 +116,7 @@ def test_what_is_kept_holds_no_quads(monkeypatch: pytest.MonkeyPatch) -> None:
         for query in QUERIES:
             session.query(PREFIX + query).weights()
             next(iter(session.query(PREFIX + query)), None)
-        kept = [planned.runnable._idle for planned in session._registration._planned.values()]
+        kept = [planned.runnable._idle for planned in session._registration.planning._planned.values()]
         sizes = [len(one.program.namespace) for idle in kept for one in idle]
         for query in QUERIES:
             session.query(PREFIX + query).weights()

@@ -185,3 +185,19 @@ def test_texts_whose_hash_is_taken_give_way(monkeypatch: pytest.MonkeyPatch) -> 
         == first.tolist()
         == [terms.enter(text) for text in texts]
     )
+
+
+@pytest.mark.parametrize("name", ["empty.ttl", "empty.trig", "empty.nt", "empty.nq"])
+@pytest.mark.parametrize("least", [given_changes.INGEST_BYTES, 1], ids=["here", "by workers"])
+@pytest.mark.parametrize("kept", [False, True], ids=["memory", "store"])
+def test_a_large_file_without_statements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, least: int, name: str
+) -> None:
+    monkeypatch.setattr(given_changes, "INGEST_BYTES", least)
+    file = tmp_path / name
+    file.write_text("# nothing yet\n" * (given_changes.COLUMN_BYTES // 10))
+    with sparqlive.open(tmp_path / "store") if kept else sparqlive.open() as session:
+        assert session.load(file).inserted == 0
+        session.apply(insert=f"<{EX}s> <{EX}p> <{EX}o> .")
+        assert session.load(file).inserted == 0
+        assert len(session) == 1

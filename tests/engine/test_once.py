@@ -277,7 +277,7 @@ def test_all_of_planning_has_the_time_limit(step: str, monkeypatch: pytest.Monke
         while True:
             pass
 
-    monkeypatch.setattr(f"sparqlive.engine.register.{step}", endless)
+    monkeypatch.setattr(f"sparqlive.engine.planning.{step}", endless)
     with sparqlive.open() as session, pytest.raises(sparqlive.Timeout):
         session.query("SELECT * { ?s ?p ?o }", timeout_seconds=0.2, from_views=True)
 

@@ -10,7 +10,8 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.sparql.results import FORMATS, GRAPH_FORMATS
+from sparqlive.sparql.results import FORMATS
+from tests.sparql.test_graphs import FORMATS as GRAPH_FORMATS
 
 PREFIX = "PREFIX : <http://example.org/>\n"
 TERMS = [

@@ -410,7 +410,7 @@ def test_what_is_kept_of_a_query_does_not_grow(monkeypatch: pytest.MonkeyPatch) 
         sizes = []
         for _ in range(3):
             session.query(text).solutions()
-            kept = session._registration.planned_before(text, None, None)
+            kept = session._registration.planning.planned_before(text, None, None)
             assert kept is not None
             sizes.append(len(kept.runnable._idle[0].program.namespace))
         assert len(set(sizes)) == 1

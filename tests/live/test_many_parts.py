@@ -122,7 +122,7 @@ def test_more_patterns_than_are_planned_are_refused_before_planning(monkeypatch:
     def planned(*_: object) -> None:
         raise AssertionError("nothing is planned")
 
-    monkeypatch.setattr("sparqlive.engine.register.translate", planned)
+    monkeypatch.setattr("sparqlive.engine.planning.translate", planned)
     patterns = " . ".join(f"?s <a:p{number}> ?o{number}" for number in range(1500))
     with sparqlive.open() as session, pytest.raises(sparqlive.Unsupported, match="more than 600 patterns"):
         session.view("star", f"SELECT * {{ {patterns} }}")

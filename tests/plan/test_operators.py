@@ -37,7 +37,6 @@ def scan(subject: Var, predicate: str, object_: Var) -> op.Scan:
 
 
 A, B = scan(X, "p", Y), scan(Y, "q", Z)
-IS_BOUND = Call("BOUND", (Z,))
 NUMBER = Constant(ox.Literal(1))
 EXAMPLES: dict[type[op.Operator], op.Operator] = {
     op.Scan: A,

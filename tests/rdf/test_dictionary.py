@@ -326,7 +326,7 @@ def test_real_texts_of_one_hash() -> None:
 def test_exceptions_come_back_with_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     some = [ox.Quad(ox.NamedNode(f"{EX}{n}"), ox.NamedNode(EX + "p"), ox.Literal(n)) for n in range(50)]
     monkeypatch.setattr("sparqlive.session.Dictionary", lambda: Dictionary(few_bits(2)))
-    monkeypatch.setattr("sparqlive.store.catalog.hash_of", few_bits(2))
+    monkeypatch.setattr("sparqlive.store.tables.hash_of", few_bits(2))
     with sparqlive.open(tmp_path / "store") as session:
         for quad in some[:40]:
             session.apply(insert=[quad])

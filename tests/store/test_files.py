@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import shutil
 import sqlite3
@@ -26,6 +27,8 @@ from sparqlive.sparql.columns import NAMES, has_types, term_table, typed
 from sparqlive.store import compaction, runs
 from sparqlive.store.commits import Commit
 from sparqlive.store.locks import Lease
+from sparqlive.store.place import LocalPlace
+from sparqlive.store.seeking import Readers
 from sparqlive.store.store import Store
 from tests.store.test_history import Weights, change, contents
 from tests.store.test_store import QUERIES, quad, query
@@ -65,6 +68,31 @@ def test_history_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(files(path, "quads-delta-*")) > 3
     assert len(files(path, "*-rows-delta-*")) > 3
     assert files(path, "terms-*")
+
+
+def test_closed_files_leave_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    """It rests during an epoch, and a footer of a large file takes a megabyte."""
+    place = LocalPlace(tmp_path, ".")
+    numbers = np.arange(10)
+    runs.write_rows(place, "rows.parquet", {"c0": numbers, "w": numbers})
+    run = runs.described(place, "rows.parquet", "rows")
+    gc.collect()
+    gc.disable()
+    try:
+        before = footers_in_memory()
+        with runs.verified(place, run) as file:
+            assert file.read_groups([0], ["c0"]).num_rows == 10
+            assert file.bounds("c0") == [(0, 0, 9)]
+        low, high = Readers(place).of(run).find("c0", numbers[3:5])
+        assert (low.tolist(), high.tolist()) == ([3, 4], [4, 5])
+        del file
+        assert footers_in_memory() == before
+    finally:
+        gc.enable()
+
+
+def footers_in_memory() -> int:
+    return sum(isinstance(found, pq.FileMetaData) for found in gc.get_objects())
 
 
 def contents_at(session: sparqlive.Session, epoch: int) -> dict[str, Weights]:
@@ -255,7 +283,7 @@ def test_terms_of_texts_whose_ids_collide(
     monkeypatch.setattr(dictionary_module, "FEW_TERMS", 0)
     monkeypatch.setattr(Encoder, "ids", few_ids)
     monkeypatch.setattr("sparqlive.session.Dictionary", lambda: dictionary_module.Dictionary(few_bits))
-    monkeypatch.setattr("sparqlive.store.catalog.hash_of", few_bits)
+    monkeypatch.setattr("sparqlive.store.tables.hash_of", few_bits)
     path, rng = tmp_path / "store", random.Random(small)
     data: set[str] = set()
     for round_ in range(6):

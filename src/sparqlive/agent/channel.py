@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -179,12 +178,10 @@ class Channel:
 
     def _changes_since(self, since: int, format_: Format, known: bool) -> Chunk:
         view = self.view
-        with self._reading():
-            epoch = view.epoch
-            # At the epoch of its registration, a view may have replaced another one of the same name.
-            known = known and view.since < since <= epoch
-            deltas = view.deltas_after(since) if known else None
-        if deltas is None:
+        epoch, deltas = view.changes_after(since)
+        self._ensure_current()
+        # At the epoch of its registration, a view may have replaced another one of the same name.
+        if deltas is None or not (known and view.since < since <= epoch):
             reset = events.reset(
                 epoch, f"The changes of view {view.name!r} after epoch {since} are not available."
             )
@@ -194,14 +191,8 @@ class Channel:
         change = Delta.summed(deltas)
         return Chunk.of(epoch, lambda: events.delta(view, format_, change))
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Holds the session's lock, and checks that the view is neither failed, dropped nor replaced."""
-        with self._agent.session.reading():
-            self._ensure_current()
-            yield
-
     def _ensure_current(self) -> None:
+        """Checks that the view is neither failed, dropped nor replaced."""
         if self.view.failure is not None:
             raise ViewFailed(self.view.failure)
         if self._agent.session.views[self.view.name] is not self.view:

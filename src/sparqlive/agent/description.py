@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, serialize
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sparqlive.agent.agent import Agent
 from sparqlive.agent.negotiation import GRAPH_TYPES, choose_type
-from sparqlive.sparql.results import write_graph
 
 _SD = "http://www.w3.org/ns/sparql-service-description#"
 _VOID = "http://rdfs.org/ns/void#"
@@ -32,14 +31,13 @@ _FORMATS = (
 
 async def describe(agent: Agent, request: Request, endpoint: str) -> Response:
     """Answers with the description of an endpoint and the graphs of the current epoch."""
-    syntax, media_type = choose_type(request, GRAPH_TYPES)
+    _, media_type = choose_type(request, GRAPH_TYPES)
     session = agent.session
 
-    def read() -> tuple[int, str]:
-        with session.reading():
-            epoch, graphs = session.epoch, session.graphs()
+    def read() -> tuple[int, bytes | None]:
+        epoch, graphs = session.graphs_with_epoch()
         quads = description(endpoint, session.default_graph == "union", graphs)
-        return epoch, "".join(write_graph(syntax, quads))
+        return epoch, serialize(quads, format=RdfFormat.from_media_type(media_type))
 
     epoch, content = await agent.run(read)
     headers = {"Sparqlive-Epoch": str(epoch), "Vary": "Accept"}

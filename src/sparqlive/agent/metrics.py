@@ -70,7 +70,7 @@ class Metrics:
             self._request_seconds.labels(route).observe(seconds)
 
     def text(self, subscribers: Mapping[str, int]) -> bytes:
-        """Returns all metrics, with the subscribers of each view; waits for the session's lock."""
+        """Returns all metrics, with the subscribers of each view."""
         self._subscribers.clear()
         for view, number in subscribers.items():
             self._subscribers.labels("temporary" if view.startswith(TEMPORARY) else view).inc(number)
@@ -78,7 +78,7 @@ class Metrics:
 
 
 class _Present(Collector):
-    """Gauges of the current state. Holds the lock for one view at a time, so that writers need not wait."""
+    """Gauges of the current state, read one view at a time, so that writers need not wait."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -105,13 +105,8 @@ class _Present(Collector):
         held = GaugeMetricFamily(
             "sparqlive_view_held", "1 if the view is in memory, 0 if it stays in the store.", labels=["view"]
         )
-        with self._session.reading():
-            names = list(self._session.views)
-        for name in names:
-            with self._session.reading():
-                if name not in self._session.views:
-                    continue
-                stats = self._session.views[name].stats()
+        for name, view in list(self._session.views.items()):
+            stats = view.stats()
             rows.add_metric([name], stats["rows"])
             state.add_metric([name], stats["state_bytes"])
             lag.add_metric([name], max(0, self._session.epoch - stats["epoch"]))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -51,9 +52,18 @@ def epoch_report(epoch: Epoch, source: str | None = None, seconds: float | None 
     return report
 
 
+def asked_format(as_json: bool, output: Format | None) -> Format | None:
+    """The format of --json or --format, which must not contradict each other."""
+    if as_json and output not in (None, Format.json):
+        raise typer.BadParameter(f"Use either --json or --format {output}.", param_hint="--json")
+    return Format.json if as_json else output
+
+
 def chosen_format(form: str, output: Format | None) -> Format:
     """The requested format, or the default for the form of a query."""
     on_terminal = Format.table if sys.stdout.isatty() else Format.tsv
+    if output is Format.json and form in GRAPH_FORMS:
+        return Format.jsonld
     return output or (Format.nt if form in GRAPH_FORMS else on_terminal)
 
 

@@ -15,7 +15,6 @@ from sparqlive.cli.arguments import (
     Agent,
     Default,
     DefaultGraph,
-    Format,
     Json,
     Output,
     QueryArgument,
@@ -29,7 +28,7 @@ from sparqlive.cli.arguments import (
     store_or_agent,
 )
 from sparqlive.cli.hints import why_empty
-from sparqlive.cli.output import print_delta, print_json, say_empty, write_result
+from sparqlive.cli.output import asked_format, print_delta, print_json, say_empty, write_result
 from sparqlive.cli.sessions import apply_files, default_graph_value, reading_session, writing_session
 from sparqlive.engine.deferred import Refresh, parse_refresh
 from sparqlive.engine.register import check_view_name
@@ -104,11 +103,11 @@ def view(
     elif name is None:
         _list_views(store, default_graph, agent, token, json)
     elif agent is not None:
-        remote.show_view(agent, token, name, Format.json if json else output)
+        remote.show_view(agent, token, name, asked_format(json, output))
     else:
         assert store is not None
         with reading_session(store, default_graph) as session:
-            write_result(session.views[name], Format.json if json else output)
+            write_result(session.views[name], asked_format(json, output))
 
 
 def _drop(
@@ -146,14 +145,14 @@ def query(
     default_graph: Default = None,
     agent: Agent = None,
     token: Token = None,
-    json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Same as --format json; a graph is JSON-LD.")] = False,
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Let SERVICE reach non-public addresses.")
     ] = False,
 ) -> None:
     """Run a query once and print its result."""
     store_or_agent(store, agent)
-    text, chosen = query_text(query), Format.json if json else output
+    text, chosen = query_text(query), asked_format(json, output)
     if agent is not None:
         refuse_private(allow_private)
         remote.query(agent, token, text, chosen)

@@ -31,6 +31,7 @@ from sparqlive.plan.operators import Keeping, Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.columns import entry_table
 from sparqlive.sparql.deadline import stopped_by
+from sparqlive.sparql.interrupts import interrupting
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Row, change_between
 from sparqlive.zset.run import Run
@@ -356,7 +357,7 @@ class Strategies:
                 finally:
                     if limit is not None:
                         limit.end(maintained)
-            except BulkFailed:  # the backend failed, not the plan: the whole epoch is abandoned
+            except (BulkFailed, KeyboardInterrupt):  # not the plan failed: the whole epoch is abandoned
                 keeper.ran(maintained, {})
                 raise
             except Exception as error:
@@ -395,7 +396,8 @@ class Strategies:
         is_measured = way.backend is None or self.is_started(way.backend)
         start = time.perf_counter()
         try:
-            delta = self._by(way, batch, maintained, inputs)
+            with interrupting(maintained.stop_flag):
+                delta = self._by(way, batch, maintained, inputs)
         except BulkFailed as error:
             if batch.requested != "auto":
                 raise

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice
 
-from sparqlive.engine.register import PlannedQuery, Registration
+from sparqlive.engine.planning import PlannedQuery, Planning
 from sparqlive.engine.results import Answer
 from sparqlive.engine.rows import RowStream
 from sparqlive.engine.writer import Epochs
@@ -28,7 +28,7 @@ from sparqlive.zset.relation import Row
 
 def query_once(
     epochs: Epochs,
-    registration: Registration,
+    planning: Planning,
     text: str,
     base: str | None,
     timeout_seconds: float | None,
@@ -45,9 +45,9 @@ def query_once(
     if row_limit is not None:
         whole("row_limit", row_limit)
     began = time.monotonic()
-    planned = registration.planned_before(text, base, dataset)
+    planned = planning.planned_before(text, base, dataset)
     if planned is None:
-        plan_it = partial(_planned, registration, text, base, dataset, from_views)
+        plan_it = partial(_planned, planning, text, base, dataset, from_views)
         planned = within(timeout_seconds, plan_it, began=began)
     parsed, plan = planned.query, planned.plan
     spelling = planned.spelling if from_views and not planned.asks_endpoints else None
@@ -73,7 +73,7 @@ def query_once(
             rows, row_limit = rows_in(captured()), None
     if view is None:
         if planned.asks_endpoints:
-            ask = partial(registration.answered, planned, quads, terms, allow_private, service_refusal)
+            ask = partial(planning.answered, planned, quads, terms, allow_private, service_refusal)
             with _closed_on_error(files):
                 planned = within(timeout_seconds, ask, began=began)
             parsed, plan = planned.query, planned.plan
@@ -91,10 +91,10 @@ def query_once(
 
 
 def _planned(
-    registration: Registration, text: str, base: str | None, dataset: Dataset | None, from_views: bool
+    planning: Planning, text: str, base: str | None, dataset: Dataset | None, from_views: bool
 ) -> PlannedQuery:
     """Plans a query; includes all that depends on the plan alone, because it may be large."""
-    planned = registration.plan_once(text, base, dataset)
+    planned = planning.plan_once(text, base, dataset)
     if not planned.asks_endpoints:
         _ = planned.reads, planned.runnable, planned.spelling if from_views else None
     return planned

@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sparqlive.engine.deferred import Deferred, Refresh, gathered_name
+from sparqlive.engine.incoming import Incoming
 from sparqlive.engine.ingest import ingest_runs
+from sparqlive.engine.pins import Pins
 from sparqlive.engine.stored_data import StoredData
 from sparqlive.engine.stored_names import all_names, names_of_failed, unshared_names
 from sparqlive.errors import StoreFailed
@@ -26,13 +28,13 @@ from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.term_columns import TermColumns
+from sparqlive.sparql.interrupts import interruptible
 from sparqlive.store import quad_runs
 from sparqlive.store.catalog import Durability
 from sparqlive.store.commits import Commit
 from sparqlive.store.compaction import Each
 from sparqlive.store.compactor import Compactor
 from sparqlive.store.connections import Poller
-from sparqlive.store.locks import Lease
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.saving import Saved
@@ -44,7 +46,7 @@ from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.documents import Document
-    from sparqlive.bulk.ingest.effective import ChangeFiles, Known, Parse, Reading
+    from sparqlive.bulk.ingest.effective import ChangeFiles, Known, Parse
     from sparqlive.bulk.ingest.job import IngestResult, OnError
     from sparqlive.bulk.ingest.workers import Workers
 
@@ -93,9 +95,7 @@ class Persistence:
         self._retention = retention
         self._dictionary = dictionary
         self._poller: Poller | None = None
-        self._idle_leases: list[Lease] = []
-        self._moves = 0
-        """How often files were replaced: an older lease must not stay."""
+        self._pins = Pins(self.store)
         self.store.catalog.use_under(lock)
         try:
             self._data = StoredData(self.store, quads, dictionary)
@@ -379,40 +379,14 @@ class Persistence:
 
     # Reading while another process writes
 
-    @contextmanager
-    def pinned(self) -> Iterator[None]:
-        """Context in which the files of the current quads are not removed.
-
-        If no lease can be written, in a read-only directory or on a full disk, files are read without one:
-        replacing them would need to write as well.
-        """
-        lease, moves = self._take_lease(), self._moves
-        try:
-            yield
-        finally:
-            if lease is not None:
-                self._idle_leases.append(lease)
-                self._release_leases(but=int(moves == self._moves))
-
-    def _take_lease(self) -> Lease | None:
-        """A lease that nobody uses any more, or a new one: writing a file takes longer than most queries."""
-        with suppress(IndexError):
-            return self._idle_leases.pop()
-        with suppress(OSError):
-            return Lease(self.store.directory, self.store.quads_epoch())
-        return None
-
-    def _release_leases(self, but: int = 0) -> None:
-        """Releases the leases that nobody uses, except for some."""
-        while len(self._idle_leases) > but:
-            with suppress(IndexError):  # another thread has taken it
-                self._idle_leases.pop().release()
+    def pinned(self) -> AbstractContextManager[None]:
+        """Context in which the files of the current quads are not removed."""
+        return self._pins.pinned()
 
     def _moved(self, quads: quad_runs.QuadRuns, terms: TermRuns) -> None:
         """Switches to new files; the old ones may be removed now."""
         self._data.moved(quads, terms)
-        self._moves += 1
-        self._release_leases()
+        self._pins.move()
 
     def follow(self, on_change: Callable[[], None]) -> None:
         """Calls `on_change` whenever the writer has committed."""
@@ -420,8 +394,7 @@ class Persistence:
 
     def advance(self) -> int:
         """Moves to the store's last epoch; returns its number."""
-        self._moves += 1
-        self._release_leases()
+        self._pins.move()
         return self._data.advance()
 
     def changed(self, content: PlanContent, since: int) -> bool:
@@ -471,9 +444,10 @@ class Persistence:
     ) -> IngestResult:
         """Has workers write files directly as runs, as one epoch of a store that has no quads yet."""
         with self.store.attempt() as attempt:
-            ingested, runs = ingest_runs(
-                self.store, self._dictionary, attempt, workers, paths, graph, on_error
-            )
+            with interruptible():
+                ingested, runs = ingest_runs(
+                    self.store, self._dictionary, attempt, workers, paths, graph, on_error
+                )
             self._dictionary.load_exceptions(ingested.exceptions)
             note = {"rejected": ingested.rejected, "seconds": dict(ingested.seconds)}
             written = self.store.commit(
@@ -578,41 +552,8 @@ class Persistence:
         if self._poller is not None:
             self._poller.stop()
         self._compactor.wait()
-        self._release_leases()
+        self._pins.release()
         self.store.close()
-
-
-class Incoming:
-    """Changes that workers read, on their way into a store.
-
-    They are found without the lock, as of a state of the store; they can be committed if it is still that.
-    """
-
-    def __init__(self, store: Persistence, reading: Reading, scratch: str) -> None:
-        self._store = store
-        self._reading = reading
-        self._scratch = scratch
-        self._state: tuple[Any, ...] | None = None
-        self.is_closed = False
-
-    def find(self, lock: AbstractContextManager[Any]) -> ChangeFiles:
-        """Has workers find the changes as of now; the lock is not held meanwhile."""
-        with ExitStack() as pinned:
-            with lock:
-                self._state = self._store.state()
-                known, epoch = self._store.known(f"{self._scratch}/known"), self._store.epoch + 1
-                pinned.enter_context(self._store.pinned())
-            return self._reading.changes(epoch, known)
-
-    @property
-    def is_current(self) -> bool:
-        """Whether what was found can be committed. Called under the lock."""
-        return self._state == self._store.state()
-
-    def close(self) -> None:
-        """Removes what was only read, before the commit."""
-        self._reading.close()
-        self.is_closed = True
 
 
 def _whole(rows: Any) -> dict[Row, int] | Run:

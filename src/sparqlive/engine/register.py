@@ -12,45 +12,35 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
-from threading import Lock
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sparqlive.engine.carry import FileBackend, Strategy
 from sparqlive.engine.check import wrong_relations
 from sparqlive.engine.deferred import Deferred, Refresh, check_refresh, stored_refresh
-from sparqlive.engine.limits import QUERY_CHARACTERS
 from sparqlive.engine.outgrown import Outgrown
-from sparqlive.engine.services import Services
+from sparqlive.engine.planning import Planning
 from sparqlive.engine.stored_names import all_names
 from sparqlive.engine.view import View
 from sparqlive.engine.views import readable
 from sparqlive.engine.writer import Epochs
-from sparqlive.errors import Error, TooLarge, ViewExists
+from sparqlive.errors import Error, ViewExists
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
-from sparqlive.live.lent import LentQuads
 from sparqlive.live.maintained import is_totals
-from sparqlive.live.once import Runnable, reads_of, runnable, snapshot_for
+from sparqlive.live.once import snapshot_for
 from sparqlive.live.prepared import Bulk, Prepared, prepare, prepare_apart
 from sparqlive.live.quads import Quad, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import short_repr
-from sparqlive.plan.checks import check_functions
-from sparqlive.plan.explain import Explained, explain_plan
-from sparqlive.plan.once import fixed
-from sparqlive.plan.operators import GraphChoice, Operator, kept_of
+from sparqlive.plan.operators import Operator, kept_of
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites import rewrite
-from sparqlive.plan.rewrites.store_unreachable import store_unreachable
-from sparqlive.plan.services import services_in, with_unknown_tables
-from sparqlive.plan.spelling import Spelling, spelling_of
-from sparqlive.plan.translate import translate
-from sparqlive.plan.unfold import unfold, views_read
+from sparqlive.plan.unfold import views_read
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.sparql.algebra import Dataset, Query, Term
+from sparqlive.sparql.algebra import Query
 from sparqlive.sparql.deadline import limited, within
-from sparqlive.sparql.syntax import parse_query
+from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.zset.relation import Row, rows_of
 from sparqlive.zset.run import Run
 
@@ -61,8 +51,6 @@ if TYPE_CHECKING:
 SPARK_QUADS = 2_000_000
 BULK_QUADS = 50_000
 """A view whose patterns match at least this many quads is computed by columns."""
-_KEPT_PLANS = 256
-_KEPT_CHARACTERS = 10_000
 VIEW_NAME = r"[^\s/~.\ufffd-](?:[^/\ufffd]{0,126}[^\s/\ufffd])?"
 """Pattern of a view name, whose characters must also be printable. U+FFFD replaces undecodable bytes."""
 
@@ -77,38 +65,6 @@ def check_view_name(name: object) -> None:
             f"Invalid view name {short_repr(name)}: a name has 1 to 128 printable characters without '/', "
             f"does not start with '~', '.' or '-', and does not start or end with a space."
         )
-
-
-@dataclass(frozen=True)
-class PlannedQuery:
-    """A query to be evaluated once, its plan, and the part of it whose rows are computed.
-
-    If it asks endpoints, the plan has tables that say nothing in the place of their solutions.
-    """
-
-    query: Query
-    plan: Operator
-    kept: Operator
-    graph_of: Callable[[str], Operator]
-    """Gives the graphs of views as they were when the query was planned."""
-
-    @cached_property
-    def asks_endpoints(self) -> bool:
-        return any(services_in(self.query))
-
-    @cached_property
-    def spelling(self) -> Spelling:
-        return spelling_of(self.plan)
-
-    @cached_property
-    def reads(self) -> frozenset[tuple[GraphChoice, Term | None]]:
-        """The graphs and predicates that it reads."""
-        return reads_of(self.kept)
-
-    @cached_property
-    def runnable(self) -> Runnable:
-        """The plan as it is evaluated; volatile functions have to be evaluated first, if it has any."""
-        return runnable(self.kept)
 
 
 @dataclass(frozen=True)
@@ -134,87 +90,9 @@ class Registration:
     def __init__(self, epochs: Epochs, union: bool) -> None:
         self._epochs = epochs
         self._views = epochs.views
-        self._union = union
-        self._planned: dict[tuple[str, str | None, Dataset | None], PlannedQuery] = {}
-        self._guard = Lock()
+        self.planning = Planning(epochs.views, union)
         if not epochs.read_only:
             epochs.observe(Outgrown(epochs, self._move_to_store))
-
-    # Plans
-
-    def plan(
-        self,
-        text: str,
-        base: str | None,
-        volatile: bool,
-        name: str | None = None,
-    ) -> tuple[Query, Operator]:
-        """Parses and plans a query, for the view `name` if given."""
-        parsed = self._parsed(text, base, volatile)
-        if name is not None:
-            self._views.check_no_cycle(name, views_read(parsed))
-        return parsed, self.translated(parsed)
-
-    def _parsed(self, text: str, base: str | None, volatile: bool, dataset: Dataset | None = None) -> Query:
-        """Parses and checks a query; `dataset` replaces the query's own."""
-        if isinstance(text, str) and len(text) > QUERY_CHARACTERS:
-            raise TooLarge(
-                f"The query has {len(text):,} characters; the limit is {QUERY_CHARACTERS:,}. Put long lists "
-                f"of values into the data."
-            )
-        parsed = parse_query(text, base)
-        if dataset is not None:
-            parsed = replace(parsed, dataset=dataset)
-        check_functions(parsed, volatile)
-        return fixed(parsed) if volatile else parsed
-
-    def planned_before(self, text: str, base: str | None, dataset: Dataset | None) -> PlannedQuery | None:
-        """What `plan_once` has kept for the same query, if anything."""
-        return self._planned.get((text, base, dataset))
-
-    def plan_once(self, text: str, base: str | None, dataset: Dataset | None) -> PlannedQuery:
-        """Plans a query that is evaluated once. Plans that depend on the text alone are kept for a while."""
-        parsed = self._parsed(text, base, volatile=True, dataset=dataset)
-        graph_of = cache(self._views.graph_of)
-        plan = self.translated(with_unknown_tables(parsed), graph_of)
-        planned = PlannedQuery(parsed, plan, kept_of(plan), graph_of)
-        is_fixed = "now" not in text.lower() and not views_read(parsed) and not planned.asks_endpoints
-        if len(text) <= _KEPT_CHARACTERS and is_fixed:
-            with self._guard:
-                while len(self._planned) >= _KEPT_PLANS:
-                    del self._planned[next(iter(self._planned))]
-                self._planned[(text, base, dataset)] = planned
-        return planned
-
-    def translated(self, query: Query, graph_of: Callable[[str], Operator] | None = None) -> Operator:
-        """Plans a query; `graph_of` gives the graphs of views, if not those of now."""
-        plan = translate(query, self._union)
-        return unfold(plan, graph_of or self._views.graph_of) if views_read(query) else plan
-
-    def answered(
-        self,
-        planned: PlannedQuery,
-        quads: LentQuads,
-        terms: Terms,
-        allow_private: bool,
-        refusal: Error | None,
-    ) -> PlannedQuery:
-        """Asks the endpoints of a query, on the quads that were lent for it."""
-
-        def plan_of(query: Query) -> Operator:
-            return self.translated(query, planned.graph_of)
-
-        query = Services(planned.query, plan_of, quads, terms, allow_private, refusal).answered()
-        plan = plan_of(query)
-        return PlannedQuery(query, plan, kept_of(plan), planned.graph_of)
-
-    def explained(self, text: str, base: str | None) -> Explained:
-        """Returns the plan that a view of the query would have; see `Session.explained`."""
-        self._epochs.ensure_open()
-        _, plan = self.plan(text, base, volatile=False)
-        return explain_plan(store_unreachable(rewrite(kept_of(plan))), {})
-
-    # Views
 
     def check_name(self, name: object, temporary: bool) -> None:
         """Rejects a name that neither belongs to an existing view nor is valid for a new one.
@@ -238,7 +116,9 @@ class Registration:
         check_refresh(refresh)
         epochs, began = self._epochs, time.monotonic()
         what = f"Computing view {name!r}" if not temporary else "Computing the subscription"
-        parsed, plan = within(seconds, lambda: self.plan(text, base, volatile=False, name=name), what, began)
+        parsed, plan = within(
+            seconds, lambda: self.planning.plan(text, base, volatile=False, name=name), what, began
+        )
         planned = PlannedView(parsed, plan, rewrite(kept_of(plan)), temporary)
         with epochs.lock:
             epochs.ensure_open()
@@ -301,11 +181,11 @@ class Registration:
         The store records `notes` and the owner with a new view.
         """
         epochs = self._epochs
-        with epochs.lock:
+        with epochs.lock, uninterrupted:
             epochs.ensure_open()
             parsed, plan = planned.query, planned.plan
             self._views.check_no_cycle(name, views_read(parsed))
-            if views_read(parsed) and self.translated(parsed) != plan:
+            if views_read(parsed) and self.planning.translated(parsed) != plan:
                 raise Error(
                     f"View {name!r} reads a view that was replaced while {name!r} was being computed. "
                     f"Register it again."
@@ -474,7 +354,7 @@ class Registration:
     def drop(self, name: str) -> None:
         """Drops a view."""
         epochs = self._epochs
-        with epochs.lock:
+        with epochs.lock, uninterrupted:
             epochs.ensure_open()
             view = self._views[name]
             self._views.check_not_read(name)
@@ -484,7 +364,7 @@ class Registration:
 
     def repair(self) -> list[str]:
         """Recomputes views whose files are damaged or missing; see `Session.repair`."""
-        with self._epochs.lock:
+        with self._epochs.lock, uninterrupted:
             self._epochs.ensure_open()
             store = self._epochs.persistence
             if store is None:
@@ -536,7 +416,7 @@ class Registration:
         self, store: Persistence, name: str, text: str, base: str | None, since: int, refresh: str
     ) -> None:
         read_only = self._epochs.read_only
-        parsed, plan = self.plan(text, base, volatile=False)
+        parsed, plan = self.planning.plan(text, base, volatile=False)
         deferred = self._deferred(name, stored_refresh(refresh), since)
         if deferred is not None:
             store.load_deferred(name, deferred)

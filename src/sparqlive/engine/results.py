@@ -17,11 +17,12 @@ from sparqlive.errors import Error
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order, order_of
 from sparqlive.plan.operators import Listing, Operator, kept_of
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Query, Term
 from sparqlive.sparql.deadline import paced
-from sparqlive.sparql.results import write_answer, write_graph, write_results
+from sparqlive.sparql.graphs import write_graph
+from sparqlive.sparql.results import write_answer, write_results
 from sparqlive.zset.blocks import Block, Blocks, blocks_of, cut, large_blocks, rows_in, sizes
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import RunRows
@@ -180,7 +181,7 @@ class Readable:
     def pieces(self, syntax: str) -> Iterator[str]:
         """Yields the text that `serialize` returns, in pieces of bounded size."""
         if self.form in GRAPH_FORMS:
-            return write_graph(syntax, paced(self.quads()))
+            return write_graph(syntax, paced(self.distinct_blocks()), self.texts)
         if self.form == "ASK":
             return iter((write_answer(syntax, self.answer()),))
         return write_results(syntax, self.variables, paced(self.blocks()), self.texts)
@@ -310,14 +311,17 @@ class Answer(Readable):
 
     def __iter__(self) -> Iterator[Solution]:
         """Yields the solutions as they are computed; with ORDER BY, once all are."""
-        term, names = self._dictionary.term, self.variables
+        terms_in, names = self._dictionary.terms_in, self.variables
         is_direct = self._rows is not None and not self._columns.is_ordered
         rows = self._rows() if self._rows is not None and is_direct else rows_in(self.blocks())
+        solution: dict[str, Any]
         for row, weight in paced(rows):
-            solution = {name: term(number) for name, number in zip(names, row, strict=False) if number}
+            solution = dict(zip(names, terms_in(row)))  # noqa: B905  (an argument takes as long as a term)
+            if UNDEF in row:
+                solution = {name: term for name, term in solution.items() if term is not None}
+            yield solution
             for _ in range(weight - 1):
-                yield dict(solution)  # type: ignore[arg-type]
-            yield solution  # type: ignore[misc]
+                yield dict(solution)
 
     def answer(self) -> bool:
         self._check_answer()

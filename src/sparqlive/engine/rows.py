@@ -48,9 +48,10 @@ class RowStream:
         """The rows in no particular order; a row may come several times."""
         position, size = 0, _FIRST_ROWS
         while self._total is None:
-            while position < len(self._known):
-                yield self._known[position]
-                position += 1
+            if known := self._known[position:]:
+                position += len(known)
+                yield from known
+                continue
             if self._rest is None:
                 return
             self._advance(partial(self._take, size))
@@ -103,13 +104,16 @@ class RowStream:
 
     def _take(self, rows: int) -> bool:
         """Moves some rows to those that are known."""
-        known = self._known
+        known, found = self._known, self._counted()
         most, until = len(known) + rows, time.monotonic() + _PIECE_SECONDS
-        for item in self._counted():
-            known.append(item)
-            if len(known) >= most or (not len(known) % _ROWS_PER_LOOK and time.monotonic() > until):
+        while True:
+            wanted = min(_ROWS_PER_LOOK, most - len(known))
+            before = len(known)
+            known.extend(islice(found, wanted))
+            if len(known) < before + wanted:
+                return True
+            if len(known) == most or time.monotonic() > until:
                 return False
-        return True
 
     def _add_rest(self, total: dict[Row, int]) -> bool:
         _add(total, self._counted())

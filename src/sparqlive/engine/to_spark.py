@@ -50,7 +50,7 @@ def changes_to_spark(epochs: Epochs, view: View, since: int, typed: bool) -> Any
             ensure_epoch(view, since, epochs.persistence.store.catalog)
         ensure_changes(view)
         return _of_store(epochs, {"view": view.name, "since": since, "typed": typed})
-    deltas = view.deltas_after(since)
+    _, deltas = view.changes_after(since)
     if deltas is None:
         raise HistoryGone(f"The changes of view {view.name!r} after epoch {since} are no longer kept.")
     return _frame(epochs, view.changes_table(deltas, typed), ordered=False)

@@ -35,6 +35,7 @@ from sparqlive.rdf.read import check_quad
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import QuadPattern, Var
 from sparqlive.sparql.deadline import within
+from sparqlive.sparql.interrupts import interruptible
 from sparqlive.zset.relation import Row
 
 Documents: TypeAlias = Mapping[NamedNode, Sequence[Statement] | Error]
@@ -270,12 +271,13 @@ class _Request:
         check_functions(query, volatile=True)
         plan, dictionary = self._plan_of(without_services(fixed(query))), self._terms.dictionary.extended()
         quads = lend_for(reads_of(plan), self._quads, dictionary)
-        rows = within(
-            self._timeout_seconds,
-            lambda: compute_once(plan, quads, Terms(dictionary)),
-            "The WHERE clauses of the update",
-            self._began,
-        )
+        with interruptible():
+            rows = within(
+                self._timeout_seconds,
+                lambda: compute_once(plan, quads, Terms(dictionary)),
+                "The WHERE clauses of the update",
+                self._began,
+            )
         return self._entered(dictionary, rows)
 
     def _entered(self, dictionary: Dictionary, rows: Mapping[Row, int]) -> Mapping[Row, int]:

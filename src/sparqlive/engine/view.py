@@ -6,11 +6,12 @@ Invariant: everything that is read together belongs to one epoch.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyoxigraph import Quad
 
@@ -37,7 +38,7 @@ from sparqlive.plan.spelling import Spelling, spelling_of
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Query
-from sparqlive.zset.blocks import Block, blocks_of
+from sparqlive.zset.blocks import Block, blocks_of, rows_in
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into
 
@@ -50,6 +51,7 @@ __all__ = ["FORMS", "GRAPH_FORMS", "Answer", "Cost", "Delta", "Deltas", "Epoch",
 # The number of deltas and rows of history per view in memory; a store has more.
 RETAINED_DELTAS = 4_000
 RETAINED_ROWS = 1_000_000
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, init=False)
@@ -119,6 +121,16 @@ class Cost:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Preview:
+    """The first distinct rows of a view with their multiplicity, and how many distinct rows there are."""
+
+    epoch: int
+    row_count: int
+    in_order: bool
+    first: list[tuple[TermRow, int]]
+
+
 class Deltas(Mapping[str, Delta]):
     """The deltas of an epoch by view; views that did not change have an empty delta."""
 
@@ -185,6 +197,8 @@ class View(Readable):
         self._history: deque[Delta] = deque()
         self._history_rows = 0
         self._retained_from = self.epoch
+        self._state_bytes: int | None = None
+        """What the state needed when that was last asked for."""
 
     @property
     def epoch(self) -> int:
@@ -233,14 +247,19 @@ class View(Readable):
 
         More rows than `row_limit` are an error.
         """
+        return self._read_beside(lambda: self._captured(row_limit))
+
+    def _read_beside(self, read: Callable[[], _T]) -> _T:
+        """Reads of one epoch; if possible, without waiting for an epoch that is carried."""
         with self._epochs.capturing() as is_carrying:
             if not is_carrying or self.content.capturable:
-                return self._captured(row_limit)
+                self._ensure_alive()
+                return read()
         with self._epochs.lock:
-            return self._captured(row_limit)
+            self._ensure_alive()
+            return read()
 
     def _captured(self, row_limit: int | None) -> Answer:
-        self._ensure_alive()
         count = 0 if row_limit is None else self.content.row_count()
         if row_limit is not None and count > row_limit:
             raise TooLarge(
@@ -326,10 +345,24 @@ class View(Readable):
         This sorts all rows; `in_order=False` returns any rows of a large view without sorting. If ORDER BY
         lists a row at several positions, the multiplicity may not count the later positions.
         """
+        return self.preview(count, sys.maxsize if in_order else -1).first
+
+    def preview(self, count: int, most_sorted: int) -> Preview:
+        """Returns the first distinct rows, and how many there are; more than `most_sorted` are not sorted."""
         whole("count", count)
-        with self._epochs.reading():
-            self._ensure_alive()
-            return list(self._decode(self._columns.first(self.content.items(), count, in_order)).items())
+
+        def read() -> tuple[Preview, Callable[[], Mapping[Row, int]]]:
+            content, rows = self.content, self.content.row_count()
+            in_order = self.ordered and rows <= most_sorted
+            about = Preview(self.epoch, rows, in_order, [])
+            if content.capturable:
+                captured = content.captured()
+                return about, lambda: self._columns.first(rows_in(captured()), count, in_order)
+            found = self._columns.first(content.items(), count, in_order)
+            return about, lambda: found
+
+        about, first = self._read_beside(read)
+        return replace(about, first=list(self._decode(first()).items()))
 
     def __len__(self) -> int:
         """Number of solutions, counted with their multiplicity."""
@@ -391,23 +424,27 @@ class View(Readable):
         epochs = [number for number, block in blocks for _ in range(len(block.weights))]
         return tables.table().add_column(width, "_epoch", pa.array(epochs, pa.int64()))
 
-    def deltas_after(self, epoch: int) -> list[Delta] | None:
-        """Returns the deltas after an epoch; None if they are no longer kept."""
-        with self._epochs.reading():
+    def changes_after(self, epoch: int) -> tuple[int, list[Delta] | None]:
+        """Returns the view's epoch, and the deltas after another; None if they are no longer kept."""
+        with self._epochs.capturing() as is_carrying:
+            if not is_carrying or epoch >= self._retained_from:  # the store's history is being written
+                self._ensure_alive()
+                return self.epoch, self._after(epoch)
+        with self._epochs.lock:
             self._ensure_alive()
-            return self._after(epoch)
+            return self.epoch, self._after(epoch)
 
     def _since(self, since: int) -> tuple[list[Delta], int]:
         """The deltas after an epoch, and the epoch they lead to."""
         with self._epochs.reading():
-            deltas = self.deltas_after(since)
+            epoch, deltas = self.changes_after(since)
             if deltas is None:
-                deltas = [Delta(self.epoch, self._rows(), self._decode, reset=True)]
-            return deltas, self.epoch
+                deltas = [Delta(epoch, self._rows(), self._decode, reset=True)]
+            return deltas, epoch
 
     def _after(self, epoch: int) -> list[Delta] | None:
         """The deltas after an epoch, from memory or the store; None if they are no longer kept."""
-        if epoch < self._history_start():
+        if epoch < self._retained_from and epoch < self._history_start():
             return None
         older = (
             Delta(number, shown, self._decode)
@@ -466,21 +503,31 @@ class View(Readable):
         ]
 
     def stats(self) -> dict[str, Any]:
-        """Returns numbers about the view: rows, bytes of state, the last epoch that changed it."""
-        with self._epochs.reading():
-            last = self._history[-1].epoch if self._history else self.since
-            return {
-                "rows": self.content.row_count(),
-                "state_bytes": self.content.nbytes,
-                "held": self.content.is_held,
-                "epoch": self.epoch,
-                "refresh": self.refresh_setting,
-                "unseen_changes": 0 if self.deferred is None else len(self.deferred.gathered),
-                "last_epoch": last,
-                "strategy": "+".join(sorted({plan.carried for plan in self.content.carried_by()})),
-                "failure": self.failure,
-                "follow": None if self.follow is None else self.follow.status(),
-            }
+        """Returns numbers about the view: rows, bytes of state, the last epoch that changed it.
+
+        While an epoch is carried, the bytes of state are those of the last time, because state changes.
+        """
+        with self._epochs.capturing() as is_carrying:
+            is_known = self._state_bytes is not None and self.follow is None  # its status needs the lock
+            if not is_carrying or (self.content.capturable and is_known):
+                return self._stats(self._state_bytes if is_carrying else self.content.nbytes)
+        with self._epochs.lock:
+            return self._stats(self.content.nbytes)
+
+    def _stats(self, state_bytes: int | None) -> dict[str, Any]:
+        self._state_bytes = state_bytes
+        return {
+            "rows": self.content.row_count(),
+            "state_bytes": state_bytes,
+            "held": self.content.is_held,
+            "epoch": self.epoch,
+            "refresh": self.refresh_setting,
+            "unseen_changes": 0 if self.deferred is None else len(self.deferred.gathered),
+            "last_epoch": self._history[-1].epoch if self._history else self.since,
+            "strategy": "+".join(sorted({plan.carried for plan in self.content.carried_by()})),
+            "failure": self.failure,
+            "follow": None if self.follow is None else self.follow.status(),
+        }
 
     def _ensure_alive(self) -> None:
         self._epochs.ensure_open()

@@ -49,6 +49,7 @@ from sparqlive.live.terms import Terms
 from sparqlive.rdf.columns import Encoded
 from sparqlive.rdf.read import check_quad
 from sparqlive.rdf.reserved import LINKS, Gate
+from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column
@@ -59,7 +60,8 @@ if TYPE_CHECKING:
     from sparqlive.bulk.ingest.effective import ChangeFiles, Parse
     from sparqlive.bulk.ingest.job import OnError
     from sparqlive.bulk.ingest.lines import TextPiece
-    from sparqlive.engine.persistence import Incoming, Persistence
+    from sparqlive.engine.incoming import Incoming
+    from sparqlive.engine.persistence import Persistence
 
 Batch = tuple[str, int]
 """A batch of a stream: its source and number."""
@@ -172,7 +174,7 @@ class Epochs:
         self, deletes: Collection[Any], inserts: Collection[Any], strategy: Strategy, batch: Batch | None
     ) -> Epoch:
         """Commits quads as an epoch: deletes first, then inserts."""
-        with self.lock:
+        with self.lock, uninterrupted:
             self.ensure_open()
             if batch is not None and self.knows(batch):
                 return self.unchanged()
@@ -187,13 +189,13 @@ class Epochs:
         self, deletes: Sequence[Encoded], inserts: Sequence[Encoded], strategy: Strategy, batch: Batch | None
     ) -> Epoch:
         """Commits quads that were read by columns as an epoch."""
-        with self.lock:
+        with self.lock, uninterrupted:
             self.ensure_open()
             if batch is not None and self.knows(batch):
                 return self.unchanged()
             parts = [(part, weight) for weight, given in ((-1, deletes), (1, inserts)) for part in given]
             columns = [[*self._entered(part), np.full(len(part), weight)] for part, weight in parts]
-            wanted = ColumnRows([np.concatenate(pieces) for pieces in zip(*columns, strict=True)])
+            wanted = _together(columns)
             return self.commit(wanted, len(wanted), strategy, batch)
 
     def apply_changes(
@@ -203,13 +205,12 @@ class Epochs:
 
         The last change of a quad counts, and the quad counts once.
         """
-        with self.lock:
+        with self.lock, uninterrupted:
             self.ensure_open()
             if batch is not None and self.knows(batch):
                 return self.unchanged()
             columns = [[*self._entered(part), weights] for part, weights in parts]
-            wanted = ColumnRows([np.concatenate(pieces) for pieces in zip(*columns, strict=True)])
-            wanted = last_changes(wanted)
+            wanted = last_changes(_together(columns))
             return self.commit(wanted, len(wanted), strategy, batch)
 
     def _entered(self, encoded: Encoded) -> Sequence[Column]:
@@ -256,6 +257,7 @@ class Epochs:
         """Commits the effective changes as an epoch: the last change of a quad wins, and the graph is a set.
 
         With a source, `wanted` is what it asserts (+1) and withdraws (-1). `notes` are stored with the epoch.
+        Called under the lock, and `uninterrupted`.
         """
         self._begun = time.perf_counter()
         changes = self._effective(wanted, source)
@@ -506,7 +508,7 @@ class Epochs:
         self, paths: Sequence[str | Document], graph: str | None, on_error: OnError, batch: Batch | None
     ) -> Epoch:
         """Loads files directly into a store without quads and views, as one epoch."""
-        with self.lock, collector_paused():
+        with self.lock, uninterrupted, collector_paused():
             self.ensure_open()
             assert self.persistence is not None
             if batch is not None and self.knows(batch):
@@ -551,10 +553,12 @@ class Epochs:
                 files = incoming.find(self.lock)
                 with self.lock, collector_paused():
                     if incoming.is_current:
-                        return self._commit_files(incoming, files, strategy, batch, count_each, begun)
+                        with uninterrupted:
+                            return self._commit_files(incoming, files, strategy, batch, count_each, begun)
             with self.lock, collector_paused():
                 files = incoming.find(self.lock)
-                return self._commit_files(incoming, files, strategy, batch, count_each, begun)
+                with uninterrupted:
+                    return self._commit_files(incoming, files, strategy, batch, count_each, begun)
 
     def _commit_files(
         self,
@@ -565,7 +569,7 @@ class Epochs:
         count_each: bool,
         begun: float,
     ) -> Epoch:
-        """Commits changes that workers wrote. Called under the lock."""
+        """Commits changes that workers wrote. Called under the lock, and not interrupted."""
         self.ensure_open()
         assert self.persistence is not None
         if batch is not None and self.knows(batch):
@@ -640,7 +644,7 @@ class Epochs:
 
     def refresh(self, view: View) -> Delta:
         """Brings a deferred view to the current epoch; see `View.refresh`."""
-        with self.lock, collector_paused():
+        with self.lock, uninterrupted, collector_paused():
             deferred = view.deferred
             if deferred is None or view.failure is not None or self.closed:
                 return view.no_change(view.epoch)
@@ -770,6 +774,11 @@ class Epochs:
                 self.persistence.close()
             self._bulk_data.close()
             self.scratch.close()
+
+
+def _together(parts: Sequence[Sequence[Column]]) -> ColumnRows:
+    """Rows that were read in parts; a document may have none."""
+    return ColumnRows([np.concatenate(columns) for columns in zip(_NO_CHANGES.columns, *parts, strict=True)])
 
 
 def _columns(wanted: Mapping[QuadIds, int]) -> ColumnRows:

@@ -14,7 +14,7 @@ from typing import Any
 
 from sparqlive.live import extend, join, left_join, mark, scan, semi, template
 from sparqlive.live.code import Continue, Env, Function, Gathering, Local, Point, Program, times, tuple_of
-from sparqlive.live.lazy import Bulk, Remembered
+from sparqlive.live.lazy import Bulk, Remembered, content_of
 from sparqlive.live.lent import LentQuads
 from sparqlive.live.operators import OPERATORS
 from sparqlive.live.quads import Quads
@@ -267,6 +267,8 @@ class Compiler:
 
         `first`: the first rows are wanted as early as possible, and maybe no others.
         """
+        if isinstance(node.operator, op.Window):
+            return content_of(self, node)  # type: ignore[return-value]
 
         def body(f: Function, env: Env) -> None:
             each: Continue = lambda f2, e, w: f2.emit(e, w, node.operator.variables)  # noqa: E731

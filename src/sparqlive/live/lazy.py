@@ -143,6 +143,14 @@ def _is_read_once(node: Node) -> bool:
 def _cut(rows: Rows, offset: int, limit: int | None) -> Rows:
     """Skips some solutions, then takes some; a row counts as often as its weight says."""
     to_skip, left = offset, limit
+    if not to_skip and left is not None:
+        for row, weight in rows:
+            if weight >= left:
+                yield row, left
+                return
+            left -= weight
+            yield row, weight
+        return
     for row, weight in rows:
         skipped = min(to_skip, weight)
         to_skip -= skipped

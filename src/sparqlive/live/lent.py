@@ -34,6 +34,12 @@ class Part(NamedTuple):
     pairs: Pairs
 
 
+ListedParts: TypeAlias = tuple[list[Part], list[tuple[tuple[int, int], Cold]]]
+"""The parts of a scope in memory, and those on disk by graph and predicate."""
+
+_EMPTY = KeyedRelation(2, 1).lend()
+
+
 class LentQuads:
     """Reads like `Quads` before an epoch. For one query: what it loads and merges goes with it."""
 
@@ -46,7 +52,6 @@ class LentQuads:
         self._merged = lent.merged
         self.size = size
         self.staged: Mapping[Scope, Sequence[Change]] = {}
-        self._empty = KeyedRelation(2, 1).lend()
         self._pairs: dict[Key, Pairs] = {}
         self._inverses: dict[Key, LentRelation | TurnedPairs] = {}
         self._parts: dict[Scope, list[Part]] = {}
@@ -78,12 +83,12 @@ class LentQuads:
             return self._of_one(graph, predicate)
         graphs = self._graphs_of.get(predicate, ())
         parts = [self._of_one(name, predicate) for name in graphs if graph.covers(name)]
-        return self._empty if not parts else parts[0] if len(parts) == 1 else MergedPairs(parts)
+        return _EMPTY if not parts else parts[0] if len(parts) == 1 else MergedPairs(parts)
 
     def _of_one(self, graph: int | Scope, predicate: int) -> LentRelation | ColdPairs:
         found = self._lent.pairs.get((graph, predicate))
         if found is None:
-            return self._empty
+            return _EMPTY
         return ColdPairs(found) if isinstance(found, Cold) else found
 
     def inverse(self, graph: int | Scope, predicate: int) -> LentRelation | TurnedPairs:
@@ -112,28 +117,42 @@ class LentQuads:
         found = self._parts.get(scope)
         if found is None:
             parts = self._merged_parts(scope) if scope.kind == "merged" else self._own_parts(scope)
-            found = self._parts[scope] = list(parts)
+            found = self._parts[scope] = parts
         return found
 
-    def _merged_parts(self, scope: Scope) -> Iterator[Part]:
+    def _merged_parts(self, scope: Scope) -> list[Part]:
         if scope in self._merged:
             predicates: Iterable[int] = [of for graph, of in self._lent.pairs if graph == scope]
         else:
             predicates = self._graphs_of
-        for predicate in predicates:
-            pairs = self.pairs(scope, predicate)
-            if pairs is not self._empty:
-                yield Part(predicate, 0, pairs)
+        found = ((predicate, self.pairs(scope, predicate)) for predicate in predicates)
+        return [Part(predicate, 0, pairs) for predicate, pairs in found if pairs is not _EMPTY]
 
-    def _own_parts(self, scope: Scope) -> Iterator[Part]:
-        known, covers = self._pairs, scope.covers
-        for key, found in self._lent.pairs.items():
-            graph, predicate = key
-            if isinstance(graph, int) and covers(graph):
-                pairs = known.get(key)
-                if pairs is None:
-                    pairs = known[key] = ColdPairs(found) if isinstance(found, Cold) else found
-                yield Part(predicate, graph, pairs)
+    def _own_parts(self, scope: Scope) -> list[Part]:
+        """All queries of a loan share the list of what is in memory; what is on disk, each reads itself."""
+        known = self._pairs
+        in_memory, on_disk = self._lent.parts.get(scope) or self._listed(scope)
+        if not on_disk:
+            return in_memory
+        parts = in_memory.copy()
+        for key, cold in on_disk:
+            pairs = known.get(key)
+            if pairs is None:
+                pairs = known[key] = ColdPairs(cold)
+            parts.append(Part(key[1], key[0], pairs))
+        return parts
+
+    def _listed(self, scope: Scope) -> ListedParts:
+        in_memory: list[Part] = []
+        on_disk: list[tuple[tuple[int, int], Cold]] = []
+        for (graph, predicate), found in self._lent.pairs.items():
+            if isinstance(graph, int) and scope.covers(graph):
+                if isinstance(found, Cold):
+                    on_disk.append(((graph, predicate), found))
+                else:
+                    in_memory.append(Part(predicate, graph, found))
+        listed = self._lent.parts[scope] = (in_memory, on_disk)
+        return listed
 
     def index(
         self, scope: Scope, predicate: int | None, order: tuple[int, ...], key_length: int
@@ -229,12 +248,16 @@ class ManyParts:
 
     def _of_object(self, object_: int) -> Iterator[tuple[int, int]]:
         """Likewise, for the second most common one."""
+        turned = self._quads.turned
         for place, part in enumerate(self._parts):
             predicate, _, pairs = part
             subjects_of = self._turned.get(place)
             if subjects_of is None:
-                if (run := self._quads.turned.find(_run_of(pairs))) is not None:
-                    subjects_of = self._turned[place] = run.seconds
+                run = _run_of(pairs)
+                if run is not None and turned.lacks(run, object_):
+                    continue
+                if (other := turned.find(run)) is not None:
+                    subjects_of = self._turned[place] = other.seconds
                 else:
                     subjects_of = self._quads.inverse_of(self._scope, part).before
             found = subjects_of(object_)
@@ -261,6 +284,11 @@ class ManyParts:
                     yield start, predicate, end, graph
 
     def rows_before(self) -> Iterator[Row]:
+        if self._order == (SUBJECT, PREDICATE, OBJECT):
+            for predicate, _, pairs in self._parts:
+                for subject, object_ in pairs.rows_before():
+                    yield subject, predicate, object_
+            return
         arrange = itemgetter(*self._order)
         for predicate, graph, pairs in self._parts:
             for subject, object_ in pairs.rows_before():

@@ -16,8 +16,11 @@ from sparqlive.rdf.term_columns import is_in
 from sparqlive.zset.relation import KeyedRelation, Layer, LentRelation
 from sparqlive.zset.run import Column, Run
 
-_SCANS = 16
-"""A column is scanned this often, by one query or several, before it is sorted."""
+_SCANS = 4
+"""A column is scanned this often, by one query or several, before it is sorted.
+
+A sort takes as long as some 40 scans. But whoever looks up a few objects of a predicate will look up others.
+"""
 _MANY_VALUES = 1_024
 _FEW_PARTS = 4
 _FIRST_PIECE = 64
@@ -28,12 +31,16 @@ _LARGEST_PIECE = 1 << 18
 class ColdPairs:
     """Pairs on disk: a lookup reads the segments that can contain it."""
 
+    __slots__ = ("_cold", "_known_size", "_loaded", "_near", "fan_out", "has_before", "rows_before")
+
     def __init__(self, cold: Cold) -> None:
         self._cold = cold
         self.has_before = cold.has_before
         self.rows_before = cold.rows_before
         self.fan_out = 2.0
         self._near: tuple[int, int, Run | None] = (0, 0, None)
+        self._known_size = -1
+        self._loaded: LentRelation | None = None
 
     def before(self, subject: int) -> list[int] | None:
         low, high, run = self._near
@@ -48,26 +55,22 @@ class ColdPairs:
     def count_before(self, subject: int) -> int:
         return len(self._cold.values_before(subject))
 
-    @cached_property
-    def _size(self) -> int:
-        return self._cold.size_before()
-
     def size_before(self) -> int:
-        return self._size
+        if self._known_size < 0:
+            self._known_size = self._cold.size_before()
+        return self._known_size
 
     def size_about(self) -> int:
-        return self._size
-
-    @cached_property
-    def _loaded(self) -> LentRelation:
-        return self._cold.relation().lend()
+        return self.size_before()
 
     def loaded(self) -> LentRelation:
         """All pairs in memory."""
+        if self._loaded is None:
+            self._loaded = self._cold.relation().lend()
         return self._loaded
 
     def run_before(self) -> Run | None:
-        return self._loaded.run_before()
+        return self.loaded().run_before()
 
     def whole_run(self) -> Run | None:
         """The run of all pairs, which is read from files; None if there are changes beside it."""

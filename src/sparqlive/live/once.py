@@ -14,14 +14,16 @@ from pyoxigraph import BlankNode
 
 from sparqlive.errors import Unsupported
 from sparqlive.live.compiler import Compiler
+from sparqlive.live.description import described
 from sparqlive.live.lazy import Bulk
 from sparqlive.live.lent import LentQuads
 from sparqlive.live.quads import Quads
 from sparqlive.live.scan import scope_of
-from sparqlive.live.scope import Scope
+from sparqlive.live.scope import OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.checks import calls_in
+from sparqlive.plan.description import described_by
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.follow_steps import follow_steps
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
@@ -90,6 +92,8 @@ class Runnable:
 
     plan: op.Operator
     is_settled: bool
+    described_in: op.GraphChoice | None = None
+    """The graph in which the resources that the plan yields are described, for DESCRIBE."""
     _idle: list[Compiler] = field(default_factory=list, compare=False, repr=False)
     """At most one, with its functions, but without quads and terms. A query that runs it takes it out."""
 
@@ -114,7 +118,8 @@ def runnable(plan: op.Operator) -> Runnable:
     """Prepares a plan to be evaluated once, or several times."""
     if any(_volatile_in(part) for part in operators_of(plan)):
         return Runnable(plan, False)
-    return Runnable(follow_steps(store_unreachable(rewrite(plan))), True)
+    plan, graph = described_by(plan) or (plan, None)
+    return Runnable(follow_steps(store_unreachable(rewrite(plan))), True, graph)
 
 
 def stream_once(
@@ -129,11 +134,22 @@ def stream_once(
         prepared = runnable(_Volatile(quads, terms).settle(prepared.plan))
     compiler = prepared.take(quads, terms, bulk)
     try:
-        yield from compiler.stream(compiler.root, first)()
+        rows = compiler.stream(compiler.root, first)()
+        if prepared.described_in is not None:
+            rows = _described(rows, prepared.described_in, quads, compiler)
+        yield from rows
     except GeneratorExit:  # no more rows are wanted
         prepared.put_back(compiler)
         raise
     prepared.put_back(compiler)
+
+
+def _described(
+    resources: Iterator[tuple[Row, int]], graph: op.GraphChoice, quads: LentQuads, compiler: Compiler
+) -> Iterator[tuple[Row, int]]:
+    dictionary = compiler.terms.dictionary
+    index = quads.index(scope_of(dictionary, graph), None, (SUBJECT, PREDICATE, OBJECT), 1)
+    return described(resources, index.before, dictionary, compiler.program.check)
 
 
 def compute_once(plan: op.Operator, quads: LentQuads, terms: Terms) -> dict[Row, int]:

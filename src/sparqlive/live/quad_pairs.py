@@ -24,6 +24,7 @@ from sparqlive.zset.relation import KeyedRelation, LentRelation
 from sparqlive.zset.run import Column, Run
 
 if TYPE_CHECKING:
+    from sparqlive.live.lent import ListedParts
     from sparqlive.store.quad_runs import QuadRuns
 
 Key: TypeAlias = tuple[int | Scope, int]
@@ -49,7 +50,8 @@ _ROWS_TO_COPY = 128
 class LentPairs(NamedTuple):
     """Pairs of some graphs and predicates as of one epoch, their inverses, and where to keep turned runs.
 
-    The pairs on disk come last, the fewest first. `merged`: the scopes whose merged graph is kept.
+    The pairs on disk come last, the fewest first. `merged`: the scopes whose merged graph is kept. `parts`:
+    the pairs of scopes, as readers have listed them.
     """
 
     pairs: dict[Key, LentRelation | Cold]
@@ -57,6 +59,7 @@ class LentPairs(NamedTuple):
     turned: TurnedRuns
     merged: frozenset[Scope]
     is_on_disk: bool
+    parts: dict[Scope, ListedParts]
 
 
 class QuadPairs:
@@ -119,8 +122,8 @@ class QuadPairs:
         """The number of quads of each graph that is not empty."""
         sizes: dict[int, int] = {}
         every: tuple[Mapping[Key, KeyedRelation | Cold], ...] = (self.in_memory, self.cold)
-        for found in every:
-            for (graph, _), pairs in found.items():
+        with self.lending:  # another thread may carry an epoch, and load pairs for it
+            for (graph, _), pairs in chain.from_iterable(found.items() for found in every):
                 if isinstance(graph, int):
                     sizes[graph] = sizes.get(graph, 0) + pairs.size_before()
         return {graph: size for graph, size in sizes.items() if size}
@@ -483,7 +486,7 @@ class QuadPairs:
         cold = {key: self.cold[key].lend() for key in keys if key in self.cold}
         pairs.update(sorted(cold.items(), key=lambda item: item[1].size_before()))
         inverses = {key: self.inverses[key].lend() for key in keys if key in self.inverses}
-        return LentPairs(pairs, inverses, self.turned, merged, bool(cold))
+        return LentPairs(pairs, inverses, self.turned, merged, bool(cold), {})
 
     def snapshot(self, is_read: Callable[[int | Scope, int], bool]) -> QuadPairs:
         """A copy of some graphs and predicates; runs are shared."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparqlive.sparql import memory
-from sparqlive.zset.run import Run
+from sparqlive.zset.run import Column, Run
 
 Marks: TypeAlias = npt.NDArray[np.uint8]
 
@@ -25,6 +25,7 @@ _MOST_BYTES = 1 << 30
 # At most this share of the machine's memory.
 _SHARE = 1 / 16
 _SAMPLE = 10_000
+_MOST_REPAIRED = 1_000
 _MOST_ESTIMATES = 10_000
 _MOST_MARK_BITS = 1 << 24
 _MOST_MARK_BYTES = 1 << 26
@@ -33,8 +34,31 @@ _MOST_MARK_BYTES = 1 << 26
 def turned(run: Run) -> Run:
     """The run with its two columns exchanged. It is sorted by the second already, so one sort is enough."""
     firsts, seconds = run.columns
-    order = np.argsort(seconds, kind="stable")
+    order = _order_of(seconds)
     return Run([seconds[order], firsts[order]])
+
+
+def _order_of(values: Column) -> Column:
+    """The places of the values in their order, equal ones as they come.
+
+    Plain numbers are sorted several times faster than places. So the top bits of each value are sorted
+    together with its place. Ids are hashes: hardly ever do two of them differ only in their other bits, and
+    these are put in order afterwards.
+    """
+    place_bits = max(1, (len(values) - 1).bit_length())
+    below = np.uint64((1 << place_bits) - 1)
+    tops = (values.view(np.uint64) ^ np.uint64(1 << 63)) & ~below
+    tops |= np.arange(len(values), dtype=np.uint64)
+    tops.sort()
+    order = (tops & below).view(np.int64)
+    ordered = values[order]
+    wrong = np.flatnonzero(ordered[1:] < ordered[:-1])
+    if len(wrong) > _MOST_REPAIRED:
+        return np.argsort(values, kind="stable")
+    for top in np.unique(tops[wrong] & ~below):
+        part = slice(np.searchsorted(tops, top), np.searchsorted(tops, top | below, "right"))
+        order[part] = order[part][np.argsort(values[order[part]], kind="stable")]
+    return order
 
 
 def _fan_out(run: Run) -> float:
@@ -56,6 +80,11 @@ def _marks(run: Run) -> Marks:
     return np.packbits(is_there, bitorder="little")
 
 
+def _is_marked(marks: memoryview, value: int) -> bool:
+    place = value & (8 * len(marks) - 1)
+    return bool(marks[place >> 3] >> (place & 7) & 1)
+
+
 class TurnedRuns:
     """Turned runs by the run they were made from; those that were not used for longest are dropped first."""
 
@@ -65,7 +94,7 @@ class TurnedRuns:
         self._fan_outs: dict[int, tuple[ref[Run], float]] = {}
         self._scans: dict[int, tuple[ref[Run], int]] = {}
         self._counts: dict[tuple[int, int], tuple[ref[Run], int]] = {}
-        self._marks: dict[int, tuple[ref[Run], Marks]] = {}
+        self._marks: dict[int, tuple[ref[Run], memoryview]] = {}
         self._mark_bytes = 0
         self._guard = Lock()
 
@@ -100,21 +129,24 @@ class TurnedRuns:
             self._scans = {}
         self._scans[id(run)] = (ref(run), count)
 
+    def lacks(self, run: Run, value: int) -> bool:
+        """Whether the marks of a run, if there are any, tell that its second column has no such value."""
+        known = self._marks.get(id(run))
+        return known is not None and known[0]() is run and not _is_marked(known[1], value)
+
     def may_have(self, run: Run, value: int) -> bool:
         """False if a run that was scanned before has no such value in its second column."""
         known = self._marks.get(id(run))
         if known is None or known[0]() is not run:
             if not self.scans(run):  # one scan takes less time than the marks
                 return True
-            known = (ref(run), _marks(run))
+            known = (ref(run), _marks(run).data)
             with self._guard:
                 if self._mark_bytes > _MOST_MARK_BYTES:
                     self._marks, self._mark_bytes = {}, 0
                 self._marks[id(run)] = known
                 self._mark_bytes += known[1].nbytes
-        marks = known[1]
-        place = value & (8 * len(marks) - 1)
-        return bool(marks[place >> 3] >> (place & 7) & 1)
+        return _is_marked(known[1], value)
 
     def count(self, run: Run, value: int) -> int:
         """How many rows of a run that is not turned have a value in the second column."""

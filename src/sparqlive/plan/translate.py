@@ -14,6 +14,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.errors import Unsupported
 from sparqlive.plan import operators as op
+from sparqlive.plan.description import TRIPLE, description
 from sparqlive.plan.expressions import (
     all_variables,
     conjuncts,
@@ -32,7 +33,6 @@ from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.syntax.patterns import visible
 
-TRIPLE = (Var("subject"), Var("predicate"), Var("object"))
 """The columns of a graph."""
 
 
@@ -100,26 +100,13 @@ class _Translator:
         return op.Distinct(triples)
 
     def _describe(self, query: al.Query, scope: Scope) -> op.Operator:
-        """Computes the concise bounded description of the resources in the solutions.
-
-        These are the triples of the default graph whose subject is one of the resources, or a blank node that
-        such triples lead to. The resources are the targets of a path that starts at a literal, which is never
-        a subject.
-        """
+        """Computes the concise bounded description of the resources in the solutions."""
         if not query.describe:
             return op.Table(TRIPLE, ())
-        root, start, end = Literal("described"), self._fresh("from"), self._fresh("to")
+        start, end = self._fresh("from"), self._fresh("to")
         solutions = self._sub_select(query.pattern, scope)
         resources = op.Template(solutions, (end,), tuple((term,) for term in query.describe))
-        first = op.Filter(al.Call("!", (al.Call("ISLITERAL", (end,)),)), resources)
-        further = op.Scan(scope.graph, start, self._fresh("predicate"), end)
-        steps = (
-            op.Extend(first, start, al.Constant(root)),
-            op.Filter(al.Call("ISBLANK", (end,)), further),
-        )
-        source = op.Union(tuple(op.Project(step, (start, end)) for step in steps))
-        described = op.Closure(source, (), root, TRIPLE[0])
-        return op.Project(op.Join((described, op.Scan(scope.graph, *TRIPLE))), TRIPLE)
+        return description(resources, scope.graph, start, self._fresh("predicate"), end)
 
     def _with_nodes(self, query: al.Query, plan: op.Operator, nodes: Mapping[BlankNode, Var]) -> op.Operator:
         """Binds the blank nodes of a template: new ones for each occurrence of each solution.

@@ -116,27 +116,21 @@ def _batches(lines: Iterable[bytes], reader: Reader) -> Iterator[Batch]:
         yield reader.finish()
 
 
-def write_changes(batches: Iterable[Batch]) -> Iterator[str]:
-    """Yields the lines of a `.changes` document, each with its line end."""
-    for batch in batches:
-        yield f"@ {batch.time}\n" if batch.time else "@\n"
-        yield from _rows(batch, "-", "+")
-
-
 def write_patch(batches: Iterable[Batch]) -> Iterator[str]:
     """Yields the lines of an RDF Patch, one transaction per batch."""
     for batch in batches:
         yield "TX .\n"
-        yield from _rows(batch, "D", "A")
+        for sign, quads in (("D", batch.delete), ("A", batch.insert)):
+            for quad in quads:
+                yield f"{sign} {statement(quad)}\n"
         yield "TC .\n"
 
 
-def _rows(batch: Batch, delete: str, insert: str) -> Iterator[str]:
-    for sign, quads in ((delete, batch.delete), (insert, batch.insert)):
-        for quad in quads:
-            subject, predicate, object_, graph = quad
-            name = "" if isinstance(graph, DefaultGraph) else f"{graph} "
-            yield f"{sign} {subject} {predicate} {object_} {name}.\n"
+def statement(quad: Quad) -> str:
+    """A quad as a statement of N-Quads."""
+    subject, predicate, object_, graph = quad
+    name = "" if isinstance(graph, DefaultGraph) else f"{graph} "
+    return f"{subject} {predicate} {object_} {name}."
 
 
 def plain_name(name: str) -> str:

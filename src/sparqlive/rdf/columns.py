@@ -8,6 +8,7 @@ the same term; input that the parser rejects is rejected here too.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -166,21 +167,19 @@ class Encoder:
     def quads(self, quads: Iterable[Quad], label: Callable[[str], str]) -> Encoded:
         """Encodes parsed quads; `label` renames blank nodes."""
         codes: dict[str, int] = {}
-        rows: list[int] = []
-        unnamed = self.graph or ""
+        known: dict[Any, int] = {DefaultGraph(): codes.setdefault(self.graph or "", 0)}
+        find = known.get
+        rows = array("q")
         for quad in quads:
-            name = quad.graph_name
-            for term in (quad.subject, quad.predicate, quad.object):
-                text = label(term.value) if isinstance(term, BlankNode) else str(term)
-                rows.append(codes.setdefault(text, len(codes)))
-            if isinstance(name, DefaultGraph):
-                text = unnamed
-            else:
-                text = label(name.value) if isinstance(name, BlankNode) else str(name)
-            rows.append(codes.setdefault(text, len(codes)))
+            for term in quad:
+                code = find(term)
+                if code is None:
+                    text = label(term.value) if type(term) is BlankNode else str(term)
+                    code = known[term] = codes.setdefault(text, len(codes))
+                rows.append(code)
         texts = pa.array(codes, pa.string())
         ids = self.ids(texts)
-        return _encoded(np.array(rows, dtype=np.int64).reshape(-1, 4), ids, texts)
+        return _encoded(np.frombuffer(rows, dtype=np.int64).reshape(-1, 4), ids, texts)
 
     def _columns(self, pieces: _Pieces, scope: str | None) -> Encoded:
         """Encodes the lines whose pieces are canonical terms in valid positions, and marks them."""

@@ -16,6 +16,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
 from typing import Any, Protocol, TypeVar
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
@@ -46,8 +47,11 @@ DEFAULT_GRAPH = 1
 _RESERVED = frozenset({UNDEF, DEFAULT_GRAPH})
 _SEED = 42
 _HALF, _WHOLE = 1 << 63, 1 << 64
+_MANY_TEXTS = 128
+"""Fewer texts are looked up one by one."""
 _CACHED_TERMS = 10_000
 _CACHED_QUADS = 1_000
+_CACHED_TEXTS = 50_000
 FEW_TERMS = 256
 """Fewer terms are entered one by one, also where they come as columns."""
 
@@ -124,6 +128,19 @@ class Older(Protocol):
         ...
 
 
+class _Terms(dict[int, Term]):
+    """Some of a dictionary's terms by id; those that are not in it are read from their text."""
+
+    def __init__(self, dictionary: Dictionary) -> None:
+        super().__init__()
+        self._dictionary = ref(dictionary)  # a cycle would be left to the garbage collector, for each query
+
+    def __missing__(self, number: int) -> Term | None:
+        dictionary = self._dictionary()
+        assert dictionary is not None
+        return dictionary.term(number)
+
+
 class Dictionary:
     """Ids and terms, in both directions.
 
@@ -159,9 +176,11 @@ class Dictionary:
         self._new_exceptions: list[tuple[str, int]] = []
         # Only caches, and small, because the garbage collector visits the terms in them.
         self.ids: dict[Term | DefaultGraph, int] = {DefaultGraph(): DEFAULT_GRAPH}
-        self.terms: dict[int, Term] = {}
+        self.terms = _Terms(self)
         self._former_terms: dict[int, Term] = {}
         """The cache `terms` before it was last full: terms that are read again come back from here."""
+        self._read_texts: dict[int, str] = {}
+        """Texts that were looked up one by one; a dictionary shares them with those that extend it."""
         self.recurring: dict[Quad, tuple[int, int, int, int]] = {}
         """The ids of quads that may come again: a quad takes one hash, its terms take four."""
 
@@ -190,12 +209,23 @@ class Dictionary:
 
     def extended(self) -> Dictionary:
         """Returns a dictionary on top of this one; new terms are entered only there."""
-        return Dictionary(self._hash, self, self._exception)
+        made = Dictionary(self._hash, self, self._exception)
+        made._read_texts = self._read_texts
+        return made
 
     def text_of(self, number: int) -> str | None:
         """The canonical N-Triples form of an id's term, or None."""
-        known = self._texts.get(number)
-        return self._text_elsewhere(number) if known is None else known
+        known = self._texts.get(number) or self._read_texts.get(number)
+        return self._read_text(number) if known is None else known
+
+    def _read_text(self, number: int) -> str | None:
+        """The text of an id that was not entered one by one, or None; one that is found is cached."""
+        known = self._text_elsewhere(number)
+        if known is not None and type(self._older) is not Dictionary:
+            if len(self._read_texts) >= _CACHED_TEXTS:
+                self._read_texts.clear()
+            self._read_texts[number] = known
+        return known
 
     def _text_elsewhere(self, number: int) -> str | None:
         """The text of an id that was not entered one by one, or None."""
@@ -336,6 +366,8 @@ class Dictionary:
         return marks
 
     def _add_columns(self, part: TermColumns) -> None:
+        if type(self._older) is Dictionary:
+            self._read_texts = {}  # its own terms come first
         if self._journal is None:
             self._columns = settled([*self._columns, part])
         else:
@@ -366,7 +398,7 @@ class Dictionary:
 
     def text(self, number: int) -> str:
         """The canonical N-Triples form of an id's term."""
-        known = self._texts.get(number) or self._text_elsewhere(number)
+        known = self._texts.get(number) or self._read_texts.get(number) or self._read_text(number)
         if known is None:
             raise KeyError(number)
         return known
@@ -377,7 +409,11 @@ class Dictionary:
         try:
             return [known[number] for number in numbers]
         except KeyError:
-            return [self.text(number) for number in numbers]
+            if len(numbers) < _MANY_TEXTS:
+                return [self.text(number) for number in numbers]
+        distinct, places = np.unique(np.array(numbers, np.int64), return_inverse=True)
+        texts = self.column(distinct).to_pylist()
+        return [texts[place] for place in places.tolist()]
 
     def column(self, numbers: Ids) -> pa.LargeStringArray:
         """The canonical N-Triples forms of sorted, distinct ids."""
@@ -408,6 +444,13 @@ class Dictionary:
         self._remember(number, known)
         return known
 
+    def terms_in(self, row: Iterable[int]) -> Iterable[Term | None]:
+        """The terms of a few ids; None for UNDEF. Mostly they are in a cache: then this is all it takes."""
+        older = self._older
+        if type(older) is not Dictionary or self.has_own_terms:
+            return map(self.term, row)
+        return map(older.terms.__getitem__, row)
+
     def terms_of(self, numbers: Ids) -> list[Term | None]:
         """The terms of many ids, by columns; None for UNDEF."""
         return self.read(numbers, term_of, None)
@@ -424,8 +467,13 @@ class Dictionary:
 
     def _remember(self, number: int, term: Any) -> None:
         if len(self.terms) > _CACHED_TERMS:
-            self._former_terms, self.terms = self.terms, {}
+            self._former_terms, self.terms = self.terms, _Terms(self)
         self.terms[number] = term
+
+    @property
+    def has_own_terms(self) -> bool:
+        """Whether this dictionary has entered any id itself."""
+        return bool(self._texts or self._columns or self._new_columns)
 
     def has_own(self, number: int) -> bool:
         """Whether this dictionary may have entered an id itself, and not found it in the one it extends."""
@@ -433,10 +481,13 @@ class Dictionary:
 
     def quads(self, numbers: Iterable[tuple[int, int, int, int]]) -> Iterator[Quad]:
         """Decodes quads from the ids of subject, predicate, object and graph."""
-        term, default = self.term, DefaultGraph()
-        for subject, predicate, object_, graph in numbers:
-            name = default if graph == DEFAULT_GRAPH else term(graph)
-            yield Quad(term(subject), term(predicate), term(object_), name)  # type: ignore[arg-type]
+        terms_in = self.terms_in
+        for quad in numbers:
+            subject, predicate, object_ = terms_in(quad[:3])
+            if quad[3] == DEFAULT_GRAPH:  # which Quad takes several times longer to read than to assume
+                yield Quad(subject, predicate, object_)  # type: ignore[arg-type]
+            else:
+                yield Quad(subject, predicate, object_, self.term(quad[3]))  # type: ignore[arg-type]
 
     # Terms of a store
 
@@ -479,7 +530,8 @@ class Dictionary:
         self._older = older
         self.exceptions = {t: number for t, number in self.exceptions.items() if t not in exceptions}
         self._new_exceptions = [entry for entry in self._new_exceptions if entry[0] not in exceptions]
-        self.ids, self.terms, self._former_terms = {DefaultGraph(): DEFAULT_GRAPH}, {}, {}
+        self.ids, self.terms, self._former_terms = {DefaultGraph(): DEFAULT_GRAPH}, _Terms(self), {}
+        self._read_texts.clear()
         self.recurring.clear()
 
     def start_journal(self) -> None:

@@ -22,6 +22,7 @@ from sparqlive.errors import Error
 from sparqlive.sources.background import BackgroundThread
 from sparqlive.sources.watcher import address_of, check_options, watcher
 from sparqlive.sources.watching import Feeds, Source
+from sparqlive.sparql.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
@@ -130,7 +131,7 @@ class AllSourcesFromViews:
 
     def add(self, view: str, variable: str, kind: str, options: Mapping[str, Any]) -> SourcesFromView:
         """Adds sources from a variable of a view; returns the existing entry if it has the same options."""
-        with self.epochs.lock:
+        with self.epochs.lock, uninterrupted:
             self.epochs.ensure_open()
             if variable not in self.epochs.views[view].variables:
                 raise Error(f"View {view!r} has no variable {variable!r}.")
@@ -154,7 +155,7 @@ class AllSourcesFromViews:
             self._begin(SourcesFromView(self, **json.loads(note)))
 
     def remove(self, linked: SourcesFromView) -> None:
-        with self.epochs.lock:
+        with self.epochs.lock, uninterrupted:
             if self._linked.pop(linked.key, None) is not linked:
                 raise Error(f"The sources from view {linked.view!r} have already been removed.")
             for source in [one for one in self._feeds.by_name.values() if linked.key in one.given_by]:

@@ -37,6 +37,7 @@ from sparqlive.sources.watcher import (
     Watcher,
     whole_path,
 )
+from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.web.retry import retry_seconds
 
 _REFRESH_SECONDS = 60.0
@@ -258,7 +259,7 @@ class Feeds:
     def add(self, source: Source, watcher: Watcher) -> Source:
         """Adds a source and starts watching it; returns the existing source if it has the same settings."""
         self._ensure_here()
-        with self._epochs.lock:
+        with self._epochs.lock, uninterrupted:
             self._epochs.ensure_open()
             known = self.by_name.get(source.name)
             if known is not None and known.found and not source.found:
@@ -316,7 +317,7 @@ class Feeds:
 
     def remove(self, source: Source) -> None:
         self._ensure_here()
-        with self._epochs.lock:  # no other source can take its name before it is forgotten
+        with self._epochs.lock, uninterrupted:  # no other source can take its name before it is forgotten
             if self.by_name.get(source.name) is not source:
                 raise Error(f"Source {source.name!r} has already been removed.")
             del self.by_name[source.name]

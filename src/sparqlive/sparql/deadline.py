@@ -28,6 +28,7 @@ from typing import TypeAlias, TypeVar
 
 from sparqlive.errors import Error, Timeout, TooLarge
 from sparqlive.sparql import memory
+from sparqlive.sparql.interrupts import is_held_back, look_for_interrupt
 
 T = TypeVar("T")
 
@@ -358,11 +359,13 @@ def limited(seconds: float | None, what: str, began: float | None = None) -> Ite
 
 def can_be_stopped() -> bool:
     """Whether something may stop the work of this thread."""
-    return getattr(_current, "flag", None) is not None or getattr(_current, "work", None) is not None
+    is_watched = getattr(_current, "flag", None) is not None or getattr(_current, "work", None) is not None
+    return is_watched or is_held_back()
 
 
 def look_at_flag() -> None:
     """Raises the exception that stops the work of this thread, if any; called while it waits for others."""
+    look_for_interrupt()
     flag: Flag | None = getattr(_current, "flag", None)
     if flag and flag[0] is not None:
         raise flag[0]

@@ -42,13 +42,13 @@ def needle_of(condition: Expression, variable: Var) -> Needle | None:
                 None if folds is None or not _PLAIN.fullmatch(wanted.value) else Needle(wanted.value, folds)
             )
         case Call("REGEX", (searched, Constant(Literal() as pattern), *flags)):
-            folds = _folding(searched, variable)
-            if folds is None or not _PLAIN.fullmatch(pattern.value):
+            folds, part = _folding(searched, variable), pattern.value.removeprefix("^").removesuffix("$")
+            if folds is None or not _PLAIN.fullmatch(part):
                 return None
             if not flags:
-                return Needle(pattern.value, folds)
+                return Needle(part, folds)
             if isinstance(flags[0], Constant) and flags[0].term == Literal("i"):
-                return Needle(pattern.value.lower(), True)
+                return Needle(part.lower(), True)
     return None
 
 

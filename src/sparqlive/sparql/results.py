@@ -1,10 +1,9 @@
-"""Writes results in pieces of bounded size: as JSON, XML, CSV, TSV and RDF.
+"""Writes results in pieces of bounded size: as JSON, XML, CSV and TSV.
 
-Implements the formats of the W3C recommendations for solutions, ASK results and graphs; deltas are JSON
-lines. Solutions come as blocks of ids. A column's terms are encoded once per piece, from their canonical
-N-Triples text, and stay known for the next pieces up to a bound. CSV has plain values and does not
-distinguish an IRI from a string; the other formats keep terms complete. Characters that XML 1.0 cannot
-represent are an error.
+Implements the formats of the W3C recommendations for solutions and ASK results; deltas are JSON lines.
+Solutions come as blocks of ids. A column's terms are encoded once per piece, from their canonical N-Triples
+text, and stay known for the next pieces up to a bound. CSV has plain values and does not distinguish an IRI
+from a string; the other formats keep terms complete. Characters that XML 1.0 cannot represent are an error.
 """
 
 from __future__ import annotations
@@ -13,27 +12,19 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
-from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
+from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.errors import Error
 from sparqlive.rdf.dictionary import UNDEF, literal_parts
 from sparqlive.sparql.algebra import Term
-from sparqlive.zset.blocks import FIRST_ROWS, MOST_ROWS, Block
+from sparqlive.zset.blocks import MOST_ROWS, Block
 
 FORMATS = ("json", "xml", "csv", "tsv")
-GRAPH_FORMATS = {
-    "nt": RdfFormat.N_TRIPLES,
-    "nquads": RdfFormat.N_QUADS,
-    "turtle": RdfFormat.TURTLE,
-    "trig": RdfFormat.TRIG,
-    "rdfxml": RdfFormat.RDF_XML,
-    "jsonld": RdfFormat.JSON_LD,
-}
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
 # The approximate size of the largest piece, unless a single row is larger.
@@ -113,17 +104,55 @@ def repeated(block: Block) -> Iterator[Block]:
         yield Block(part.columns, np.ones_like(copies))
 
 
-class Rows:
-    """Writes blocks of rows in one layout, and remembers terms that it has encoded."""
+class Cells:
+    """Encodes the terms of blocks, and remembers some of those that it has encoded."""
+
+    def __init__(
+        self, columns: Iterable[Encode], texts: Texts, most_characters: int = _PIECE_CHARACTERS
+    ) -> None:
+        """`most_characters`: the approximate size of the largest part, unless a single row is larger."""
+        self._texts = texts
+        self._most_characters = most_characters
+        self._columns = [_Column(encode) for encode in columns]
+
+    def encoded(self, block: Block) -> Iterator[tuple[Block, Sequence[Sequence[str]]]]:
+        """Yields the cells of a block, column by column; in several parts if they are large."""
+        columns = [column.tolist() for column in block.columns]
+        new = [column.unknown(ids) for column, ids in zip(self._columns, columns, strict=True)]
+        texts = [self._texts(ids) for ids in new]
+        sizes = zip(self._columns, columns, new, texts, strict=True)
+        characters = sum([column.size(ids, own, added) for column, ids, own, added in sizes])
+        if characters > self._most_characters and len(block.weights) > 1:
+            del columns, new, texts  # a slow reader would hold them
+            yield from self._halves(block)
+            return
+        yield (
+            block,
+            [
+                column.cells(ids, own, added)
+                for column, ids, own, added in zip(self._columns, columns, new, texts, strict=True)
+            ],
+        )
+
+    def _halves(self, block: Block) -> Iterator[tuple[Block, Sequence[Sequence[str]]]]:
+        middle = len(block.weights) // 2
+        yield from self.encoded(block.take(slice(middle)))
+        yield from self.encoded(block.take(slice(middle, None)))
+
+    def forget(self) -> None:
+        """Forgets the terms that it has encoded."""
+        for column in self._columns:
+            column.forget()
+
+
+class Rows(Cells):
+    """Writes blocks of rows in one layout."""
 
     def __init__(
         self, layout: Layout, variables: Sequence[str], texts: Texts, most_characters: int = _PIECE_CHARACTERS
     ) -> None:
-        """`most_characters`: the approximate size of the largest text, unless a single row is larger."""
+        super().__init__(map(layout.cells, variables), texts, most_characters)
         self._layout = layout
-        self._texts = texts
-        self._most_characters = most_characters
-        self._columns = [_Column(layout.cells(name)) for name in variables]
 
     def written(self, block: Block) -> Iterator[str]:
         """Yields the rows of a block, regardless of their weights, in texts of bounded size."""
@@ -141,35 +170,6 @@ class Rows:
         if layout.leaves_out and any((column == UNDEF).any() for column in block.columns):
             rows = (filter(None, row) for row in rows)
         return layout.between.join(map(layout.glue.join, rows))
-
-    def encoded(self, block: Block) -> Iterator[tuple[Block, Sequence[Sequence[str]]]]:
-        """Yields the cells of a block, column by column; in several parts if they are large."""
-        columns = [column.tolist() for column in block.columns]
-        new = [column.unknown(ids) for column, ids in zip(self._columns, columns, strict=True)]
-        texts = [self._texts(ids) for ids in new]
-        characters = sum([sum(map(len, added)) for added in texts])
-        characters += len(block.weights) * sum(column.longest for column in self._columns)
-        if characters > self._most_characters and len(block.weights) > 1:
-            del columns, new, texts  # a slow reader would hold them
-            yield from self._halves(block)
-            return
-        yield (
-            block,
-            [
-                column.cells(ids, own, added)
-                for column, ids, own, added in zip(self._columns, columns, new, texts, strict=True)
-            ],
-        )
-
-    def forget(self) -> None:
-        """Forgets the terms that it has encoded."""
-        for column in self._columns:
-            column.forget()
-
-    def _halves(self, block: Block) -> Iterator[tuple[Block, Sequence[Sequence[str]]]]:
-        middle = len(block.weights) // 2
-        yield from self.encoded(block.take(slice(middle)))
-        yield from self.encoded(block.take(slice(middle, None)))
 
 
 class _Column:
@@ -191,6 +191,12 @@ class _Column:
         if len(distinct) == len(ids) and distinct.isdisjoint(self._known):
             return ids
         return list(distinct.difference(self._known))
+
+    def size(self, ids: Sequence[int], new: Sequence[int], texts: Sequence[str]) -> int:
+        """About how many characters the terms of ids have at most. `new` and `texts` are the unknown ones."""
+        if new is ids:
+            return sum(map(len, texts))
+        return len(ids) * max([self.longest, *map(len, texts)])
 
     def cells(self, ids: Sequence[int], new: Sequence[int], texts: Sequence[str]) -> Sequence[str]:
         """The encoded terms of ids; `new` and `texts` are the unknown ones."""
@@ -255,20 +261,20 @@ def _xml_cells(name: str) -> Encode:
 
     def cell(text: str) -> str:
         if text[0] == "<":
-            return f"{begin}<uri>{_xml_text(text[1:-1])}</uri></binding>"
+            return f"{begin}<uri>{xml_text(text[1:-1])}</uri></binding>"
         if text[0] == "_":
-            return f"{begin}<bnode>{_xml_text(text[2:])}</bnode></binding>"
+            return f"{begin}<bnode>{xml_text(text[2:])}</bnode></binding>"
         value, kind = literal_parts(text)
         if kind[:1] == "@":
             kind = f" xml:lang={quoteattr(kind[1:].partition('--')[0])}"
         elif kind:
             kind = f" datatype={quoteattr(kind[3:-1])}"
-        return f"{begin}<literal{kind}>{_xml_text(value)}</literal></binding>"
+        return f"{begin}<literal{kind}>{xml_text(value)}</literal></binding>"
 
     return lambda texts: list(map(cell, texts))
 
 
-def _xml_text(text: str) -> str:
+def xml_text(text: str) -> str:
     found = _NO_XML.search(text)
     if found is not None:
         raise Error(
@@ -336,7 +342,7 @@ LAYOUTS: Mapping[str, Layout] = {
 _ONE_LINE = replace(LAYOUTS["json"], between="},{")
 
 
-# Answers and graphs
+# Answers
 
 
 def write_answer(syntax: str, answer: bool) -> str:
@@ -355,57 +361,6 @@ def write_answer(syntax: str, answer: bool) -> str:
             raise Error(
                 f"An ASK result cannot be written as {syntax!r}. Available formats: {', '.join(FORMATS)}."
             )
-
-
-def write_graph(syntax: str, quads: Iterable[Quad]) -> Iterator[str]:
-    """Yields the text of a graph in one of GRAPH_FORMATS."""
-    if syntax not in GRAPH_FORMATS:
-        raise Error(
-            f"A graph cannot be written as {syntax!r}. Available formats: {', '.join(GRAPH_FORMATS)}."
-        )
-    return _graph(syntax, iter(quads))
-
-
-def _graph(syntax: str, quads: Iterator[Quad]) -> Iterator[str]:
-    """Each piece is a document of its own, of which what begins and ends a document is left out."""
-    begin, between, end = _document_ends(syntax)
-    before = begin
-    for piece in _quad_pieces(quads):
-        text = _serialized(syntax, piece)
-        yield before + text.removeprefix(begin).removesuffix(end)
-        before = between
-    yield (begin if before is begin else "") + end
-
-
-def _document_ends(syntax: str) -> tuple[str, str, str]:
-    """What stands at the beginning of a document, between two pieces, and at the end."""
-    if syntax == "jsonld":
-        return "[", ",", "]"
-    if syntax == "rdfxml":
-        end = "</rdf:RDF>"
-        return _serialized(syntax, []).partition(end)[0], "", end
-    return "", "", ""
-
-
-def _serialized(syntax: str, quads: Sequence[Quad]) -> str:
-    content = serialize(quads, format=GRAPH_FORMATS[syntax])
-    assert content is not None
-    return content.decode()
-
-
-def _quad_pieces(quads: Iterator[Quad]) -> Iterator[list[Quad]]:
-    """Quads in lists of bounded size."""
-    size = FIRST_ROWS
-    while piece := list(islice(quads, size)):
-        start, characters = 0, 0
-        for place, quad in enumerate(piece):
-            characters += len(quad.object.value)  # type: ignore[union-attr]
-            if characters > _PIECE_CHARACTERS:
-                yield piece[start : place + 1]
-                start, characters = place + 1, 0
-        if start < len(piece):
-            yield piece[start:]
-        size = MOST_ROWS
 
 
 # Changes

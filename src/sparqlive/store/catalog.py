@@ -1,62 +1,41 @@
 """The catalog: the SQLite database that describes the content of a store.
 
-Owns epochs, the change log, the list of runs, views and deltas. A run that it does not list is not part of
-the store. Rejects a store of another format. Invariants: an epoch is atomic, because it is one transaction,
-synced before it returns (`synchronous=FULL` in WAL mode) unless durability is relaxed; only the holder of the
-writer's lock writes.
+Owns the database: its creation, format, lock and transactions; its tables are in `store/tables.py`. A run
+that they do not list is not part of the store. Rejects a store of another format. Invariants: an epoch is
+atomic, because it is one transaction, synced before it returns (`synchronous=FULL` in WAL mode) unless
+durability is relaxed; only the holder of the writer's lock writes.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-import time
 import weakref
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
-import numpy as np
-
 from sparqlive.errors import StoreFailed
-from sparqlive.rdf.dictionary import hash_of
 from sparqlive.store.connections import Forked, Syncer, read_connection, write_connection
 from sparqlive.store.ground import CATALOG, check_ground, is_store
 from sparqlive.store.head import Head, HeadFile, compare_head, read_head
 from sparqlive.store.locks import WriterLock
 from sparqlive.store.place import sync
 from sparqlive.store.private import open_private
-from sparqlive.store.runs import QUADS, RunFile
-from sparqlive.store.seals import NO_EPOCH, Damaged, Sealed
+from sparqlive.store.runs import QUADS
+from sparqlive.store.seals import Damaged
+from sparqlive.store.tables import Tables
 from sparqlive.store.upgrade import SAME_TABLES, UNSEALED, UPGRADED, make_private, upgrade
-from sparqlive.zset.columns import ColumnRows
-from sparqlive.zset.run import Column, RunRows
 
 FORMAT = 5
 # Tables that are compared when a store is opened. The others are compared when they are first read.
 _COMPARED_FIRST = ("meta", "changes", "terms", "exceptions", "relations", "runs", "replaced", "views")
 Durability = Literal["epoch", "relaxed"]
-Rows = Mapping[tuple[int, ...], int]
-_LAST = 2**62
-"""After every epoch."""
 
 
-@dataclass(frozen=True)
-class Base:
-    """The base of a relation's deltas: its content as of an epoch, in runs, or here if it is small."""
-
-    epoch: int
-    width: int
-    rows: Column | None
-
-
-class Catalog:
+class Catalog(Tables):
     """The catalog of a store; `read_only` for a process other than the writer."""
 
     def __init__(
@@ -69,6 +48,7 @@ class Catalog:
         first_meta: Mapping[str, str] | None = None,
     ) -> None:
         """`first_meta` is recorded if the store is created now."""
+        super().__init__(directory / CATALOG)
         self.directory = directory
         self.read_only = read_only
         self._syncer: Syncer | None = None
@@ -107,7 +87,7 @@ class Catalog:
         for left in self.directory.glob("catalog.new*"):
             left.unlink()
         os.close(open_private(path, os.O_RDWR, self.directory))
-        self._use(write_connection(path))
+        self.use(write_connection(path))
         try:
             with self.transaction():
                 self._sealed.create()
@@ -122,13 +102,9 @@ class Catalog:
         path.rename(self._path)
         sync(self._path)
 
-    @property
-    def _path(self) -> Path:
-        return self.directory / CATALOG
-
     def _ensure_catalog(self) -> None:
         """Rejects a file that is not a catalog, before anything is created next to it."""
-        self._use(read_connection(self._path))
+        self.use(read_connection(self._path))
         try:
             if not self._format():
                 self._check_format()
@@ -139,7 +115,7 @@ class Catalog:
         """Opens the catalog and verifies it, without changing anything, not even by closing it."""
         head = read_head(self.directory)
         self.has_head = head is not None
-        self._use(read_connection(self._path))
+        self.use(read_connection(self._path))
         try:
             if self._format() in UPGRADED and not self.read_only:
                 self._upgrade(head)
@@ -166,17 +142,13 @@ class Catalog:
         if found >= SAME_TABLES:
             self._compare_first()
         self._database.close()
-        self._use(write_connection(self._path))
+        self.use(write_connection(self._path))
         with self.transaction():
             upgrade(self._database, self._sealed, self.directory, found, FORMAT)
         if found == UNSEALED:
             make_private(self.directory)
         self._database.close()
-        self._use(read_connection(self._path))
-
-    def _use(self, database: sqlite3.Connection) -> None:
-        self._database = database
-        self._sealed = Sealed(database, self._path)
+        self.use(read_connection(self._path))
 
     def _open_for_writing(self, durability: Durability, sync_seconds: float) -> None:
         reading = self._database
@@ -300,26 +272,17 @@ class Catalog:
             )
 
     @contextmanager
-    def snapshot(self) -> Iterator[Catalog]:
-        """The catalog as of now, unaffected by later commits; for another thread, or to read a lot."""
+    def snapshot(self) -> Iterator[Tables]:
+        """The tables as of now, unaffected by later commits; for another thread, or to read a lot."""
         with self._failures("read"):
-            other = _Snapshot(self.directory)
+            other = Tables(self._path)
+            database = read_connection(self._path)
             try:
+                other.use(database)
                 with other.reading():
                     yield other
             finally:
-                other.close()
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Context in which all reads belong to one epoch, even while another process writes."""
-        with self._sealed.in_use:
-            self._database.execute("BEGIN")
-        try:
-            yield
-        finally:
-            with self._sealed.in_use:
-                self._database.execute("COMMIT")
+                database.close()
 
     def renew(self) -> None:
         """Moves reads to the current last epoch."""
@@ -333,302 +296,6 @@ class Catalog:
         """Opens another connection, which sees each commit."""
         return read_connection(self._path)
 
-    # Meta
-
-    def meta(self, key: str) -> str | None:
-        rows = self._sealed.rows("meta", "key = ?", (key,))
-        return str(rows[0][1]) if rows else None
-
-    def metas(self, prefix: str) -> list[str]:
-        """The values of all keys that start with `prefix`."""
-        where, values = "substr(key, 1, ?) = ?", (len(prefix), prefix)
-        return [value for _, value in self._sealed.rows("meta", where, values, "ORDER BY key")]
-
-    def set_meta(self, key: str, value: str) -> None:
-        self._sealed.add("meta", (key, value))
-
-    # Epochs and changes
-
-    def epoch(self) -> int:
-        """The last epoch. Epochs are numbered from 1, and are never removed."""
-        last = int(self._sealed.value("SELECT max(number) FROM epochs") or 0)
-        if last != self._sealed.total("epochs")[0]:
-            raise Damaged(self._path, "epochs are missing")
-        return last
-
-    def add_epoch(
-        self,
-        number: int,
-        counts: tuple[int, int],
-        strategy: str,
-        note: Mapping[str, Any],
-        changes: Sequence[Sequence[int]] | None,
-    ) -> None:
-        """Adds an epoch and its changes; None if runs of the same transaction hold the changes."""
-        text = json.dumps(note) if note else "{}"
-        self._sealed.add("epochs", (number, time.time(), *counts, strategy, text))
-        if changes is not None:
-            self._sealed.add("changes", (number,), packed_changes(changes))
-
-    def deletes(self, epoch: int) -> int:
-        """The number of quads that an epoch deleted."""
-        return int(self._sealed.rows("epochs", "number = ?", (epoch,))[0][3])
-
-    def epochs(self, last: int = 100) -> list[dict[str, Any]]:
-        names = ("number", "time", "inserted", "deleted", "strategy", "note")
-        rows = self._sealed.rows("epochs", "number > ?", (self.epoch() - last,), "ORDER BY number DESC")
-        return [{**dict(zip(names, row, strict=True)), "note": json.loads(row[5])} for row in rows]
-
-    def epoch_before(self, time: float) -> int:
-        """The last epoch before a time."""
-        number = int(self._sealed.value("SELECT max(number) FROM epochs WHERE time < ?", (time,)) or 0)
-        self._sealed.rows("epochs", "number = ?", (number,))
-        return number
-
-    def changes(self, since: int, until: int | None = None) -> Iterator[tuple[int, Column | list[RunFile]]]:
-        """The changes of each epoch after `since`: rows of s, p, o, g, w, or the files that hold them."""
-        last = _LAST if until is None else until
-        found: dict[int, Column | list[RunFile]] = {
-            epoch: np.frombuffer(blob, np.int64).reshape(-1, 5)
-            for epoch, blob in self._sealed.rows("changes", "epoch > ? AND epoch <= ?", (since, last))
-        }
-        yield from sorted((found | self._delta_runs(QUADS, since, last)).items())
-
-    def change_rows(self, since: int) -> int:
-        """The number of changes after an epoch."""
-        query = "SELECT coalesce(sum(length(quads)), 0) FROM changes WHERE epoch > ?"
-        return int(self._sealed.value(query, (since,))) // 40 + self._rows_in_files(QUADS, since)
-
-    # Terms
-
-    def add_terms(self, terms: Sequence[tuple[int, str]], exceptions: Sequence[tuple[str, int]]) -> None:
-        if terms:
-            self._sealed.add_terms(terms)
-        for exception in exceptions:
-            self._sealed.add("exceptions", exception)
-
-    def terms(self) -> list[tuple[int, str]]:
-        found = [(number, text) for _, number, text in self._sealed.terms()]
-        check_terms(found, dict(self.exceptions()), str(self._path))
-        return found
-
-    def last_term(self) -> int:
-        return int(self._sealed.value("SELECT coalesce(max(number), 0) FROM terms"))
-
-    def exceptions(self) -> list[tuple[str, int]]:
-        return [(text, number) for text, number in self._sealed.rows("exceptions")]
-
-    # Relations and their runs
-
-    def set_base(self, name: str, epoch: int, width: int, rows: Rows | None) -> None:
-        """Sets the base of a relation's deltas; rows None means that it is in runs."""
-        self._sealed.add("relations", (name, epoch, width), None if rows is None else packed_rows(rows))
-
-    def begin(self, name: str, width: int) -> None:
-        """Adds a relation that is empty before its first delta, unless it exists."""
-        if not self.has(name):
-            self._sealed.add("relations", (name, -1, width))
-
-    def base(self, name: str) -> Base | None:
-        rows = self._sealed.rows("relations", "name = ?", (name,))
-        if not rows:
-            return None
-        ((_, epoch, width, blob),) = rows
-        return Base(
-            epoch, width, None if blob is None else np.frombuffer(blob, np.int64).reshape(-1, width + 1)
-        )
-
-    def base_rows(self, name: str) -> int:
-        """The number of rows of a relation's base; its content is not verified."""
-        query = "SELECT coalesce(sum(length(rows) / (8 * (width + 1))), 0) FROM relations WHERE name = ?"
-        in_files = "SELECT coalesce(sum(rows), 0) FROM runs WHERE relation = ? AND epoch = ?"
-        rows = self._sealed.value(query, (name,)), self._sealed.value(in_files, (name, NO_EPOCH))
-        return int(rows[0]) + int(rows[1])
-
-    def has(self, name: str) -> bool:
-        """Whether a relation exists; its content is not verified."""
-        return bool(self._sealed.value("SELECT count(*) FROM relations WHERE name = ?", (name,)))
-
-    def bases(self) -> dict[str, int]:
-        """The epoch of each relation's base."""
-        return dict(self._sealed.pairs("SELECT name, epoch FROM relations"))
-
-    def add_run(self, run: RunFile) -> None:
-        epoch = NO_EPOCH if run.epoch is None else run.epoch
-        row = (run.relation, epoch, run.path, run.rows, run.bytes, json.dumps(run.first))
-        self._sealed.add("runs", row, run.digests)
-
-    def runs(self, relation: str) -> list[RunFile]:
-        """The files of a relation's base in the order of their rows."""
-        return self._runs("relation = ? AND epoch = ?", (relation, NO_EPOCH))
-
-    def all_runs(self) -> list[RunFile]:
-        """The files of all bases and deltas."""
-        return self._runs("true", ())
-
-    def _runs(self, where: str, values: tuple[Any, ...]) -> list[RunFile]:
-        found = [
-            RunFile(
-                path,
-                name,
-                count,
-                size,
-                tuple(json.loads(first)),
-                digests,
-                None if epoch == NO_EPOCH else epoch,
-            )
-            for name, epoch, path, count, size, first, digests in self._sealed.rows("runs", where, values)
-        ]
-        return sorted(found, key=lambda run: (run.relation, run.first, run.path))
-
-    def _delta_runs(self, relation: str, since: int, until: int) -> dict[int, list[RunFile]]:
-        """The files of a relation's deltas after `since`, by epoch."""
-        found: dict[int, list[RunFile]] = {}
-        where = "relation = ? AND epoch > ? AND epoch <= ?"
-        for run in self._runs(where, (relation, max(since, NO_EPOCH), until)):
-            assert run.epoch is not None
-            found.setdefault(run.epoch, []).append(run)
-        return found
-
-    def _rows_in_files(self, relation: str, since: int) -> int:
-        query = "SELECT coalesce(sum(rows), 0) FROM runs WHERE relation = ? AND epoch > ?"
-        return int(self._sealed.value(query, (relation, max(since, NO_EPOCH))))
-
-    def forget_runs(self, runs: Iterable[RunFile], epoch: int) -> None:
-        """Marks files as replaced after an epoch; they stay until no reader needs older epochs."""
-        for run in runs:
-            key = (run.relation, NO_EPOCH if run.epoch is None else run.epoch, run.path)
-            self._sealed.delete("runs", "relation = ? AND epoch = ? AND path = ?", key)
-            self._sealed.add("replaced", (run.path, epoch))
-
-    def replaced(self) -> dict[str, int]:
-        return dict(self._sealed.rows("replaced"))
-
-    def forget_replaced(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            self._sealed.delete("replaced", "path = ?", (path,))
-
-    def forget_relation(self, name: str, epoch: int) -> None:
-        self.forget_runs(self._runs("relation = ?", (name,)), epoch)
-        self._sealed.delete("relations", "name = ?", (name,))
-        self._sealed.forget_deltas(name)
-
-    # Views and deltas
-
-    def add_view(self, name: str, text: str, base: str | None, since: int, refresh: str) -> None:
-        position = self._sealed.value("SELECT coalesce(max(position), 0) + 1 FROM views")
-        self._sealed.add("views", (name, text, base, since, refresh, position))
-
-    def forget_view(self, name: str) -> None:
-        self._sealed.delete("views", "name = ?", (name,))
-
-    def set_since(self, name: str, epoch: int) -> None:
-        """Sets the epoch at which the view's history starts."""
-        for _, text, base, _, refresh, position in self._sealed.rows("views", "name = ?", (name,)):
-            self._sealed.add("views", (name, text, base, epoch, refresh, position))
-
-    def views(self) -> list[tuple[str, str, str | None, int, str]]:
-        rows = self._sealed.rows("views", order="ORDER BY position")
-        return [(name, text, base, since, refresh) for name, text, base, since, refresh, _ in rows]
-
-    def add_delta(self, relation: str, epoch: int, width: int, rows: Rows) -> None:
-        """Adds a delta of a stored relation: rows of `width` columns and a weight."""
-        self._sealed.add("deltas", (relation, epoch, width), packed_rows(rows))
-
-    def deltas(
-        self, relation: str, since: int, until: int | None = None
-    ) -> Iterator[tuple[int, Column | list[RunFile]]]:
-        """The delta of each epoch after `since` that has one: its rows, or the files that hold them."""
-        last = _LAST if until is None else until
-        where = "relation = ? AND epoch > ? AND epoch <= ?"
-        found: dict[int, Column | list[RunFile]] = {
-            epoch: np.frombuffer(blob, np.int64).reshape(-1, width + 1)
-            for _, epoch, width, blob in self._sealed.rows("deltas", where, (relation, since, last))
-        }
-        yield from sorted((found | self._delta_runs(relation, since, last)).items())
-
-    def delta_rows(self, relation: str, since: int) -> int:
-        """The number of rows of a relation's deltas after an epoch."""
-        query = (
-            "SELECT coalesce(sum(length(rows) / (8 * (width + 1))), 0) FROM deltas "
-            "WHERE relation = ? AND epoch > ?"
-        )
-        return int(self._sealed.value(query, (relation, since))) + self._rows_in_files(relation, since)
-
-    # Deleting old history
-
-    def history_start(self) -> int:
-        """The epoch after which deltas and changes are kept."""
-        return int(self.meta("history_start") or 0)
-
-    def forget_history(self, until: int, most_epochs: int) -> bool:
-        """Deletes deltas and changes of some epochs up to `until`; returns whether there are more."""
-        start = self.history_start()
-        stop = min(until, start + most_epochs)
-        if stop <= start:
-            return False
-        self.set_meta("history_start", str(stop))
-        self._sealed.delete("changes", "epoch <= ?", (stop,))
-        bases = self.bases()
-        for relation in self._small_delta_relations():
-            folded = min(stop, bases.get(relation, stop))
-            self._sealed.delete("deltas", "relation = ? AND epoch <= ?", (relation, folded))
-        for run in self.all_runs():
-            if run.epoch is not None and run.epoch <= min(stop, bases.get(run.relation, stop)):
-                self.forget_runs([run], self.epoch())
-        return stop < until
-
-    def delta_relations(self) -> set[str]:
-        """The relations with deltas in the catalog or in files."""
-        return self._small_delta_relations() | {
-            run.relation for run in self.all_runs() if run.epoch is not None
-        }
-
-    def _small_delta_relations(self) -> set[str]:
-        return {group.partition("/")[2] for group in self._sealed.groups() if group.startswith("deltas/")}
-
-    def forget_terms(self, until: int) -> None:
-        """Deletes the terms up to this position, which a run holds now."""
-        self._sealed.delete("terms", "number <= ?", (until,))
-
-    # Batches of streams
-
-    def batch_epoch(self, source: str, batch: int) -> int | None:
-        """The epoch of a stream's batch, if it was committed."""
-        rows = self._sealed.rows("batches", "source = ? AND batch = ?", (source, batch))
-        return int(rows[0][2]) if rows else None
-
-    def add_batch(self, source: str, batch: int, epoch: int) -> None:
-        self._sealed.add("batches", (source, batch, epoch))
-
-    # Verification
-
-    def verify(self) -> None:
-        """Raises unless every row of the catalog is unchanged."""
-        self._sealed.verify()
-        self.terms()
-        self.epoch()
-
-
-class _Snapshot(Catalog):
-    """A catalog with its own connection, which needs no verification after that of the store."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.read_only = True
-        self._lock = self._syncer = self._head = None
-        self._use(read_connection(self._path))
-
-
-def check_terms(terms: Iterable[tuple[int, str]], exceptions: Mapping[str, int], where: str) -> None:
-    """Raises if an id does not match its text."""
-    for number, text in terms:
-        if hash_of(text) != number and exceptions.get(text) != number:
-            raise StoreFailed(
-                f"{where} is damaged: {number} is not the id of the term {text}. "
-                f"Restore the store from a backup."
-            )
-
 
 _open_catalogs: weakref.WeakSet[Catalog] = weakref.WeakSet()
 # Connections of the parent process: closing them here would release files and locks that it uses.
@@ -641,18 +308,3 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
-
-
-def packed_changes(changes: Sequence[Sequence[int]]) -> bytes:
-    """Packs changes as 64-bit numbers."""
-    if isinstance(changes, ColumnRows):
-        return changes.packed()
-    return array("q", chain.from_iterable(changes)).tobytes()
-
-
-def packed_rows(rows: Rows) -> bytes:
-    """Packs rows, each followed by its weight, as 64-bit numbers."""
-    if isinstance(rows, RunRows):
-        assert rows.run.weights is not None
-        return ColumnRows((*rows.run.columns, rows.run.weights)).packed()
-    return array("q", chain.from_iterable((*row, weight) for row, weight in rows.items())).tobytes()

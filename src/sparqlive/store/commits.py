@@ -16,10 +16,10 @@ import numpy as np
 
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.store import compaction
-from sparqlive.store.catalog import Rows
 from sparqlive.store.compaction import Writer
 from sparqlive.store.place import Place
 from sparqlive.store.runs import QUADS, RunFile
+from sparqlive.store.tables import Rows
 from sparqlive.store.term_runs import write_term_run
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column, Run, RunRows

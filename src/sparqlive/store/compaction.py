@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from sparqlive.store.catalog import Base, Catalog
 from sparqlive.store.deltas import read_changes, read_deltas
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Segment, segments_of
 from sparqlive.store.ranges import RangeTask, range_tasks, rows_before, rows_in_range
 from sparqlive.store.runs import QUADS, ROWS_A_FILE, RunFile, names_of, read_columns, write_rows
+from sparqlive.store.tables import Base, Tables
 from sparqlive.zset.run import Column, Run
 
 # The catalog holds contents, deltas and lists of terms of at most this many rows; larger ones are in files.
@@ -121,7 +121,7 @@ def _file_order(names: Sequence[str]) -> Sequence[str]:
 
 
 def fold(
-    place: Place, folder: str, catalog: Catalog, relation: str, epoch: int, each: Each | None = None
+    place: Place, folder: str, catalog: Tables, relation: str, epoch: int, each: Each | None = None
 ) -> Folded | None:
     """Folds the changes of a relation up to an epoch into its content; None if it does not exist.
 
@@ -148,14 +148,14 @@ def fold(
     return replace(folded, runs=writer.runs, replaced=replaced)
 
 
-def _waiting(catalog: Catalog, relation: str, since: int) -> int:
+def _waiting(catalog: Tables, relation: str, since: int) -> int:
     return catalog.change_rows(since) if relation == QUADS else catalog.delta_rows(relation, since)
 
 
 def _fold_large(
     place: Place,
     folder: str,
-    catalog: Catalog,
+    catalog: Tables,
     relation: str,
     base: Base,
     epoch: int,
@@ -203,7 +203,7 @@ class FoldRange:
 
 
 def _changes(
-    place: Place, catalog: Catalog, relation: str, since: int, until: int, width: int
+    place: Place, catalog: Tables, relation: str, since: int, until: int, width: int
 ) -> tuple[Column, int]:
     """The sum of the changes after an epoch, as sorted rows with weights; and the epoch of the last change.
 

@@ -15,12 +15,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from sparqlive.errors import StoreFailed
+from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.sparql.memory import give_back
-from sparqlive.store.catalog import Catalog
 from sparqlive.store.compaction import Each
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.store import Store
+from sparqlive.store.tables import Tables
 from sparqlive.store.term_runs import TermRuns
 
 # A compaction starts when more changed rows, or more epochs, than this wait to be folded.
@@ -101,7 +102,7 @@ class Compactor:
             dictionary = self._store.terms_of(term_runs.values(), *known)
             if any(one.is_read for one in known):
                 dictionary.read()
-            with self._lock:
+            with self._lock, uninterrupted:
                 self._store.install(folded, terms)
                 dictionary = self._store.terms(dictionary, *known)  # epochs may have brought files meanwhile
                 self._moved(quads, dictionary)
@@ -112,13 +113,13 @@ class Compactor:
     def _forget(self) -> None:
         more = True
         while more:
-            with self._lock:
+            with self._lock, uninterrupted:
                 more = self._store.forget_history(self._kept_from(), _EPOCHS_AT_ONCE)
-        with self._lock:
+        with self._lock, uninterrupted:
             self._store.remove_orphans()
 
 
-def _pays(snapshot: Catalog, relation: str) -> bool:
+def _pays(snapshot: Tables, relation: str) -> bool:
     base = snapshot.base(relation)
     assert base is not None
     in_files = sum(run.rows for run in snapshot.runs(relation))

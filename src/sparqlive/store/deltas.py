@@ -10,17 +10,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sparqlive.store.catalog import Catalog
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Stored
 from sparqlive.store.runs import names_of, read_columns, read_groups
+from sparqlive.store.tables import Tables
 from sparqlive.zset.run import Column
 
 _CHANGE = ("s", "p", "o", "g", "w")
 
 
 def read_changes(
-    place: Place, catalog: Catalog, since: int, until: int | None = None
+    place: Place, catalog: Tables, since: int, until: int | None = None
 ) -> Iterator[tuple[int, Column]]:
     """The changes of each epoch after `since`, as rows of s, p, o, g, w."""
     for epoch, stored in catalog.changes(since, until):
@@ -28,7 +28,7 @@ def read_changes(
 
 
 def read_deltas(
-    place: Place, catalog: Catalog, relation: str, since: int, until: int | None = None
+    place: Place, catalog: Tables, relation: str, since: int, until: int | None = None
 ) -> Iterator[tuple[int, Column]]:
     """The delta of a relation in each epoch after `since` that has one."""
     for epoch, stored in catalog.deltas(relation, since, until):

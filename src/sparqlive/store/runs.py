@@ -215,6 +215,9 @@ class Verified:
             page_checksum_verification=True,
         )
         self.metadata = self._file.metadata
+        # Not those of `metadata.schema`: that and the metadata refer to each other, so the garbage collector
+        # would have to free them, and it rests during an epoch, which may open hundreds of files.
+        self.names: Sequence[str] = self._file.schema_arrow.names
 
     def read(self, names: Sequence[str], start: int, stop: int | None) -> pa.Table:
         """Reads columns of the rows from `start` to `stop`, or of all rows without `stop`."""
@@ -237,20 +240,20 @@ class Verified:
         if not self._digests:
             return
         metadata = self.metadata
-        columns = [n for n in range(metadata.num_columns) if metadata.schema.column(n).name in names]
+        columns = [number for number, name in enumerate(self.names) if name in names]
         for group, column in product(groups, columns):
             chunk = _chunk_of(metadata, group, column)
             _compare(self._digests, chunk.digest, _read_chunk(self._stream, chunk))
 
     def chunks(self, name: str) -> list[Chunk]:
         """Where a column is in each row group."""
-        column = self.metadata.schema.names.index(name)
+        column = self.names.index(name)
         return [_chunk_of(self.metadata, group, column) for group in range(self.metadata.num_row_groups)]
 
     def bounds(self, name: str) -> list[tuple[int, int, int]]:
         """The row groups with rows: number, and the least and the greatest value of a column."""
         metadata, found = self.metadata, []
-        place = metadata.schema.names.index(name)
+        place = self.names.index(name)
         for number, (start, stop) in enumerate(self.groups()):
             statistics = metadata.row_group(number).column(place).statistics
             if statistics is not None and statistics.has_min_max:

@@ -98,7 +98,7 @@ class RunReader:
         with verified(self._readers.place, self.run) as file:
             metadata = file.metadata
             starts = np.array([0, *(stop for _, stop in file.groups())], dtype=np.int64)
-            place = metadata.schema.names.index(name)
+            place = file.names.index(name)
             parts = [metadata.row_group(group).column(place) for group in range(metadata.num_row_groups)]
             is_mapped = has_layout(metadata) and isinstance(self._readers.place, LocalPlace)
             ends = [end_of_values(part) if is_mapped else None for part in parts]

@@ -23,7 +23,7 @@ import numpy as np
 
 from sparqlive.errors import StoreFailed
 from sparqlive.rdf.term_columns import TermColumns
-from sparqlive.store.catalog import Catalog, Durability, check_terms
+from sparqlive.store.catalog import Catalog, Durability
 from sparqlive.store.commits import Commit, TermRun, in_files, is_large
 from sparqlive.store.compaction import Each, Folded, fold, write_sorted_quads
 from sparqlive.store.deltas import delta_parts, read_changes, read_deltas
@@ -45,6 +45,7 @@ from sparqlive.store.runs import (
 )
 from sparqlive.store.seals import Damaged
 from sparqlive.store.seeking import Readers
+from sparqlive.store.tables import Tables, check_terms
 from sparqlive.store.term_runs import MOST_BYTES, TermRuns, write_term_run
 from sparqlive.zset.relation import Elsewhere, rows_of
 from sparqlive.zset.run import Column, Run
@@ -585,7 +586,7 @@ class Store:
         return [run.path for run in self.catalog.runs(relation)]
 
     def fold(
-        self, snapshot: Catalog, folder: str, relations: Iterable[str], each: Each | None
+        self, snapshot: Tables, folder: str, relations: Iterable[str], each: Each | None
     ) -> Iterator[Folded]:
         """Folds relations as of a snapshot, one after the other; `each` runs the tasks of large ones."""
         epoch = snapshot.epoch()
@@ -594,7 +595,7 @@ class Store:
             if folded is not None:
                 yield folded
 
-    def fold_terms(self, snapshot: Catalog, folder: str) -> tuple[list[RunFile], list[RunFile], int]:
+    def fold_terms(self, snapshot: Tables, folder: str) -> tuple[list[RunFile], list[RunFile], int]:
         """Writes the terms of the catalog as a run, merged with small runs if there are many.
 
         The smallest are merged, up to the rows of a file, because they are in memory meanwhile.

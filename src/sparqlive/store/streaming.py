@@ -12,7 +12,6 @@ from itertools import chain, groupby, pairwise, zip_longest
 
 import numpy as np
 
-from sparqlive.store.catalog import Catalog
 from sparqlive.store.compaction import merged, summed
 from sparqlive.store.deltas import read_deltas
 from sparqlive.store.place import Place
@@ -20,6 +19,7 @@ from sparqlive.store.ranges import rows_before, rows_until
 from sparqlive.store.runs import RunFile, names_of, read_columns, read_groups
 from sparqlive.store.saving import Saved
 from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers
+from sparqlive.store.tables import Tables
 from sparqlive.zset.blocks import cut, rows_in
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column
@@ -187,7 +187,7 @@ def _split(columns: Sequence[Column]) -> Piece:
     return keys, weights
 
 
-def parts_of(place: Place, catalog: Catalog, name: str, at: int | None = None) -> StoredParts | None:
+def parts_of(place: Place, catalog: Tables, name: str, at: int | None = None) -> StoredParts | None:
     """The parts of a relation as of now, or at an epoch; None if the store does not have it."""
     base = catalog.base(name)
     if base is None:

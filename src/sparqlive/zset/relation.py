@@ -429,6 +429,8 @@ class LentRelation(KeyedRelation):
         self._fan_out = -1.0
         self._whole: tuple[Run | None] | None = None
         self._choose_readers()
+        if self.run is not None and not self.overlay and self.arity == 2 and self.key_length == 1:
+            self.before = self.run.seconds
 
     def size_before(self) -> int:
         if self._size < 0:

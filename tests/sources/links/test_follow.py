@@ -72,7 +72,6 @@ def names_of(site: Site, addresses: Any) -> set[str]:
 
 
 NAMES = "SELECT ?x ?n { <alice#me> f:knows ?x . ?x f:name ?n }"
-NETWORK = "SELECT ?x ?n { ?x f:knows ?y . ?x f:name ?n }"
 
 
 # What is reached

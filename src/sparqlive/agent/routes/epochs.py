@@ -20,7 +20,7 @@ async def list_epochs(agent: Agent, request: Request) -> Response:
         raise Refused(400, f"The parameter since must be the number of an epoch, not {short_repr(since)}.")
 
     def read() -> dict[str, Any]:
-        with agent.session.reading():
+        with agent.session.capturing():
             return {"epoch": agent.session.epoch, "time": time.time(), "epochs": agent.log.after(int(since))}
 
     return JSONResponse(await agent.run(read))

@@ -8,7 +8,6 @@ or changes nothing.
 
 from __future__ import annotations
 
-from itertools import chain, islice
 from uuid import uuid4
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
@@ -24,7 +23,6 @@ from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.routes.protocol import epoch_response, iri_of
 from sparqlive.engine.view import Epoch
-from sparqlive.sparql.results import write_graph
 from sparqlive.web.document import SYNTAXES, Room, read_body
 from sparqlive.web.network import Response as Document
 
@@ -41,12 +39,9 @@ async def get(agent: Agent, request: Request) -> Response:
     seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
 
     def read() -> Result:
-        with agent.session.reading():
-            epoch, quads = agent.session.epoch, agent.session.quads(graph)
-            first = list(islice(quads, 1))  # pins the iterator to this epoch
-        _ensure_exists(graph, bool(first))
-        triples = (_in_graph(quad, DefaultGraph()) for quad in chain(first, quads))
-        return Result(write_graph(syntax, triples), {"Sparqlive-Epoch": str(epoch)}, media_type)
+        captured = agent.session.graph(graph)
+        _ensure_exists(graph, bool(captured))
+        return Result(captured.pieces(syntax), {"Sparqlive-Epoch": str(captured.epoch)}, media_type)
 
     return await agent.answer(request, read, seconds, "Reading the graph")
 

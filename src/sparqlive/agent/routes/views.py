@@ -33,7 +33,7 @@ from sparqlive.numbers import short_repr
 from sparqlive.sparql.results import json_term
 
 _MOST_ROWS = 10_000
-_MOST_SORTED = 5_000  # larger views are not sorted to find their first rows, since writers wait meanwhile
+_MOST_SORTED = 5_000  # larger views are not sorted to find their first rows: that takes long
 
 
 def view_json(view: View) -> dict[str, Any]:
@@ -136,18 +136,15 @@ async def rows(agent: Agent, request: Request) -> Response:
         )
 
     def read() -> dict[str, Any]:
-        with agent.session.reading():
-            count = view.content.row_count()
-            in_order = view.ordered and count <= _MOST_SORTED
-            first = view.first(int(limit), in_order)
-            return {
-                "epoch": view.epoch,
-                "rows": count,
-                "ordered": in_order,
-                "head": {"vars": list(view.variables)},
-                "results": {"bindings": [_binding(view, row) for row, _ in first]},
-                "weights": [weight for _, weight in first],
-            }
+        preview = view.preview(int(limit), _MOST_SORTED)
+        return {
+            "epoch": preview.epoch,
+            "rows": preview.row_count,
+            "ordered": preview.in_order,
+            "head": {"vars": list(view.variables)},
+            "results": {"bindings": [_binding(view, row) for row, _ in preview.first]},
+            "weights": [weight for _, weight in preview.first],
+        }
 
     return JSONResponse(await agent.run(read))
 

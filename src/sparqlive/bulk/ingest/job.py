@@ -89,10 +89,6 @@ class IngestResult:
     seconds: Mapping[str, float]
     """By phase: find, parse, merge, and total."""
 
-    @property
-    def collisions(self) -> int:
-        return len(self.exceptions)
-
 
 def ingest(
     workers: Workers,

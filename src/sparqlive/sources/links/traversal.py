@@ -34,6 +34,7 @@ from sparqlive.sources.background import BackgroundThread
 from sparqlive.sources.links.follow import ADDRESSES, Follow, Matcher
 from sparqlive.sources.watcher import address_of, watcher
 from sparqlive.sources.watching import Feeds, Source
+from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.web.hosts import host_is_among
 from sparqlive.zset.relation import Row
@@ -331,7 +332,7 @@ class Traversal:
 
     def end(self, name: str) -> None:
         """Stops following for a dropped view, and removes documents that no other view reaches."""
-        with self.epochs.lock:
+        with self.epochs.lock, uninterrupted:
             ended = self._followings.pop(name, None)
             if ended is None:
                 return

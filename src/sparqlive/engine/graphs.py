@@ -1,0 +1,64 @@
+"""The graphs of one epoch: their sizes, and the triples of one of them.
+
+Quads are lent, so reading them does not block writers, and does not wait for an epoch that is being carried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from weakref import finalize
+
+import numpy as np
+from pyoxigraph import DefaultGraph, NamedNode
+
+from sparqlive.engine.writer import Epochs
+from sparqlive.live.scope import OBJECT, PREDICATE, SUBJECT, Scope
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
+from sparqlive.sparql.deadline import paced
+from sparqlive.sparql.graphs import write_graph
+from sparqlive.zset.blocks import Block, cut
+
+GraphName = NamedNode | DefaultGraph
+
+
+def sizes_of_graphs(epochs: Epochs) -> tuple[int, dict[GraphName, int]]:
+    """The current epoch, and its graphs with their sizes; the unnamed graph is always there."""
+    with epochs.capturing():
+        epochs.ensure_open()
+        epoch, sizes = epochs.epoch, {DEFAULT_GRAPH: 0, **epochs.quads.graph_sizes()}
+    term = epochs.terms.dictionary.term
+    return epoch, {
+        DefaultGraph() if number == DEFAULT_GRAPH else term(number): size  # type: ignore[misc]
+        for number, size in sizes.items()
+    }
+
+
+class CapturedGraph:
+    """The triples of one graph at the current epoch, whatever happens later."""
+
+    def __init__(self, epochs: Epochs, name: GraphName) -> None:
+        self._dictionary = epochs.terms.dictionary
+        self._scope = Scope("one", frozenset({self._dictionary.find(name) or UNDEF}))
+        files = ExitStack()
+        with epochs.capturing():
+            epochs.ensure_open()
+            self.epoch = epochs.epoch
+            """The epoch that the triples belong to."""
+            self._quads = epochs.quads.lend([(self._scope, None)])
+            files.enter_context(epochs.pinned(self._quads))
+        finalize(self, files.close)
+
+    def __len__(self) -> int:
+        """Number of triples."""
+        return sum(part.pairs.size_before() for part in self._quads.parts(self._scope))
+
+    def blocks(self) -> Iterator[Block]:
+        """Yields the triples as blocks of the ids of subject, predicate and object."""
+        index = self._quads.index(self._scope, None, (SUBJECT, PREDICATE, OBJECT), 0)
+        for columns in index.pieces_before():
+            yield from cut(columns, np.ones(len(columns[0]), np.int64))
+
+    def pieces(self, syntax: str) -> Iterator[str]:
+        """Yields the graph as nt, nquads, turtle, trig, rdfxml or jsonld, in pieces of bounded size."""
+        return write_graph(syntax, paced(self.blocks()), self._dictionary.texts)
