@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -55,3 +56,26 @@ def test_a_source_that_goes_on_is_told_again(monkeypatch: pytest.MonkeyPatch) ->
         session.source("stubborn", "urn:x")
         session.source("stubborn", "urn:y").remove()
     assert list(session.sources) == ["urn:x"]
+
+
+def test_a_source_whose_quads_cannot_be_removed_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever finds no such source finds none of its quads: they are removed first."""
+    (tmp_path / "a.nt").write_text("<x:s> <x:p> <x:o> .\n")
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError("the disk is full")
+
+    with sparqlive.open() as session:
+        source = session.source("file", str(tmp_path / "a.nt"), name="a")
+        source.refresh()
+        with monkeypatch.context() as patched:
+            patched.setattr("sparqlive.engine.writer.Epochs.commit", fails)
+            with pytest.raises(OSError, match="disk"):
+                source.remove()
+        assert session.sources["a"] is source
+        assert len(session) == 1
+        source.remove()
+        assert not session.sources
+        assert len(session) == 0

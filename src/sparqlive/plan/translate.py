@@ -33,8 +33,6 @@ from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.syntax.patterns import visible
 
-"""The columns of a graph."""
-
 
 def translate(query: al.Query, union_default: bool) -> op.Operator:
     """Returns the plan of a query.

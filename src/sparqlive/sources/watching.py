@@ -320,9 +320,9 @@ class Feeds:
         with self._epochs.lock, uninterrupted:  # no other source can take its name before it is forgotten
             if self.by_name.get(source.name) is not source:
                 raise Error(f"Source {source.name!r} has already been removed.")
+            self._forget(source)  # first: who no longer finds the source finds none of its quads either
             del self.by_name[source.name]
             source.mark_removed()
-            self._forget(source)
         if self.watching:  # not under the lock, since closing a connection may take a while
             asyncio.run_coroutine_threadsafe(self._end(source), self._running()).result()
         with self._answers:
