@@ -224,7 +224,7 @@ def test_tokens_can_be_there_before_the_store(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_was_committed_before_a_failure_stays(run: Run, tmp_path: Path) -> None:
-    code, _, err = run(["apply", "day.changes", "bad.nt"])
+    code, _, err = run(["apply", "day.changes", "nowhere.changes"])
     assert code == 1
     assert err.splitlines()[0] == "Created store shop.store."
     assert run(["query", "ASK { <x:b> <x:p> '2' }"])[1] == "true\n"

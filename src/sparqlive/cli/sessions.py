@@ -67,7 +67,9 @@ def change_files(names: Iterable[str]) -> Iterator[str]:
             found = [name] if name == "-" or path.exists() else sorted(glob.glob(name, recursive=True))
         if not found and path.is_dir():
             raise sparqlive.Error(f"The folder {name} has no change files (.changes, .rdfp).")
-        yield from found or [name]
+        if not found:
+            raise sparqlive.Error(f"There is no file {name}, and no file matches it as a pattern.")
+        yield from found
 
 
 @contextmanager
