@@ -208,6 +208,13 @@ def test_what_does_not_go_together_is_wrong_usage(
     assert filled("view").startswith("prices\t")
 
 
+def test_the_list_of_views_says_how_far_a_view_is_behind(filled: Shop) -> None:
+    filled("view", "later", "SELECT ?o { <http://x/tea> <http://x/price> ?o }", "--refresh", "manual")
+    assert filled("view").endswith("later\t1 row\tepoch 1\tkept\n")
+    filled("apply", "day.changes")
+    assert filled("view").endswith("later\t1 row\tepoch 1\tkept, 3 changes not seen yet\n")
+
+
 def test_options_before_the_command_are_wrong_usage(filled: Shop) -> None:
     said = filled.plain("--store", "shop.store", "load", "data.nt", code=2)
     assert said == "sparqlive: Options come after the command: sparqlive load --store …\n"

@@ -150,7 +150,7 @@ def _print_registered(name: str, statistics: Mapping[str, Any], as_json: bool) -
     if as_json:
         print_json({"name": name, **statistics})
     else:
-        print(f"computing {name}: {statistics['rows']:,} rows")
+        print(f"computing {name}: {_rows(statistics)}")
 
 
 def _register(session: sparqlive.Session, name: str, text: str, replace: bool, refresh: Refresh) -> View:
@@ -299,5 +299,16 @@ def _list_views(
         if as_json:
             print_json(one)
         else:
-            state = one["failure"] or "kept"
-            print(f"{one['name']}\t{one['rows']:,} rows\tepoch {one['last_epoch']}\t{state}")
+            print("\t".join([one["name"], _rows(one), f"epoch {one['last_epoch']}", _state(one)]))
+
+
+def _rows(statistics: Mapping[str, Any]) -> str:
+    rows: int = statistics["rows"]
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
+
+def _state(statistics: Mapping[str, Any]) -> str:
+    """Why a view failed, or how far it is behind with a delayed refresh."""
+    unseen: int = statistics["unseen_changes"]
+    behind = f"kept, {unseen:,} change{'' if unseen == 1 else 's'} not seen yet" if unseen else "kept"
+    return str(statistics["failure"] or behind)
