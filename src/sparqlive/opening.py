@@ -101,8 +101,9 @@ def writing(
             if runs_long:
                 say_created(directory)
             yield session
-    except BaseException:
-        if is_open and before.restore():
+    except BaseException as error:
+        # Ctrl-C can also come while the store is created.
+        if (is_open or isinstance(error, KeyboardInterrupt)) and before.restore():
             if runs_long:
                 say(f"Removed store {directory}: nothing was written to it.")
         elif is_open and not runs_long:
@@ -122,18 +123,25 @@ class _DirectoryBefore:
 
     def restore(self) -> bool:
         """Removes an empty store, unless another process has it open. Returns whether it was removed."""
+        if not os.path.isdir(self._directory):
+            return False
         try:
             lock = WriterLock(self._directory)
         except StoreFailed:
             return False
         try:
-            with Session(self._directory, read_only=True, watch=False) as session:
-                is_blank = session.epoch == 0 and not session.views and not session.sources
+            is_blank = self._is_blank()
             if is_blank:
                 self._remove_new()
             return is_blank
         finally:
             lock.release()
+
+    def _is_blank(self) -> bool:
+        if not is_store(self._directory):
+            return True  # it was not created completely
+        with Session(self._directory, read_only=True, watch=False) as session:
+            return session.epoch == 0 and not session.views and not session.sources
 
     def _remove_new(self) -> None:
         for name in set(os.listdir(self._directory)) - self._names:

@@ -230,6 +230,23 @@ def test_what_was_committed_before_a_failure_stays(run: Run, tmp_path: Path) -> 
     assert run(["query", "ASK { <x:b> <x:p> '2' }"])[1] == "true\n"
 
 
+@pytest.mark.parametrize("files", [[], ["catalog.new"], None], ids=["nothing", "a part", "all of it"])
+def test_an_interrupt_while_a_store_is_created_leaves_none(tmp_path: Path, files: list[str] | None) -> None:
+    directory = tmp_path / "deep" / "shop.store"
+
+    def interrupted() -> sparqlive.Session:
+        if files is None:
+            sparqlive.open(directory).close()
+        for name in files or ():
+            directory.mkdir(parents=True)
+            (directory / name).touch()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), writing(directory, interrupted):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_failure_on_a_store_that_was_there_removes_nothing(run: Run, tmp_path: Path) -> None:
     sparqlive.open(tmp_path / "shop.store").close()
     for failure in FAILURES.values():
