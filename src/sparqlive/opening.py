@@ -42,12 +42,22 @@ def ensure_store(directory: Path) -> None:
         return
     if os.path.lexists(directory) and not os.path.isdir(directory):
         raise StoreFailed(f"There is no store at {directory}: it is not a directory. Check --store.")
+    _ensure_allowed(directory)
     with suppress(OSError):
         ground.is_store(directory)  # raises its own error for the remains of a store
     raise StoreFailed(
         f"There is no store at {directory}. Check --store, or load data to create one: "
         f"sparqlive load --store {directory} FILE."
     )
+
+
+def _ensure_allowed(directory: Path) -> None:
+    """Rejects a directory that this user may not read, and in which there may be a store."""
+    if os.path.isdir(directory) and not os.access(directory, os.R_OK | os.X_OK):
+        raise StoreFailed(
+            f"You have no permission to read the directory {directory}. Run the command as its owner, or "
+            f"check --store."
+        )
 
 
 def reading(directory: Path, *, watched: str | None = None, **options: Any) -> Session:
@@ -93,6 +103,7 @@ def writing(
         with open_session() as session:
             yield session
         return
+    _ensure_allowed(directory)
     before = _DirectoryBefore(directory)
     is_open = False
     try:

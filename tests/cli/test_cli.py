@@ -177,6 +177,7 @@ def test_explain_shows_the_rules(filled: Shop) -> None:
         ),
         (("query", "SELECT * {"), "sparqlive: "),
         (("query", "nowhere.rq"), "sparqlive: nowhere.rq is neither a query nor a readable file"),
+        (("load", "shop.store"), "sparqlive: The folder shop.store has no RDF documents."),
         (("apply", "bad.changes"), "sparqlive: bad.changes, line 1: "),
         (("query", "SELECT ?x"), "sparqlive: line 1, column 10: "),
         (("apply", "nowhere.changes"), "sparqlive: There is no file nowhere.changes"),
@@ -199,6 +200,10 @@ def test_errors_are_a_sentence(filled: Shop, arguments: tuple[str, ...], said: s
         (("view", "prices", "--refresh", "5"), "add the query: sparqlive view NAME QUERY --refresh"),
         (("load", "day.changes"), "day.changes is a file of changes. To apply it, use sparqlive apply."),
         (("apply", "data.nt"), "data.nt is an RDF document. To load it, use sparqlive load."),
+        (("load", ""), "The name of a file is empty."),
+        (("apply", ""), "The name of a file is empty."),
+        (("view", "SELECT * { ?s ?p ?o }"), "Give the view a name before its query"),
+        (("query", "prices"), "To show the view of that name, use sparqlive view prices."),
     ],
 )
 def test_what_does_not_go_together_is_wrong_usage(

@@ -247,6 +247,17 @@ def test_an_interrupt_while_a_store_is_created_leaves_none(tmp_path: Path, files
     assert os.listdir(tmp_path) == []
 
 
+def test_a_directory_that_may_not_be_read_is_not_a_missing_store(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.store").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # tests may run as root
+    for command in (["view"], ["load", "data.nt"]):
+        code, _, err = run(command)
+        assert code == 1
+        assert err.startswith("sparqlive: You have no permission to read the directory shop.store.")
+
+
 def test_a_failure_on_a_store_that_was_there_removes_nothing(run: Run, tmp_path: Path) -> None:
     sparqlive.open(tmp_path / "shop.store").close()
     for failure in FAILURES.values():

@@ -70,9 +70,10 @@ class Listening:
             listener.bind(address)
             listener.listen()
         except OSError as error:
-            other = " Choose another --port; 0 picks a free one." if error.errno == errno.EADDRINUSE else ""
+            other = error.errno in (errno.EADDRINUSE, errno.EACCES)
+            hint = " Choose another --port; 0 picks a free one." if other else ""
             reason = error.strerror or error
-            raise Error(f"Cannot listen on {self.host} port {self.port}: {reason}.{other}") from error
+            raise Error(f"Cannot listen on {self.host} port {self.port}: {reason}.{hint}") from error
         return listener
 
 

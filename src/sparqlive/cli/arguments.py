@@ -97,7 +97,9 @@ def _store_option(description: str) -> Any:
 
 
 def _directory(text: str) -> Path:
-    """The directory that --store names. `Path` would turn an address into the name of a directory."""
+    """The directory of --store. `Path` would take an address for a path, and an empty text for `.`."""
+    if not text:
+        raise typer.BadParameter("The name of the store is empty.")
     if is_address(text):
         raise typer.BadParameter(
             f"{text} is an address, but a store is a local directory. For a running agent, use --agent."

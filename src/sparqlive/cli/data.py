@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +55,7 @@ def load(
     Example: sparqlive load --store my.store data.ttl
     """
     store_or_agent(store, agent)
+    _reject_empty(files)
     for name in filter(is_changes_name, files):
         raise WrongUsage(f"{name} is a file of changes. To apply it, use sparqlive apply.")
     with documents(files, syntax) as paths:
@@ -86,6 +88,7 @@ def apply(
     Example: sparqlive apply --store my.store monday.changes
     """
     store_or_agent(store, agent)
+    _reject_empty(files)
     for name in filter(has_syntax, files):
         raise WrongUsage(f"{name} is an RDF document. To load it, use sparqlive load.")
     if agent is not None:
@@ -103,6 +106,12 @@ def apply(
                 progress.epoch(epoch, source, seconds)
     if not changed:
         say("Nothing changed.")
+
+
+def _reject_empty(files: Sequence[str]) -> None:
+    """Rejects an empty name, often that of an unset variable: it would stand for the current folder."""
+    if "" in files:
+        raise WrongUsage("The name of a file is empty.")
 
 
 def update(

@@ -84,8 +84,8 @@ def reference() -> str:
         "Generated from `sparqlive --help` by `python -m sparqlive.cli.main --write-docs`; "
         "a test fails when this page differs.\n\n"
         "Options come after the command. The exit code is 0, 1 after an error, 2 after wrong usage, and 130 "
-        "after Ctrl-C; `serve`, `run` and `demo` end with 0 then. An error is a sentence on standard error; "
-        'with `--json`, it is also the last line of standard output: `{"error": "…"}`.\n\n'
+        "after Ctrl-C; `serve`, `run` and `demo` end with 0 then. An error is a sentence on standard error. "
+        'With `--json`, one with code 1 is also the last line of standard output: `{"error": "…"}`.\n\n'
         + _help(command, "sparqlive", None)
     ]
     context = command.make_context("sparqlive", [], resilient_parsing=True)

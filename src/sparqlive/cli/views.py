@@ -76,6 +76,8 @@ def view(
     store_or_agent(store, agent)
     if drop and (name is None or query is not None):
         raise WrongUsage("With --drop, name the view to drop, and no query.")
+    if name is not None and query is None and "{" in name:
+        raise WrongUsage("Give the view a name before its query: sparqlive view NAME QUERY")
     if query is None and (replace or refresh != "immediate"):
         flag = "--replace" if replace else "--refresh"
         raise WrongUsage(f"With {flag}, add the query: sparqlive view NAME QUERY {flag}.")
@@ -180,6 +182,10 @@ def query(
     Example: sparqlive query --store my.store 'SELECT * { ?s ?p ?o } LIMIT 10'
     """
     store_or_agent(store, agent)
+    if query.isidentifier() and not Path(query).exists():
+        raise WrongUsage(
+            f"{query} is not a query. To show the view of that name, use sparqlive view {query}."
+        )
     text, chosen = query_text(query), asked_format(json, output)
     if agent is not None:
         refuse_private(allow_private)
