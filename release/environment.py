@@ -13,12 +13,23 @@ ROOT = Path(__file__).parent.parent
 PYTHONS = os.environ.get("PYTHONS", "python3.11 python3.12 python3.13 python3.14").split()
 
 
+PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+
+
 def _runs(command: str) -> bool:
-    """Whether an interpreter works; a version manager may have a name for one that is not installed."""
+    """Whether an interpreter works: pyenv puts names on the path also for those that are not selected."""
     return subprocess.run([command, "-c", ""], capture_output=True, check=False).returncode == 0
 
 
-FOUND = [path for name in PYTHONS if (path := shutil.which(name)) and _runs(path)]
+def _interpreter(name: str) -> str | None:
+    """An interpreter on the path, or one that pyenv has installed."""
+    path = shutil.which(name)
+    if path is not None and _runs(path):
+        return path
+    return next((str(path) for path in PYENV.glob(f"versions/*/bin/{name}")), None)
+
+
+FOUND = [path for path in map(_interpreter, PYTHONS) if path is not None]
 HAS_JAVA = bool(shutil.which("java") or "JAVA_HOME" in os.environ)
 
 

@@ -1,7 +1,7 @@
 """The packages install into an empty environment, and work there; the image's files are sound.
 
 Not part of `make test`: these tests build, download and install for some minutes. PYTHONS names the
-interpreters to try, by default all of python3.11 to python3.14 that are on the path.
+interpreters to try, by default all of python3.11 to python3.14 that are on the path or installed by pyenv.
 """
 
 from __future__ import annotations

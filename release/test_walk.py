@@ -1,4 +1,7 @@
-"""The tutorial and the guides, followed literally: their commands run from the wheel, in an empty folder."""
+"""The tutorial and the guides, followed literally, from the wheel, in an empty folder.
+
+Their commands run, and print what the page shows.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import pytest
 from release.environment import FOUND, HAS_JAVA, ROOT, Installed, install
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NEEDS_SPARK = {"guides/pipeline.md"}
 PAGES = [
     "tutorial.md",
@@ -47,3 +51,4 @@ def test_the_commands_of_a_page_run(page: str, walker: Installed, tmp_path: Path
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "Traceback" not in ended.stderr
     assert "WARN" not in ended.stderr
+    assert [shown for shown in SHOWN.findall(text) if shown not in ended.stdout] == []

@@ -42,12 +42,22 @@ def ensure_store(directory: Path) -> None:
         return
     if os.path.lexists(directory) and not os.path.isdir(directory):
         raise StoreFailed(f"There is no store at {directory}: it is not a directory. Check --store.")
+    _ensure_allowed(directory)
     with suppress(OSError):
         ground.is_store(directory)  # raises its own error for the remains of a store
     raise StoreFailed(
         f"There is no store at {directory}. Check --store, or load data to create one: "
         f"sparqlive load --store {directory} FILE."
     )
+
+
+def _ensure_allowed(directory: Path) -> None:
+    """Rejects a directory that this user may not read, and in which there may be a store."""
+    if os.path.isdir(directory) and not os.access(directory, os.R_OK | os.X_OK):
+        raise StoreFailed(
+            f"You have no permission to read the directory {directory}. Run the command as its owner, or "
+            f"check --store."
+        )
 
 
 def reading(directory: Path, *, watched: str | None = None, **options: Any) -> Session:
@@ -93,6 +103,7 @@ def writing(
         with open_session() as session:
             yield session
         return
+    _ensure_allowed(directory)
     before = _DirectoryBefore(directory)
     is_open = False
     try:
@@ -101,8 +112,9 @@ def writing(
             if runs_long:
                 say_created(directory)
             yield session
-    except BaseException:
-        if is_open and before.restore():
+    except BaseException as error:
+        # Ctrl-C can also come while the store is created.
+        if (is_open or isinstance(error, KeyboardInterrupt)) and before.restore():
             if runs_long:
                 say(f"Removed store {directory}: nothing was written to it.")
         elif is_open and not runs_long:
@@ -122,18 +134,25 @@ class _DirectoryBefore:
 
     def restore(self) -> bool:
         """Removes an empty store, unless another process has it open. Returns whether it was removed."""
+        if not os.path.isdir(self._directory):
+            return False
         try:
             lock = WriterLock(self._directory)
         except StoreFailed:
             return False
         try:
-            with Session(self._directory, read_only=True, watch=False) as session:
-                is_blank = session.epoch == 0 and not session.views and not session.sources
+            is_blank = self._is_blank()
             if is_blank:
                 self._remove_new()
             return is_blank
         finally:
             lock.release()
+
+    def _is_blank(self) -> bool:
+        if not is_store(self._directory):
+            return True  # it was not created completely
+        with Session(self._directory, read_only=True, watch=False) as session:
+            return session.epoch == 0 and not session.views and not session.sources
 
     def _remove_new(self) -> None:
         for name in set(os.listdir(self._directory)) - self._names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -169,7 +170,7 @@ def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
         )
     assert ended.returncode == 1
     assert "Cannot listen on" in ended.stderr
-    assert "Choose another port; 0 picks a free one." in ended.stderr
+    assert "Address already in use. Choose another --port; 0 picks a free one." in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
@@ -282,6 +283,19 @@ def test_while_the_store_is_opened_the_agent_lives_and_is_not_ready_and_the_rest
         server.should_exit = True
         thread.join(120)
     assert not thread.is_alive()
+
+
+def test_an_agent_that_is_stopped_while_the_store_is_opened_has_not_failed() -> None:
+    async def stopped_meanwhile() -> sparqlive.Error | None:
+        def stopped(_: Opening) -> sparqlive.Session:
+            door.stopping()
+            raise sparqlive.Closed("The agent is stopping.")
+
+        door = Door(stopped, Settings())
+        await door.open()
+        return door.failure
+
+    assert asyncio.run(stopped_meanwhile()) is None
 
 
 class Slow(sparqlive.Session):

@@ -127,7 +127,7 @@ def test_an_update_is_one_epoch(filled: Shop) -> None:
     (filled.folder / "clear.ru").write_text("CLEAR ALL", encoding="utf-8")
     assert "+0 −3  prices 2" in filled("update", "--file", "clear.ru")
     assert "line 1, column 1" in filled("update", "CLEER ALL", code=1)
-    assert "with --file, not both" in filled("update", code=1)
+    assert "or with --file." in filled("update", code=2)
 
 
 def test_watch_prints_the_content_and_then_the_changes(filled: Shop) -> None:
@@ -177,8 +177,10 @@ def test_explain_shows_the_rules(filled: Shop) -> None:
         ),
         (("query", "SELECT * {"), "sparqlive: "),
         (("query", "nowhere.rq"), "sparqlive: nowhere.rq is neither a query nor a readable file"),
+        (("load", "shop.store"), "sparqlive: The folder shop.store has no RDF documents."),
         (("apply", "bad.changes"), "sparqlive: bad.changes, line 1: "),
-        (("apply", "nowhere.changes"), "sparqlive: nowhere.changes: cannot be read"),
+        (("query", "SELECT ?x"), "sparqlive: line 1, column 10: "),
+        (("apply", "nowhere.changes"), "sparqlive: There is no file nowhere.changes"),
         (("watch", "prices", "--since", "99"), "sparqlive: Epoch 99 does not exist yet"),
     ],
 )
@@ -186,23 +188,80 @@ def test_errors_are_a_sentence(filled: Shop, arguments: tuple[str, ...], said: s
     (filled.folder / "bad.changes").write_text("what?\n", encoding="utf-8")
     error = filled(*arguments, code=1)
     assert error.startswith(said)
-    assert error.count("\n") == (3 if "SELECT * {" in arguments else 1)
+    assert error.count("\n") == (3 if arguments[1].startswith("SELECT") else 1)
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("view", "--drop"), "Name the view to drop"),
-        (("view", "prices", "ASK {}", "--drop"), "Name the view to drop"),
-        (("view", "prices", "--replace"), "Add the query: sparqlive view NAME QUERY --replace"),
-        (("view", "prices", "--refresh", "5"), "Add the query: sparqlive view NAME QUERY --refresh"),
+        (("view", "--drop"), "name the view to drop"),
+        (("view", "prices", "ASK {}", "--drop"), "name the view to drop"),
+        (("view", "prices", "--replace"), "add the query: sparqlive view NAME QUERY --replace"),
+        (("view", "prices", "--refresh", "5"), "add the query: sparqlive view NAME QUERY --refresh"),
+        (("load", "day.changes"), "day.changes is a file of changes. To apply it, use sparqlive apply."),
+        (("apply", "data.nt"), "data.nt is an RDF document. To load it, use sparqlive load."),
+        (("load", ""), "The name of a file is empty."),
+        (("apply", ""), "The name of a file is empty."),
+        (("view", "SELECT * { ?s ?p ?o }"), "Give the view a name before its query"),
+        (("query", "prices"), "To show the view of that name, use sparqlive view prices."),
     ],
 )
-def test_flags_without_their_argument_are_wrong_usage(
+def test_what_does_not_go_together_is_wrong_usage(
     filled: Shop, arguments: tuple[str, ...], said: str
 ) -> None:
     assert said in filled(*arguments, code=2)
     assert filled("view").startswith("prices\t")
+
+
+def test_the_list_of_views_says_how_far_a_view_is_behind(filled: Shop) -> None:
+    filled("view", "later", "SELECT ?o { <http://x/tea> <http://x/price> ?o }", "--refresh", "manual")
+    assert filled("view").endswith("later\t1 row\tepoch 1\tkept\n")
+    filled("apply", "day.changes")
+    assert filled("view").endswith("later\t1 row\tepoch 1\tkept, 3 changes not seen yet\n")
+
+
+def test_options_before_the_command_are_wrong_usage(filled: Shop) -> None:
+    said = filled.plain("--store", "shop.store", "load", "data.nt", code=2)
+    assert said == "sparqlive: Options come after the command: sparqlive load --store …\n"
+    assert "No such option: --nonsense" in filled.plain("--nonsense", code=2)
+
+
+@pytest.mark.parametrize("arguments", [("prices.rq", "other"), ("prices.rq",)])
+def test_a_file_in_place_of_the_name_of_a_view_is_noticed(filled: Shop, arguments: tuple[str, ...]) -> None:
+    assert filled("view", *arguments, code=1).endswith("sparqlive view NAME prices.rq\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("load", "nowhere.nt"),
+        ("view", "nobody"),
+        ("view", "new", "SELECT * {"),
+        ("apply", "nowhere.changes"),
+        ("update", "CLEER ALL"),
+        ("query", "SELECT * { ?s x:p ?o }"),
+        ("explain", "nobody"),
+        ("watch", "nobody"),
+        ("source add", "nonsense", "x"),
+        ("source remove", "nobody"),
+        ("token create", "--can", "fly"),
+        ("token revoke", "nobody"),
+    ],
+)
+def test_errors_are_json_where_json_was_asked_for(
+    filled: Shop, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="1"):
+        cli.main([*arguments[0].split(), "--store", "shop.store", *arguments[1:], "--json"])
+    out, err = capsys.readouterr()
+    assert err == f"sparqlive: {json.loads(out)['error']}\n"
+
+
+def test_a_source_whose_file_is_missing_is_noticed(filled: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    for file, said in (("nowhere.nt", "There is no file nowhere.nt yet"), ("*.nt", "")):
+        with pytest.raises(SystemExit, match="0"):
+            cli.main(["source", "add", "--store", "shop.store", "file", file])
+        assert capsys.readouterr().err.startswith(said)
 
 
 def test_files_that_change_nothing_say_so(filled: Shop, capsys: pytest.CaptureFixture[str]) -> None:

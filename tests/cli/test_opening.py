@@ -224,10 +224,38 @@ def test_tokens_can_be_there_before_the_store(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_was_committed_before_a_failure_stays(run: Run, tmp_path: Path) -> None:
-    code, _, err = run(["apply", "day.changes", "bad.nt"])
+    code, _, err = run(["apply", "day.changes", "nowhere.changes"])
     assert code == 1
     assert err.splitlines()[0] == "Created store shop.store."
     assert run(["query", "ASK { <x:b> <x:p> '2' }"])[1] == "true\n"
+
+
+@pytest.mark.parametrize("files", [[], ["catalog.new"], None], ids=["nothing", "a part", "all of it"])
+def test_an_interrupt_while_a_store_is_created_leaves_none(tmp_path: Path, files: list[str] | None) -> None:
+    directory = tmp_path / "deep" / "shop.store"
+
+    def interrupted() -> sparqlive.Session:
+        if files is None:
+            sparqlive.open(directory).close()
+        for name in files or ():
+            directory.mkdir(parents=True)
+            (directory / name).touch()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), writing(directory, interrupted):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_directory_that_may_not_be_read_is_not_a_missing_store(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.store").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # tests may run as root
+    for command in (["view"], ["load", "data.nt"]):
+        code, _, err = run(command)
+        assert code == 1
+        assert err.startswith("sparqlive: You have no permission to read the directory shop.store.")
 
 
 def test_a_failure_on_a_store_that_was_there_removes_nothing(run: Run, tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_sources(remote: Remote) -> None:
         (("query", "SELECT * {"), "line 1, column 11"),
         (("update", "INSERT NONSENSE"), "line 1, column 8"),
         (("source", "remove", "nobody"), "There is no source named 'nobody'"),
-        (("apply", "nowhere.changes"), "nowhere.changes: cannot be read"),
+        (("apply", "nowhere.changes"), "There is no file nowhere.changes"),
         (("load", "nowhere.nt"), "There is nothing to load at nowhere.nt"),
     ],
 )

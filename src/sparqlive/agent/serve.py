@@ -70,8 +70,10 @@ class Listening:
             listener.bind(address)
             listener.listen()
         except OSError as error:
-            other = " Choose another port; 0 picks a free one." if error.errno == errno.EADDRINUSE else ""
-            raise Error(f"Cannot listen on {self.host} port {self.port}: {error}.{other}") from error
+            other = error.errno in (errno.EADDRINUSE, errno.EACCES)
+            hint = " Choose another --port; 0 picks a free one." if other else ""
+            reason = error.strerror or error
+            raise Error(f"Cannot listen on {self.host} port {self.port}: {reason}.{hint}") from error
         return listener
 
 
@@ -180,7 +182,8 @@ class Door:
                 asyncio.to_thread(parse_query, "ASK {}"),  # builds the parser, so that no client waits for it
             )
         except Error as error:
-            self.failure = error
+            if not self._changed.is_set():  # otherwise the agent was stopped meanwhile
+                self.failure = error
             return
         try:
             self._agent = Agent(session, self.settings, self._access)

@@ -17,7 +17,14 @@ from sparqlive.agent.tokens import LEAST
 from sparqlive.numbers import MOST_PORT, number, seconds, whole
 from sparqlive.rdf.files import is_address
 
-_DESCRIPTION = re.compile(r"(?is)\s*(PREFIX|BASE|DESCRIBE)\s+[^\s]+.*")
+_BEGINNING = re.compile(r"(?i)\s*(PREFIX|BASE|SELECT|ASK|CONSTRUCT|DESCRIBE)\s+\S")
+
+
+class WrongUsage(typer.BadParameter):
+    """Flags or arguments that do not go together. Its message is a sentence, printed as it is."""
+
+    def format_message(self) -> str:
+        return self.message
 
 
 class Format(StrEnum):
@@ -90,7 +97,9 @@ def _store_option(description: str) -> Any:
 
 
 def _directory(text: str) -> Path:
-    """The directory that --store names. `Path` would turn an address into the name of a directory."""
+    """The directory of --store. `Path` would take an address for a path, and an empty text for `.`."""
+    if not text:
+        raise typer.BadParameter("The name of the store is empty.")
     if is_address(text):
         raise typer.BadParameter(
             f"{text} is an address, but a store is a local directory. For a running agent, use --agent."
@@ -109,16 +118,16 @@ Agent = Annotated[
     str | None, typer.Option(metavar="URL", help="Address of a running agent to use instead of --store.")
 ]
 Token = Annotated[
-    str | None, typer.Option(envvar="SPARQLIVE_TOKEN", help="Token, if the agent requires one.")
+    str | None,
+    typer.Option(metavar="TOKEN", envvar="SPARQLIVE_TOKEN", help="Token, if the agent requires one."),
 ]
 
 
 def _on_the_store(value: str | None) -> None:
     if value is not None:
-        raise typer.BadParameter(
+        raise WrongUsage(
             "This command works on the store itself, also while its agent runs. Run it on the agent's "
-            "machine, with --store DIR.",
-            param_hint="--agent",
+            "machine, with --store DIR."
         )
 
 
@@ -126,7 +135,7 @@ NoAgent = Annotated[
     str | None, typer.Option("--agent", hidden=True, is_eager=True, callback=_on_the_store, metavar="URL")
 ]
 """For commands that have nothing to ask an agent: a sentence, where people try it."""
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line; an error too.")]
 Default = Annotated[
     DefaultGraph | None,
     typer.Option(
@@ -155,9 +164,7 @@ ChangeFiles = Annotated[
 def store_or_agent(store: Path | None, agent: str | None) -> None:
     """Rejects a command that names neither a store nor an agent, or both."""
     if (store is None) == (agent is None):
-        raise typer.BadParameter(
-            "Use either --store DIR for a store, or --agent URL for a running agent.", param_hint="--store"
-        )
+        raise WrongUsage("Use either --store DIR for a store, or --agent URL for a running agent.")
 
 
 def refuse_private(allow_private: bool) -> None:
@@ -182,22 +189,28 @@ def update_text(argument: str) -> str:
 def query_text(argument: str) -> str:
     """Returns the query that an argument holds or names.
 
-    Text with a brace is SPARQL, and so is a DESCRIBE, which needs none; all else is a file name.
+    Text with a brace is SPARQL, and so is what begins like a query, unless it names a file.
     """
     if argument == "-":
         return sys.stdin.read()
     if not argument.strip():
         raise sparqlive.Error("The query is empty.")
-    if "{" in argument or (_DESCRIPTION.match(argument) and not Path(argument).is_file()):
+    if "{" in argument or (_BEGINNING.match(argument) and not Path(argument).is_file()):
         return argument
     try:
         return Path(argument).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise sparqlive.Error(f"{argument} is neither a query nor a readable file: {error}.") from error
+        raise sparqlive.Error(
+            f"{argument} is neither a query nor a readable file: {_reason(error)}."
+        ) from error
 
 
 def read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise sparqlive.Error(f"Cannot read {file}: {error}.") from error
+        raise sparqlive.Error(f"Cannot read {file}: {_reason(error)}.") from error
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)

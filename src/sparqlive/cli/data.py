@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-import sparqlive
 from sparqlive.cli import remote
 from sparqlive.cli.arguments import (
     Agent,
@@ -19,6 +19,7 @@ from sparqlive.cli.arguments import (
     Strategy,
     Syntax,
     Token,
+    WrongUsage,
     read_text,
     refuse_private,
     store_or_agent,
@@ -28,6 +29,8 @@ from sparqlive.cli.output import epoch_report, new_quads, print_json
 from sparqlive.cli.sessions import apply_files, documents, writing_session
 from sparqlive.opening import say
 from sparqlive.pipeline.progress import Progress
+from sparqlive.rdf.changes import is_changes_name
+from sparqlive.rdf.files import has_syntax
 
 
 def load(
@@ -47,8 +50,14 @@ def load(
     token: Token = None,
     json: Json = False,
 ) -> None:
-    """Load RDF documents, plain or compressed, in one epoch."""
+    """Load RDF documents, plain or compressed, in one epoch.
+
+    Example: sparqlive load --store my.store data.ttl
+    """
     store_or_agent(store, agent)
+    _reject_empty(files)
+    for name in filter(is_changes_name, files):
+        raise WrongUsage(f"{name} is a file of changes. To apply it, use sparqlive apply.")
     with documents(files, syntax) as paths:
         if agent is not None:
             remote.load(agent, token, paths, graph, json)
@@ -74,8 +83,14 @@ def apply(
     token: Token = None,
     json: Json = False,
 ) -> None:
-    """Apply change files, one epoch per batch, and print what each epoch changed."""
+    """Apply change files, one epoch per batch; print what changed.
+
+    Example: sparqlive apply --store my.store monday.changes
+    """
     store_or_agent(store, agent)
+    _reject_empty(files)
+    for name in filter(has_syntax, files):
+        raise WrongUsage(f"{name} is an RDF document. To load it, use sparqlive load.")
     if agent is not None:
         remote.apply(agent, token, files, json)
         return
@@ -91,6 +106,12 @@ def apply(
                 progress.epoch(epoch, source, seconds)
     if not changed:
         say("Nothing changed.")
+
+
+def _reject_empty(files: Sequence[str]) -> None:
+    """Rejects an empty name, often that of an unset variable: it would stand for the current folder."""
+    if "" in files:
+        raise WrongUsage("The name of a file is empty.")
 
 
 def update(
@@ -113,12 +134,14 @@ def update(
         bool, typer.Option("--allow-private", help="Let LOAD reach non-public addresses.")
     ] = False,
 ) -> None:
-    """Run a SPARQL Update request in one epoch, and print what it changed."""
+    """Run a SPARQL Update request in one epoch; print what changed.
+
+    Example: sparqlive update --store my.store 'INSERT DATA { <urn:tea> <urn:price> 4 }'
+    """
     store_or_agent(store, agent)
     if (text is None) == (file is None):
-        raise sparqlive.Error(
-            "Pass the update either as UPDATE (a request, a file, or - for standard input) or with --file, "
-            "not both."
+        raise WrongUsage(
+            "Pass the update either as UPDATE (a request, a file, or - for standard input) or with --file."
         )
     request = read_text(file) if file is not None else update_text(str(text))
     source = "update" if file is None else str(file)

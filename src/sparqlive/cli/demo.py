@@ -34,7 +34,8 @@ _OPEN_ORDERS = 40
 
 def demo(
     port: Annotated[
-        int, typer.Option(callback=check_port, help="Port to listen on; 0 picks a free port.")
+        int,
+        typer.Option(callback=check_port, metavar="PORT", help="Port to listen on; 0 picks a free port."),
     ] = 8080,
     rate: Annotated[
         float, typer.Option(callback=check_rate, metavar="NUMBER", help="Changes per second.")
@@ -43,7 +44,7 @@ def demo(
         bool, typer.Option("--browser/--no-browser", help="Open the page in the web browser.")
     ] = True,
 ) -> None:
-    """Serve a small shop whose orders change all the time, and open its page.
+    """Serve a small shop that changes all the time; open its page.
 
     The shop is in a temporary store, which is removed at the end.
     """

@@ -1,7 +1,8 @@
 """The command line: a thin layer over a session's methods.
 
 Owns the table of commands, the reference and the exit codes; makes no decision about data. An error prints
-a sentence on standard error, and below it the line of a query where it has one, and exits with code 1.
+a sentence on standard error, and below it the line of a query where it has one, and exits with code 1. With
+--json, it is also the last object on standard output.
 `docs/reference/cli.md` is generated from the commands (`python -m sparqlive.cli.main --write-docs`).
 """
 
@@ -11,12 +12,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TextIO, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 import sparqlive
 from sparqlive.cli import data, demo, run, serve, sources, tokens, upkeep, views
+from sparqlive.cli.output import print_json
 from sparqlive.opening import locked
 
 COMMANDS: tuple[Callable[..., None], ...] = (
@@ -52,6 +54,7 @@ def _program() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
     for command in COMMANDS:
@@ -79,7 +82,11 @@ def reference() -> str:
     parts = [
         "# The command line\n\n"
         "Generated from `sparqlive --help` by `python -m sparqlive.cli.main --write-docs`; "
-        "a test fails when this page differs.\n\n" + _help(command, "sparqlive", None)
+        "a test fails when this page differs.\n\n"
+        "Options come after the command. The exit code is 0, 1 after an error, 2 after wrong usage, and 130 "
+        "after Ctrl-C; `serve`, `run` and `demo` end with 0 then. An error is a sentence on standard error. "
+        'With `--json`, one with code 1 is also the last line of standard output: `{"error": "…"}`.\n\n'
+        + _help(command, "sparqlive", None)
     ]
     context = command.make_context("sparqlive", [], resilient_parsing=True)
     for name, sub in cast("Any", command).commands.items():
@@ -102,12 +109,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words == ["--write-docs"]:
         Path("docs/reference/cli.md").write_text(reference(), encoding="utf-8")
         return
+    as_json = "--json" in words
     try:
+        _reject_misplaced(words)
         app(words)
     except sparqlive.StoreLocked as error:
-        _fail(str(locked(error)), sys.stderr)
+        _fail(str(locked(error)), as_json)
     except sparqlive.Error as error:
-        _fail(str(error), sys.stderr)
+        _fail(str(error), as_json)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
@@ -118,13 +127,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if os.environ.get("SPARQLIVE_DEBUG"):
             raise
         first = str(error).strip().partition("\n")[0]
-        _fail(f"{type(error).__name__}: {first} (Set SPARQLIVE_DEBUG=1 to see the traceback.)", sys.stderr)
+        _fail(f"{type(error).__name__}: {first} (Set SPARQLIVE_DEBUG=1 to see the traceback.)", as_json)
 
 
-def _fail(sentence: str, stream: TextIO) -> None:
+def _reject_misplaced(words: Sequence[str]) -> None:
+    """Rejects an option before the command, as in `sparqlive --store DIR load FILE`."""
+    commands = [word for word in words if word in {*GROUPS, *(command.__name__ for command in COMMANDS)}]
+    if commands and words[0].startswith("-") and words[0] not in ("-h", "--help", "--version"):
+        _fail(f"Options come after the command: sparqlive {commands[0]} {words[0]} …", code=2)
+
+
+def _fail(sentence: str, as_json: bool = False, code: int = 1) -> None:
     """Prints an error. The lines after the first show a line of a query and a caret below it."""
-    print(f"sparqlive: {sentence.rstrip()}", file=stream)
-    sys.exit(1)
+    print(f"sparqlive: {sentence.rstrip()}", file=sys.stderr)
+    if as_json:
+        print_json({"error": sentence.rstrip()})
+    sys.exit(code)
 
 
 if __name__ == "__main__":

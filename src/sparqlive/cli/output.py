@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
-from sparqlive.cli.arguments import Format
+from sparqlive.cli.arguments import Format, WrongUsage
 from sparqlive.engine.view import GRAPH_FORMS, Answer, Delta, Epoch, View
 from sparqlive.opening import say
 from sparqlive.pipeline.progress import solution_count
@@ -55,7 +54,7 @@ def epoch_report(epoch: Epoch, source: str | None = None, seconds: float | None 
 def asked_format(as_json: bool, output: Format | None) -> Format | None:
     """The format of --json or --format, which must not contradict each other."""
     if as_json and output not in (None, Format.json):
-        raise typer.BadParameter(f"Use either --json or --format {output}.", param_hint="--json")
+        raise WrongUsage(f"Use either --json or --format {output}.")
     return Format.json if as_json else output
 
 

@@ -26,7 +26,10 @@ def run(
         list[str] | None, typer.Option(metavar="VIEW", help="Print the rows of this view as they change.")
     ] = None,
 ) -> None:
-    """Run a pipeline: load data, update views, watch sources, write sinks."""
+    """Run a pipeline: data, views, sources and sinks from one file.
+
+    Example: sparqlive run pipeline.toml --once
+    """
     read = read_pipeline(pipeline)
     known = {entry.name for entry in read.views}
     for name in show or ():

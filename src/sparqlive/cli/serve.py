@@ -18,9 +18,10 @@ from sparqlive.store.locks import describe_writer
 
 def serve(
     store: NewStore,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(callback=check_port, help="Port to listen on; 0 picks a free port.")
+        int,
+        typer.Option(callback=check_port, metavar="PORT", help="Port to listen on; 0 picks a free port."),
     ] = 8080,
     default_graph: Annotated[
         DefaultGraph | None,
@@ -94,10 +95,12 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Serve a store over HTTP: SPARQL, views, subscriptions and sources.
+    """Serve a store over HTTP: SPARQL, views, subscriptions, a page.
 
     The agent watches the store's sources. It listens only on this machine unless the store has tokens
-    (sparqlive token create).
+    (sparqlive token create). Ctrl-C ends it.
+
+    Example: sparqlive serve --store my.store --port 8081
     """
     ensure_agent_installed("serve")
     from sparqlive.agent.logs import start_logging

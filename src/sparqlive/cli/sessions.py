@@ -19,6 +19,7 @@ from sparqlive.engine.view import Epoch
 from sparqlive.opening import reading, writing
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch, read_batches
 from sparqlive.rdf.changes import Batch, is_changes_name, parse_changes
+from sparqlive.rdf.files import matching_files
 
 
 def reading_session(store: Path, default_graph: DefaultGraph | None) -> sparqlive.Session:
@@ -67,12 +68,17 @@ def change_files(names: Iterable[str]) -> Iterator[str]:
             found = [name] if name == "-" or path.exists() else sorted(glob.glob(name, recursive=True))
         if not found and path.is_dir():
             raise sparqlive.Error(f"The folder {name} has no change files (.changes, .rdfp).")
-        yield from found or [name]
+        if not found:
+            raise sparqlive.Error(f"There is no file {name}, and no file matches it as a pattern.")
+        yield from found
 
 
 @contextmanager
 def documents(names: Sequence[str], syntax: Syntax) -> Iterator[list[str]]:
     """The paths to load; standard input is copied to a temporary file, so that it is read like any other."""
+    for name in names:
+        if Path(name).is_dir() and not matching_files(name):
+            raise sparqlive.Error(f"The folder {name} has no RDF documents.")
     if "-" not in names:
         yield list(names)
         return

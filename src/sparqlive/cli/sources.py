@@ -23,8 +23,9 @@ from sparqlive.cli.arguments import (
 )
 from sparqlive.cli.output import print_json, say_empty
 from sparqlive.cli.sessions import writing_session
-from sparqlive.opening import ensure_store
+from sparqlive.opening import ensure_store, say
 from sparqlive.pipeline.progress import duration
+from sparqlive.rdf.files import is_address, matching_files
 
 commands = typer.Typer(
     help="Add, list and remove sources. sparqlive run and sparqlive serve watch them.",
@@ -40,7 +41,9 @@ def add_source(
     ],
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Path or URL.")],
     store: NewStoreOrAgent = None,
-    name: Annotated[str | None, typer.Option(help="Name of the source; by default its address.")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the source; by default its address.")
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,7 +55,10 @@ def add_source(
     token: Token = None,
     json: Json = False,
 ) -> None:
-    """Add a source."""
+    """Add a source.
+
+    Example: sparqlive source add --store my.store file data.ttl
+    """
     store_or_agent(store, agent)
     options = dict(_source_option(text) for text in option or ())
     if agent is not None:
@@ -64,6 +70,8 @@ def add_source(
         with writing_session(store, default_graph) as session:
             status = session.source(kind, address, name=name, **options).status()
         then = f"To watch it, run: sparqlive serve --store {store}"
+    if kind == "file" and agent is None and not is_address(address) and not matching_files(address):
+        say(f"There is no file {address} yet. It is read once it is there.")
     if json:
         print_json(status)
     else:
@@ -74,9 +82,10 @@ def add_source(
 def list_sources(
     store: StoreOrAgent = None, agent: Agent = None, token: Token = None, json: Json = False
 ) -> None:
-    """List the sources: kind, number of quads, last check, version, notifications and error.
+    """List the sources and their status.
 
-    Works while another process has the store open.
+    A line has the name, kind, number of quads, last check, version, notifications and error. Works while
+    another process has the store open.
     """
     store_or_agent(store, agent)
     if agent is not None:

@@ -35,7 +35,9 @@ def create_token(
             "admin (everything).",
         ),
     ],
-    name: Annotated[str | None, typer.Option(help="Name in the logs; random by default.")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name in the logs; random by default.")
+    ] = None,
     requests_per_second: Annotated[
         float | None, typer.Option(callback=check_rate, metavar="NUMBER", help="Rate limit.")
     ] = None,
@@ -55,6 +57,8 @@ def create_token(
     """Create a token and print it. The store keeps only its hash, so it cannot be shown again.
 
     Once a store has a token, its agent requires one.
+
+    Example: sparqlive token create --store my.store --can read
     """
     limits = Limits(requests_per_second, subscriptions, views, query_seconds)
     rights = [right.strip() for value in can for right in value.split(",") if right.strip()]
@@ -89,12 +93,17 @@ def list_tokens(store: Store, json: Json = False, agent: NoAgent = None) -> None
 def revoke_token(
     store: Store,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")],
+    json: Json = False,
     agent: NoAgent = None,
 ) -> None:
     """Revoke a token. After the last one is revoked, the agent rejects every request until you create one."""
     _ensure_tokens(store)
     Tokens(store).revoke(name)
     Audit(store).note("command line", f"revoke token {name}", "done")
+    if json:
+        print_json({"revoked": name})
+    else:
+        print(f"Revoked token {name}.")
 
 
 def _ensure_tokens(store: Path) -> None:

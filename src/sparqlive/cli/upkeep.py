@@ -31,7 +31,10 @@ def check(
     json: Json = False,
     agent: NoAgent = None,
 ) -> None:
-    """Recompute every view from scratch and compare."""
+    """Recompute every view from scratch and compare.
+
+    Example: sparqlive check --store my.store
+    """
     opening = (
         writing_session(store, default_graph, creates=False)
         if repair
@@ -58,7 +61,12 @@ def compact(
     agent: Agent = None,
     token: Token = None,
 ) -> None:
-    """Merge the store's log and deltas into new runs."""
+    """Merge the store's log and deltas into new runs.
+
+    Not needed in daily work: writers compact in the background.
+
+    Example: sparqlive compact --store my.store
+    """
     store_or_agent(store, agent)
     if agent is not None:
         if json:

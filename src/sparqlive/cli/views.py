@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ from sparqlive.cli.arguments import (
     Strategy,
     Token,
     WatchedStore,
+    WrongUsage,
     check_epoch,
     query_text,
     refuse_private,
@@ -54,7 +56,10 @@ def view(
     ] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Drop the view.")] = False,
     refresh: Annotated[
-        str, typer.Option(help="When to update: immediate, manual, or a maximum delay in seconds.")
+        str,
+        typer.Option(
+            metavar="WHEN", help="When to update: immediate, manual, or a maximum delay in seconds."
+        ),
     ] = "immediate",
     output: Output = None,
     default_graph: Default = None,
@@ -65,13 +70,17 @@ def view(
     """List views, or show, register or drop one.
 
     Registering a view creates the store if it is missing.
+
+    Example: sparqlive view --store my.store cheap cheap.rq
     """
     store_or_agent(store, agent)
     if drop and (name is None or query is not None):
-        raise typer.BadParameter("Name the view to drop, and nothing else.", param_hint="--drop")
+        raise WrongUsage("With --drop, name the view to drop, and no query.")
+    if name is not None and query is None and "{" in name:
+        raise WrongUsage("Give the view a name before its query: sparqlive view NAME QUERY")
     if query is None and (replace or refresh != "immediate"):
         flag = "--replace" if replace else "--refresh"
-        raise typer.BadParameter(f"Add the query: sparqlive view NAME QUERY {flag}.", param_hint=flag)
+        raise WrongUsage(f"With {flag}, add the query: sparqlive view NAME QUERY {flag}.")
     if name is not None and drop:
         _drop(name, store, default_graph, agent, token)
         if json:
@@ -79,7 +88,9 @@ def view(
         else:
             print(f"Dropped view {name}.")
     elif name is not None and query is not None:
-        text, lag = query_text(query), parse_refresh(refresh, "--refresh")
+        with _name_comes_first(name):
+            text = query_text(query)
+        lag = parse_refresh(refresh, "--refresh")
         check_view_name(name)
         waiting = Progress.on_standard_error().waiting(f"computing {name}")
         if agent is not None:
@@ -107,7 +118,23 @@ def view(
     else:
         assert store is not None
         with reading_session(store, default_graph) as session:
-            write_result(session.views[name], asked_format(json, output))
+            with _name_comes_first(name):
+                shown = session.views[name]
+            write_result(shown, asked_format(json, output))
+
+
+@contextmanager
+def _name_comes_first(name: str) -> Iterator[None]:
+    """Adds a hint to an error where the name of a view is that of a file."""
+    try:
+        yield
+    except sparqlive.Error as error:
+        if not Path(name).is_file():
+            raise
+        raise sparqlive.Error(
+            f"{error} {name} is a file. To register the query in it, give the view a name: "
+            f"sparqlive view NAME {name}"
+        ) from error
 
 
 def _drop(
@@ -125,7 +152,7 @@ def _print_registered(name: str, statistics: Mapping[str, Any], as_json: bool) -
     if as_json:
         print_json({"name": name, **statistics})
     else:
-        print(f"computing {name}: {statistics['rows']:,} rows")
+        print(f"computing {name}: {_rows(statistics)}")
 
 
 def _register(session: sparqlive.Session, name: str, text: str, replace: bool, refresh: Refresh) -> View:
@@ -150,8 +177,15 @@ def query(
         bool, typer.Option("--allow-private", help="Let SERVICE reach non-public addresses.")
     ] = False,
 ) -> None:
-    """Run a query once and print its result."""
+    """Run a query once and print its result.
+
+    Example: sparqlive query --store my.store 'SELECT * { ?s ?p ?o } LIMIT 10'
+    """
     store_or_agent(store, agent)
+    if query.isidentifier() and not Path(query).exists():
+        raise WrongUsage(
+            f"{query} is not a query. To show the view of that name, use sparqlive view {query}."
+        )
     text, chosen = query_text(query), asked_format(json, output)
     if agent is not None:
         refuse_private(allow_private)
@@ -172,7 +206,10 @@ def explain(
     token: Token = None,
     json: Annotated[bool, typer.Option("--json", help="Print the plan as a tree in JSON.")] = False,
 ) -> None:
-    """Print a view's plan, its delta rules, and what it stores."""
+    """Print a view's plan, its delta rules, and what it stores.
+
+    Example: sparqlive explain --store my.store cheap
+    """
     store_or_agent(store, agent)
     if agent is not None:
         print(remote.explain(agent, token, name, json))
@@ -216,6 +253,8 @@ def watch(
     With the address of a view at an agent, watches until you interrupt it. With a store, applies the change
     files and prints what they change in the view, because only one process at a time can write to a store.
     To watch a running pipeline, use sparqlive run --show.
+
+    Example: sparqlive watch http://127.0.0.1:8080/views/cheap
     """
     if agent is not None:
         name = remote.view_address(agent, name)
@@ -266,5 +305,16 @@ def _list_views(
         if as_json:
             print_json(one)
         else:
-            state = one["failure"] or "kept"
-            print(f"{one['name']}\t{one['rows']:,} rows\tepoch {one['last_epoch']}\t{state}")
+            print("\t".join([one["name"], _rows(one), f"epoch {one['last_epoch']}", _state(one)]))
+
+
+def _rows(statistics: Mapping[str, Any]) -> str:
+    rows: int = statistics["rows"]
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
+
+def _state(statistics: Mapping[str, Any]) -> str:
+    """Why a view failed, or how far it is behind with a delayed refresh."""
+    unseen: int = statistics["unseen_changes"]
+    behind = f"kept, {unseen:,} change{'' if unseen == 1 else 's'} not seen yet" if unseen else "kept"
+    return str(statistics["failure"] or behind)

@@ -256,7 +256,9 @@ def detail_of(found: httpx.Response) -> str:
     try:
         return str(found.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        return f"the agent returned status {found.status_code}."
+        return (
+            f"status {found.status_code}, without an explanation. Is there a sparqlive agent at this address?"
+        )
 
 
 def follow(

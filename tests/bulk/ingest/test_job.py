@@ -7,6 +7,8 @@ import gzip
 import json
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -514,3 +516,20 @@ def test_a_process_that_ends_is_an_error() -> None:
 def test_an_error_in_another_process_is_raised_here() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         Processes(2).each(["1", "x"], int, "read")
+
+
+def test_ctrl_c_ends_the_processes_without_a_word_from_them() -> None:
+    program = (
+        "import os, signal, threading, time\n"
+        "from sparqlive.bulk.ingest.workers import Processes\n"
+        "threading.Timer(1, os.killpg, (os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n"
+        "    Processes(2).each([600, 600], time.sleep, 'wait')\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, start_new_session=True
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "interrupted\n", "")

@@ -1,7 +1,8 @@
 """Runs the tasks of an ingest: in this process, in other local processes, or on Spark.
 
 The processes are started by a separate command, because those of `multiprocessing` would run the caller's
-main program again. Invariant: a task that fails in a worker raises the same error here.
+main program again. Invariant: a task that fails in a worker raises the same error here. Ctrl-C does not reach
+the processes: whoever runs them decides, and ends them if it stops.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Protocol, TypeVar
 
@@ -68,6 +70,8 @@ class Processes:
                     return [future.result() for future in futures]
                 except BaseException:
                     threads.shutdown(wait=False, cancel_futures=True)
+                    for process in processes:
+                        process.kill()  # otherwise their tasks would be waited for
                     raise
         finally:
             for process in processes:
@@ -78,7 +82,7 @@ class _Process:
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self._process = subprocess.Popen(
-            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, process_group=0
         )
 
     def run(self, work: Callable[[Given], Result], task: Given) -> Result:
@@ -95,9 +99,13 @@ class _Process:
             raise error
         return result  # type: ignore[no-any-return]
 
+    def kill(self) -> None:
+        self._process.kill()
+
     def end(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):  # a request that a killed process has not read
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 
