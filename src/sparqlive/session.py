@@ -790,5 +790,5 @@ def _local(path: str | os.PathLike[str]) -> Path:
         return Path(url2pathname(rest))
     raise Unsupported(
         f"A store cannot be at {text}: its catalog needs a local disk. "
-        f"Use a local directory for the store and this address for its runs; see docs/guides/cluster.md."
+        f"Use a local directory for the store and this address for its runs; see docs/CLUSTER.md."
     )

@@ -1,4 +1,4 @@
-"""The commands of docs/guides/cluster.md, on a master and a worker of Spark's standalone mode."""
+"""The commands of docs/CLUSTER.md, on a master and a worker of Spark's standalone mode."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
 
 def page_commands(port: int) -> dict[str, str]:
     """The page's blocks by the word of their first line, with a free port in place of the page's."""
-    page = (ROOT / "docs" / "guides" / "cluster.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "CLUSTER.md").read_text(encoding="utf-8")
     return {name: text.replace(PAGE_PORT, str(port)) for name, text in BLOCK.findall(page)}
