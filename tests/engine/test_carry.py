@@ -102,6 +102,8 @@ def test_estimates_follow_sizes_and_measurements(monkeypatch: pytest.MonkeyPatch
         measured = session._epochs.strategies.measurements
         assert set(measured.factors) == {costs.LIVE}
         estimates(20, "rebuild")
+        assert set(measured.factors) == {costs.LIVE}, "the epoch of a switch is not typical"
+        estimates(20, "rebuild")
         assert set(measured.factors) == {costs.LIVE, costs.REBUILD}
         sizes = costs.Sizes(quads=1_000, rows=10, derivations=100_000)
         assert sizes.live(2) == 2 * sizes.live(1)

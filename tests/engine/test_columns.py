@@ -15,6 +15,7 @@ from sparqlive.engine import changes as given_changes
 from sparqlive.engine import stored_data, writer
 from sparqlive.rdf import dictionary
 from sparqlive.store import store
+from tests import nasty_terms
 
 EX = "http://example.org/"
 VIEWS = {
@@ -71,6 +72,7 @@ def test_columns_and_rows_in_any_order(
             session.view(name, text, strategy=("duckdb", "auto")[number % 2])
         for step in range(24):
             monkeypatch.setattr(given_changes, "COLUMN_BYTES", rng.choice((0, 10**9)))
+            monkeypatch.setattr(given_changes, "MANY_QUADS", rng.choice((1, 10**9)))
             inserts = [random_quad(rng) for _ in range(rng.choice((1, 5, 30)))]
             deletes = rng.sample(sorted(data, key=str), min(len(data), rng.choice((0, 3, 15))))
             strategy = rng.choice(("auto", "live", "duckdb", "rebuild"))
@@ -93,6 +95,49 @@ def test_columns_and_rows_in_any_order(
             session.check()
     finally:
         session.close()
+
+
+@pytest.fixture
+def many_quads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any list of quads is written as text, in several pieces, and read by columns."""
+    monkeypatch.setattr(given_changes, "MANY_QUADS", 1)
+    monkeypatch.setattr(given_changes, "_PIECE", 7)
+
+
+@pytest.mark.usefixtures("many_quads")
+def test_many_quads_keep_their_terms() -> None:
+    control = "".join(map(chr, (*range(32), 127, 0x85, 0x2028, 0xFEFF, 0xFFFE, 0x1F600)))
+    terms = [
+        *nasty_terms.TERMS,
+        ox.Literal(control),
+        ox.Literal("<<( a )>>"),
+        ox.Literal("a", language="EN-GB"),
+    ]
+    quads = [ox.Quad(ox.BlankNode("b"), ox.NamedNode(f"{EX}p"), term) for term in terms]
+    quads += [ox.Quad(quad.subject, quad.predicate, quad.object, ox.NamedNode(f"{EX}é")) for quad in quads]
+    for given in (quads, [quad for quad in quads if "<<(" not in str(quad)]):
+        with sparqlive.open() as session:
+            assert session.apply(insert=[*given, *given]).inserted == len(given)
+            assert set(session.quads()) == set(given)
+            session.apply(insert="<urn:a> <urn:p> <urn:o> .")
+            epoch = session.apply(delete=given)
+            assert (epoch.deleted, len(session)) == (len(given), 1)
+
+
+@pytest.mark.usefixtures("many_quads")
+def test_many_quads_are_checked_like_few() -> None:
+    good = ox.Triple(ox.NamedNode("urn:s"), ox.NamedNode("urn:p"), ox.Literal("o"))
+    quads = [ox.Quad(*good, ox.NamedNode(f"urn:g{number}")) for number in range(20)]
+    with sparqlive.open() as session:
+        for bad in (ox.Quad(good.subject, good.predicate, good), "text", None):
+            with pytest.raises(sparqlive.Error, match="triple term" if isinstance(bad, ox.Quad) else "quad"):
+                session.apply(insert=[*quads, bad])  # type: ignore[list-item]
+        with pytest.raises(sparqlive.Error, match="reserved"):
+            session.apply(insert=[*quads, ox.Quad(*good, ox.NamedNode("view:v"))])
+        assert len(session) == 0
+        assert session.apply(insert=[*quads, good]).inserted == 21, "a triple may be among quads"
+        epoch = session.apply(delete=quads, insert=quads[:5])
+        assert (epoch.deleted, epoch.inserted, epoch.ignored) == (15, 0, 10)
 
 
 def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

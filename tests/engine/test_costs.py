@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 import sparqlive
-from sparqlive.engine.costs import BULK, LIVE, Sizes, Way, seconds_of, ways_of
+from sparqlive.engine.costs import (
+    BULK,
+    LIVE,
+    REBUILD,
+    SWITCHING,
+    Measurements,
+    Sizes,
+    Way,
+    seconds_of,
+    ways_of,
+)
 
 DUCKDB = Way("duckdb", "duckdb")
 PLAIN = Sizes(quads=200_000, rows=100_000, derivations=100_000)
@@ -51,3 +61,48 @@ def test_a_slower_backend_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None
         start = strategies._start_seconds(DUCKDB)
         strategies._count_lost(1.0, {LIVE: 1.0, DUCKDB: 1.5 + start})
         assert strategies._start_seconds(DUCKDB) == start
+
+
+def expected(measurements: Measurements, way: Way) -> float:
+    """The expected seconds of a way that is estimated to take one."""
+    return measurements.correct("plan", {way: 1.0})[way]
+
+
+def learned(*epochs: tuple[float, bool]) -> Measurements:
+    """What is learned from epochs that DuckDB carried: their factors, and whether another way was before."""
+    measurements = Measurements()
+    expected(measurements, DUCKDB)
+    for factor, is_switch in epochs:
+        measurements.learn("plan", DUCKDB, factor, is_switch)
+    return measurements
+
+
+def test_a_way_is_not_judged_by_the_epoch_that_switches_to_it() -> None:
+    assert expected(learned((2.5, True)), DUCKDB) == 1.0
+    assert expected(learned((2.5, True), (1.1, False)), DUCKDB) == 1.1
+    assert expected(learned((1.1, False), (2.5, True), (2.5, True)), DUCKDB) == 1.1
+
+
+def test_a_way_that_is_switched_to_for_each_large_batch_is_learned_all_the_same() -> None:
+    alternating = learned((2.5, True), (3.0, True), (3.0, True))
+    assert expected(alternating, DUCKDB) == 3.0
+    alternating.learn("plan", DUCKDB, 1.1, is_switch=False)
+    assert expected(alternating, DUCKDB) == 1.1, "an epoch without a switch says more"
+
+
+def test_a_new_plan_starts_with_what_others_have_learned() -> None:
+    measurements = learned((2.0, False))
+    assert measurements.correct("another", {DUCKDB: 1.0})[DUCKDB] == 2.0
+    measurements.learn("another", DUCKDB, 1.0)
+    assert measurements.correct("another", {DUCKDB: 1.0})[DUCKDB] == 1.0
+
+
+def test_ways_of_nearly_the_same_cost_do_not_alternate() -> None:
+    with sparqlive.open() as session:
+        strategies = session._epochs.strategies
+        slower, less = SWITCHING * 0.99, SWITCHING * 1.01
+        for last, other in ((LIVE, REBUILD), (REBUILD, LIVE)):
+            cheapest = strategies._cheapest("plan", {last: slower, other: 1.0}, last)
+            assert min(cheapest, key=cheapest.__getitem__) == last
+            cheapest = strategies._cheapest("plan", {last: less, other: 1.0}, last)
+            assert min(cheapest, key=cheapest.__getitem__) == other

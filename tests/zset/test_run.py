@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparqlive.zset import run as run_module
 from sparqlive.zset.run import Column, Run
 from tests.conftest import examples
 
@@ -93,7 +94,9 @@ def test_pairs_written_out_equal_ranges(rows: list[Row], key: int, value: int) -
         low, high = run.range_one(first)
         assert run.seconds(first) == (run.views[1][low:high].tolist() or None)
         for other in (value, second):
-            assert run.has_pair(first, other) == run.position((first, other))[1]
+            is_there = run.position((first, other))[1]
+            assert run.has_pair(first, other) == is_there
+            assert run.has_pair(first, other) == is_there, "also when it was just looked up"
 
 
 @given(bags, st.data())
@@ -200,3 +203,12 @@ def test_other_processes_get_runs() -> None:
     assert [column.tolist() for column in other.columns] == [[1, 2, 3], [6, 7, 5]]
     assert other.weights.tolist() == [-1, 2, 1]
     assert other.range_one(2) == run.range_one(2) == (1, 2)
+
+
+def test_few_found_pairs_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "_MOST_FOUND", 3)
+    run = Run.sort([np.arange(10), np.arange(10)])
+    for _ in range(2):
+        assert all(run.has_pair(number, number) for number in range(10))
+        assert not any(run.has_pair(number, number + 1) for number in range(10))
+        assert len(run._found) <= 3

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 import pyarrow as pa
 
-from sparqlive.engine.costs import BULK, LIVE, Measurements, Sizes, Way, seconds_of, ways_of
+from sparqlive.engine.costs import BULK, LIVE, SWITCHING, Measurements, Sizes, Way, seconds_of, ways_of
 from sparqlive.engine.export import BulkData, SessionTables
 from sparqlive.errors import BulkFailed, Error, SparkFailed, Timeout, TooLarge, Unsupported
 from sparqlive.live.content import PlanContent
@@ -379,7 +379,8 @@ class Strategies:
         states = len(maintained.state_sources())
         sizes = Sizes(quads, *batch.keeper.size_of(maintained), unread, states)
         costs = {way: seconds_of(way, sizes, rows) for way in ways_of(self.carriers)}
-        cheapest = self._cheapest(maintained.key, costs)
+        last = _last_way(maintained)
+        cheapest = self._cheapest(maintained.key, costs, last)
         estimates = {way.strategy: seconds for way, seconds in cheapest.items()}
         reason = ""
         if batch.requested != "auto":
@@ -405,15 +406,16 @@ class Strategies:
             delta = maintained.delta(inputs)
         seconds = time.perf_counter() - start
         if is_measured:
-            self.measurements.learn(maintained.key, way, seconds / costs[way])
+            self.measurements.learn(maintained.key, way, seconds / costs[way], way != last)
         maintained.carried_by(way.strategy, way.backend or "live")
         return delta, Choice(way.strategy, estimates, seconds, reason)
 
-    def _cheapest(self, plan: str, costs: Mapping[Way, float]) -> dict[Way, float]:
-        """The cheapest way of each strategy, with its expected seconds."""
+    def _cheapest(self, plan: str, costs: Mapping[Way, float], last: Way) -> dict[Way, float]:
+        """The cheapest way of each strategy, with its expected seconds after an epoch that `last` carried."""
         expected = self.measurements.correct(plan, costs)
         for way in expected:
-            expected[way] += self._start_seconds(way)
+            switching = 1.0 if way == last else SWITCHING
+            expected[way] = switching * expected[way] + self._start_seconds(way)
         best: dict[str, Way] = {}
         for way, seconds in expected.items():
             if way.strategy not in best or seconds < expected[best[way.strategy]]:
@@ -484,6 +486,12 @@ class _Batch:
     def change(self, maintained: Maintained, result: Mapping[Row, int] | Run) -> Mapping[Row, int]:
         """The delta of a result that was computed from scratch: the difference to the present rows."""
         return change_between(self.keeper.rows_of(maintained), result)
+
+
+def _last_way(maintained: Maintained) -> Way:
+    """The way that carried the last epoch to a plan; a new plan's relations are as live needs them."""
+    backend = None if maintained.evaluator == "live" else maintained.evaluator
+    return LIVE if maintained.carried == "live" else Way(maintained.carried, backend)
 
 
 def _delta_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:

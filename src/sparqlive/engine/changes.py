@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Quad
 
 from sparqlive.engine.carry import Strategy
 from sparqlive.engine.collector import collector_paused
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 INGEST_BYTES = 20_000_000
 # In a session with Spark, its workers read batches of at least this size.
 SPARK_BATCH_BYTES = 2_000_000
+
+MANY_QUADS = 4_000
+"""So many quads are faster encoded by columns, although they have to be written as text for that."""
+_PIECE = 100_000
+"""Quads that are written as one text."""
+_TRIPLE_TERM = "<<("
+"""How a triple term begins in N-Quads."""
 
 BatchNumber = tuple[str, int] | None
 """The source of a batch and its number there."""
@@ -63,7 +70,7 @@ def load_files(
             parts = read(paths, name, epochs.terms.dictionary.exceptions)
             epoch = epochs.apply_encoded((), parts, "auto", batch)
         else:
-            epoch = epochs.apply((), list(read_source(source, graph)), "auto", batch)
+            epoch = _apply_quads(epochs, (), list(read_source(source, graph)), "auto", batch)
     epochs.settle()
     return epoch
 
@@ -109,7 +116,27 @@ def apply_changes(
         others = any(part for part in (delete, insert) if not isinstance(part, str))
         if not others and sum(map(len, texts)) > COLUMN_BYTES:
             return _apply_texts(epochs, str(delete or ""), str(insert or ""), strategy, batch)
-    return epochs.apply(changes_of(delete), changes_of(insert), strategy, batch)
+    return _apply_quads(epochs, changes_of(delete), changes_of(insert), strategy, batch)
+
+
+def _apply_quads(
+    epochs: Epochs, deletes: Sequence[Any], inserts: Sequence[Any], strategy: Strategy, batch: BatchNumber
+) -> Epoch:
+    """Applies quads that are encoded one by one, or many of them as text, which is read by columns."""
+    if len(deletes) + len(inserts) < MANY_QUADS or {*map(type, chain(deletes, inserts))} != {Quad}:
+        return epochs.apply(deletes, inserts, strategy, batch)
+    texts = _texts_of(deletes), _texts_of(inserts)
+    if any(_TRIPLE_TERM in text for text in chain(*texts)):
+        return epochs.apply(deletes, inserts, strategy, batch)  # raises, unless it is within a literal
+    exceptions = epochs.terms.dictionary.exceptions
+    gone, new = ([part for text in some for part in encoded_text(text, exceptions)] for some in texts)
+    return epochs.apply_encoded(gone, new, strategy, batch)
+
+
+def _texts_of(quads: Sequence[Quad]) -> list[str]:
+    """Quads as N-Quads texts, in pieces."""
+    pieces = (quads[start : start + _PIECE] for start in range(0, len(quads), _PIECE))
+    return [" .\n".join(map(str, piece)) + " .\n" for piece in pieces]
 
 
 def _apply_texts(epochs: Epochs, delete: str, insert: str, strategy: Strategy, batch: BatchNumber) -> Epoch:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _SMOOTHING = 0.3
+SWITCHING = 1.25
+"""How many times as long a way takes, about, after another one, which left its own form of the state."""
 
 
 class Way(NamedTuple):
@@ -113,13 +115,23 @@ def seconds_of(way: Way, sizes: Sizes, changed: int) -> float:
 
 
 class _Speeds:
-    """The recent ratio of measured to estimated time, per way."""
+    """The recent ratio of measured to estimated time, per way.
+
+    The first epoch after a switch to a way also pays for what the way before left behind. So it counts only
+    for a way that is switched to again and again, and never carries two epochs in a row.
+    """
 
     def __init__(self, known: Mapping[Way, float]) -> None:
         self.factors = dict(known)
+        self._tried: set[Way] = set()
+        self._steady: set[Way] = set()
 
-    def learn(self, way: Way, factor: float) -> None:
-        old = self.factors.get(way)
+    def learn(self, way: Way, factor: float, is_switch: bool) -> None:
+        is_new = way not in (self._tried if is_switch else self._steady)
+        (self._tried if is_switch else self._steady).add(way)
+        if is_switch and (is_new or way in self._steady):
+            return
+        old = None if is_new else self.factors.get(way)
         self.factors[way] = factor if old is None else old + _SMOOTHING * (factor - old)
 
 
@@ -137,10 +149,10 @@ class Measurements:
         factors = self._plans[plan].factors
         return {way: seconds * factors.get(way, 1.0) for way, seconds in costs.items()}
 
-    def learn(self, plan: str, way: Way, factor: float) -> None:
-        """Records the ratio of measured to estimated time."""
+    def learn(self, plan: str, way: Way, factor: float, is_switch: bool = False) -> None:
+        """Records the ratio of measured to estimated time; `is_switch`: another way was before."""
         for learner in (self._plans[plan], self._machine):
-            learner.learn(way, factor)
+            learner.learn(way, factor, is_switch)
 
     @property
     def factors(self) -> Mapping[Way, float]:

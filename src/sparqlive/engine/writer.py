@@ -174,7 +174,7 @@ class Epochs:
         self, deletes: Collection[Any], inserts: Collection[Any], strategy: Strategy, batch: Batch | None
     ) -> Epoch:
         """Commits quads as an epoch: deletes first, then inserts."""
-        with self.lock, uninterrupted:
+        with self.lock, uninterrupted, collector_paused():
             self.ensure_open()
             if batch is not None and self.knows(batch):
                 return self.unchanged()

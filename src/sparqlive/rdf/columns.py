@@ -218,7 +218,8 @@ def encoded_text(text: Any, exceptions: Mapping[str, int]) -> list[Encoded]:
     """Encodes N-Quads text, whose blank nodes keep their labels; returns nothing for empty text."""
     if not text:
         return []
-    encoded = Encoder(exceptions=exceptions).lines(text.encode() + b"\n", RdfFormat.N_QUADS, None)
+    block = (text if text[-1] == "\n" else f"{text}\n").encode()  # an empty line would be parsed separately
+    encoded = Encoder(exceptions=exceptions).lines(block, RdfFormat.N_QUADS, None)
     if encoded.faults:
         return [Encoder(exceptions=exceptions).quads(read_text(text), labels(None))]  # raises with the reason
     return [encoded]

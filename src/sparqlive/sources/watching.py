@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
+from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Closed, Error, StoreFailed
@@ -382,7 +383,7 @@ class Feeds:
     def _commit(self, source: Source, outcome: Content | Changes) -> Epoch | None:
         """Commits a report as an epoch; returns None if it changes nothing."""
         epochs = self._epochs
-        with epochs.lock:
+        with epochs.lock, collector_paused():
             if epochs.closed or source.removed:
                 return None
             wanted: dict[QuadIds, int] = {}

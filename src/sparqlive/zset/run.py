@@ -24,6 +24,7 @@ _ROWS_PER_BUCKET = 4
 _FIRST_ROWS = 4
 _MOST_ROWS = 1 << 16
 _HALF = 1 << 63
+_MOST_FOUND = 256
 
 
 class Run:
@@ -33,6 +34,7 @@ class Run:
         "__weakref__",
         "_directory",
         "_first",
+        "_found",
         "_shift",
         "_total",
         "columns",
@@ -56,6 +58,8 @@ class Run:
         self._directory = starts.data
         self._total: int | None = None
         self._first: list[tuple[int, ...]] | None = None
+        self._found: set[tuple[int, int]] = set()
+        """Pairs that were found lately: what goes, and comes back, often goes again."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Other processes make the views and the directory themselves."""
@@ -163,6 +167,9 @@ class Run:
 
     def has_pair(self, first: int, second: int) -> bool:
         """Whether the run contains a row of two columns."""
+        pair = first, second
+        if pair in self._found:
+            return True
         bucket = (first + _HALF) >> self._shift
         low: int = self._directory[bucket]
         high: int = self._directory[bucket + 1]
@@ -172,11 +179,15 @@ class Run:
         low = bisect_left(firsts, first, low, high)
         if low == high or firsts[low] != first:
             return False
-        if seconds[low] == second:
-            return True
-        high = bisect_right(firsts, first, low, high)
-        low = bisect_left(seconds, second, low, high)
-        return low < high and seconds[low] == second
+        if seconds[low] != second:
+            high = bisect_right(firsts, first, low, high)
+            low = bisect_left(seconds, second, low, high)
+            if low == high or seconds[low] != second:
+                return False
+        if len(self._found) >= _MOST_FOUND:
+            self._found = set()
+        self._found.add(pair)
+        return True
 
     def position(self, row: Sequence[int]) -> tuple[int, bool]:
         """The position where `row` is or would be inserted, and whether the run contains it."""
