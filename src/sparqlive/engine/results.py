@@ -17,7 +17,7 @@ from sparqlive.errors import Error
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order, order_of
 from sparqlive.plan.operators import Listing, Operator, kept_of
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
+from sparqlive.rdf.dictionary import UNDEF, Dictionary
 from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Query, Term
 from sparqlive.sparql.deadline import paced
@@ -335,8 +335,8 @@ class Answer(Readable):
         if self._rows is None:
             rows = (row for row, _ in rows_in(self.blocks()))
         else:
-            rows = self._columns.visible(self._gathered())
-        return self._dictionary.quads((s, p, o, DEFAULT_GRAPH) for s, p, o in rows)
+            rows = self._columns.visible(dict(self._rows()))  # a graph is a set: each row counts once
+        return self._dictionary.triples(rows)
 
     def __repr__(self) -> str:
         return f"Answer({self.form}, variables={self.variables}, epoch={self.epoch})"
