@@ -28,7 +28,8 @@ def fixed(query: al.Query) -> al.Query:
                 return item  # the endpoint has its own clock
         return with_parts(item, fix)
 
-    return replace(query, pattern=fix(query.pattern))
+    pattern = fix(query.pattern)
+    return query if pattern is query.pattern else replace(query, pattern=pattern)
 
 
 def without_services(query: al.Query) -> al.Query:
