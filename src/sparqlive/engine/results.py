@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,6 +38,8 @@ FORMS = ("SELECT", "ASK", *GRAPH_FORMS)
 
 _MANY_ROWS = 300
 """Fewer rows are decoded one by one."""
+_FEW_ROWS = 64
+"""For fewer rows, columns are not worth their cost."""
 
 
 def decoded(dictionary: Dictionary, rows: Mapping[Row, int]) -> dict[TermRow, int]:
@@ -98,6 +101,15 @@ class Columns:
         if len(self._variables) == self._width:
             return blocks()
         return blocks_of(self.visible(dict(rows_in(paced(blocks())))).items(), self._width)
+
+    def listed_rows(self, rows: Iterator[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
+        """The visible columns of ordered rows; a few rows are put in order one by one."""
+        few = list(islice(rows, _FEW_ROWS))
+        if len(few) < _FEW_ROWS:
+            ordered = in_order(few, self._variables, self._order, self._terms)
+            return ((row[: self._width], weight) for row, weight in ordered)
+        blocks = blocks_of(chain(few, rows), len(self._variables))
+        return rows_in(self._sorted(list(paced(blocks))))
 
     @property
     def is_ordered(self) -> bool:
@@ -312,8 +324,9 @@ class Answer(Readable):
     def __iter__(self) -> Iterator[Solution]:
         """Yields the solutions as they are computed; with ORDER BY, once all are."""
         terms_in, names = self._dictionary.terms_in, self.variables
-        is_direct = self._rows is not None and not self._columns.is_ordered
-        rows = self._rows() if self._rows is not None and is_direct else rows_in(self.blocks())
+        rows = rows_in(self.blocks()) if self._rows is None else self._rows()
+        if self._rows is not None and self._columns.is_ordered:
+            rows = self._columns.listed_rows(rows)
         solution: dict[str, Any]
         for row, weight in paced(rows):
             solution = dict(zip(names, terms_in(row)))  # noqa: B905  (an argument takes as long as a term)
