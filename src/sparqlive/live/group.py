@@ -56,7 +56,7 @@ class Groups:
             None if operator.member is None else columns.index(operator.member),
             terms.value,
         )
-        self._are_sizes = operator.member is None and all(
+        self.are_sizes = operator.member is None and all(
             aggregate.name == "COUNT"
             and not aggregate.distinct
             and (aggregate.argument is None or aggregate.argument in operator.source.always)
@@ -243,7 +243,7 @@ class Groups:
                 yield known.row, 1
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
-        if self._are_sizes:
+        if self.are_sizes:
             yield from self._sizes(rows)
             return
         for known in self._group_rows(rows).values():
