@@ -95,6 +95,12 @@ def test_the_dataset_of_a_request_is_part_of_what_is_asked() -> None:
             assert len(session.query(text)) == 1
 
 
+def test_an_escaped_now_is_the_time_of_each_request() -> None:
+    with sparqlive.open() as session:
+        text = r"SELECT (N\u004FW() AS ?n) {}"
+        assert session.query(text).solutions() != session.query(text).solutions()
+
+
 def test_volatile_functions_have_new_values_for_each_request() -> None:
     text = "SELECT (UUID() AS ?u) (RAND() AS ?r) (NOW() AS ?n) (BNODE() AS ?b) {}"
     with sparqlive.open() as session:

@@ -183,3 +183,22 @@ def test_many_rows_have_the_same_terms(session: sparqlive.Session, strategy: str
     assert session.query(query).weights() == expected
     gone = session.apply(delete=new, strategy=strategy).deltas["many"].weights()
     assert gone == {row: -weight for row, weight in expected.items()}
+
+
+@pytest.mark.parametrize("subjects", [1, 2, 31, 32, 33, 150])
+def test_few_and_many_ordered_rows_have_the_same_order(subjects: int) -> None:
+    """Twice as many rows as subjects: they are put in order one by one, or by columns as for a text."""
+    quads = [
+        ox.Quad(ox.NamedNode(f"x:{n}"), ox.NamedNode(f"x:{name}"), ox.Literal(value))
+        for n in range(subjects)
+        for name, value in (("p", str(n % 3)), ("q", n % 7), ("q", n % 7 + 10))
+    ]
+    with sparqlive.open() as session:
+        session.apply(insert=quads)
+        for selected in ("?s ?o ?v", "?s", "?o"):  # the order may read columns that are not selected
+            text = f"SELECT {selected} {{ ?s <x:p> ?o ; <x:q> ?v }} ORDER BY DESC(?o) ?v"
+            answer = session.query(text)
+            found = [[solution[name].value for name in answer.variables] for solution in answer.solutions()]  # type: ignore[union-attr]
+            rows = [line.split(",") for line in answer.serialize("csv").splitlines()[1:]]
+            assert found == rows
+            assert len(found) == 2 * subjects

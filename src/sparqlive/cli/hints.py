@@ -7,7 +7,6 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from sparqlive.plan.mentioned import parts_of
 from sparqlive.plan.unfold import views_read
 from sparqlive.session import Session
 from sparqlive.sparql import algebra as al
@@ -52,5 +51,5 @@ def _found(kind: Any, item: Any) -> Iterator[Any]:
     if isinstance(item, kind):
         yield item
     if not isinstance(item, al.Service | al.NegatedSet):
-        for part in parts_of(item):
+        for part in al.parts_of(item):
             yield from _found(kind, part)

@@ -29,7 +29,7 @@ from sparqlive.plan.spelling import Spelling, spelling_of
 from sparqlive.plan.translate import translate
 from sparqlive.plan.unfold import unfold, views_read
 from sparqlive.sparql.algebra import Dataset, Query, Term
-from sparqlive.sparql.syntax import parse_query
+from sparqlive.sparql.syntax import parse_query, plain_text
 
 _KEPT_PLANS = 256
 _KEPT_CHARACTERS = 10_000
@@ -112,7 +112,8 @@ class Planning:
         graph_of = cache(self._views.graph_of)
         plan = self.translated(with_unknown_tables(parsed), graph_of)
         planned = PlannedQuery(parsed, plan, kept_of(plan), graph_of)
-        is_fixed = "now" not in text.lower() and not views_read(parsed) and not planned.asks_endpoints
+        asks_for_time = "now" in plain_text(text).lower()
+        is_fixed = not asks_for_time and not views_read(parsed) and not planned.asks_endpoints
         if len(text) <= _KEPT_CHARACTERS and is_fixed:
             with self._guard:
                 while len(self._planned) >= _KEPT_PLANS:

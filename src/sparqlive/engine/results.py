@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from sparqlive.errors import Error
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order, order_of
 from sparqlive.plan.operators import Listing, Operator, kept_of
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
+from sparqlive.rdf.dictionary import UNDEF, Dictionary
 from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Query, Term
 from sparqlive.sparql.deadline import paced
@@ -37,6 +38,8 @@ FORMS = ("SELECT", "ASK", *GRAPH_FORMS)
 
 _MANY_ROWS = 300
 """Fewer rows are decoded one by one."""
+_FEW_ROWS = 64
+"""For fewer rows, columns are not worth their cost."""
 
 
 def decoded(dictionary: Dictionary, rows: Mapping[Row, int]) -> dict[TermRow, int]:
@@ -98,6 +101,15 @@ class Columns:
         if len(self._variables) == self._width:
             return blocks()
         return blocks_of(self.visible(dict(rows_in(paced(blocks())))).items(), self._width)
+
+    def listed_rows(self, rows: Iterator[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
+        """The visible columns of ordered rows; a few rows are put in order one by one."""
+        few = list(islice(rows, _FEW_ROWS))
+        if len(few) < _FEW_ROWS:
+            ordered = in_order(few, self._variables, self._order, self._terms)
+            return ((row[: self._width], weight) for row, weight in ordered)
+        blocks = blocks_of(chain(few, rows), len(self._variables))
+        return rows_in(self._sorted(list(paced(blocks))))
 
     @property
     def is_ordered(self) -> bool:
@@ -312,8 +324,9 @@ class Answer(Readable):
     def __iter__(self) -> Iterator[Solution]:
         """Yields the solutions as they are computed; with ORDER BY, once all are."""
         terms_in, names = self._dictionary.terms_in, self.variables
-        is_direct = self._rows is not None and not self._columns.is_ordered
-        rows = self._rows() if self._rows is not None and is_direct else rows_in(self.blocks())
+        rows = rows_in(self.blocks()) if self._rows is None else self._rows()
+        if self._rows is not None and self._columns.is_ordered:
+            rows = self._columns.listed_rows(rows)
         solution: dict[str, Any]
         for row, weight in paced(rows):
             solution = dict(zip(names, terms_in(row)))  # noqa: B905  (an argument takes as long as a term)
@@ -335,8 +348,8 @@ class Answer(Readable):
         if self._rows is None:
             rows = (row for row, _ in rows_in(self.blocks()))
         else:
-            rows = self._columns.visible(self._gathered())
-        return self._dictionary.quads((s, p, o, DEFAULT_GRAPH) for s, p, o in rows)
+            rows = self._columns.visible(dict(self._rows()))  # a graph is a set: each row counts once
+        return self._dictionary.triples(rows)
 
     def __repr__(self) -> str:
         return f"Answer({self.form}, variables={self.variables}, epoch={self.epoch})"

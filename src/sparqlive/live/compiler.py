@@ -165,6 +165,8 @@ class Compiler:
         self._estimates: dict[tuple[int, frozenset[Var]], float] = {}
         self._measured: dict[tuple[op.Scan, frozenset[Var]], float | None] = {}
         """The sizes that a lazy plan's order of loops was chosen for."""
+        self._loan: object = None
+        """The quads for which these sizes were last found right."""
         self.methods: dict[str, str] = {}
         self.loaded: set[int] = set()
         """The numbers of the operators whose state a lazy plan has loaded."""
@@ -184,9 +186,11 @@ class Compiler:
         Returns False if they have to be written again, because their order was chosen for other sizes.
         """
         self.quads, self.terms, self.bulk = quads, terms, bulk
-        measured = self._measured.items()
-        if not all(_is_near(scan.fan_out(self, leaf, bound), size) for (leaf, bound), size in measured):
-            return False
+        if quads.loan is not self._loan:
+            measured = self._measured.items()
+            if not all(_is_near(scan.fan_out(self, leaf, bound), size) for (leaf, bound), size in measured):
+                return False
+            self._loan = quads.loan
         self.program.renew()
         return True
 

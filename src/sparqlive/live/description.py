@@ -21,7 +21,7 @@ def described(
 
     `triples_of` lists the predicates and objects of a subject. `check` is called for each subject.
     """
-    term = dictionary.term  # an answer reads it next, so nothing is decoded twice
+    term = dictionary.reader()  # an answer reads it next, so nothing is decoded twice
     seen: set[int] = set()
     gathers(seen)
     for (resource,), _ in resources:

@@ -10,13 +10,15 @@ exactly its rows in the relation's run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF
 from sparqlive.sparql.aggregates import Group, Grouping
-from sparqlive.sparql.deadline import paced
+from sparqlive.sparql.deadline import gathers, paced
+from sparqlive.sparql.values import ExpressionError, integer
 from sparqlive.zset.columns import COLUMN_ROWS
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Relation, Row
@@ -54,6 +56,14 @@ class Groups:
             None if operator.member is None else columns.index(operator.member),
             terms.value,
         )
+        self.are_sizes = operator.member is None and all(
+            aggregate.name == "COUNT"
+            and not aggregate.distinct
+            and (aggregate.argument is None or aggregate.argument in operator.source.always)
+            for _, aggregate in operator.aggregates
+        )
+        """Whether all aggregates are the number of solutions of the group."""
+        self._results = len(operator.aggregates)
         self._id_of = terms.id_of
         self._rows = Relation(len(columns))
         self._groups: dict[Row, _GroupState] = {}
@@ -233,9 +243,31 @@ class Groups:
                 yield known.row, 1
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
+        if self.are_sizes:
+            yield from self._sizes(rows)
+            return
         for known in self._group_rows(rows).values():
             if known.row is not None:
                 yield known.row, 1
+
+    def _sizes(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
+        """The rows of groups that are only counted, for which no accumulators are needed."""
+        totals: dict[Row, int] = {}
+        gathers(totals)
+        width = self._width
+        for row, weight in paced(rows):
+            key = row[:width]
+            totals[key] = totals.get(key, 0) + weight
+        id_of = cache(self._id_of_size)
+        for key, total in totals.items():
+            if total:
+                yield (*key, *[id_of(total)] * self._results), 1
+
+    def _id_of_size(self, size: int) -> int:
+        try:
+            return self._id_of(integer(size))
+        except ExpressionError:  # a number is too long
+            return UNDEF
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -102,6 +102,9 @@ def _by_columns(compiler: Compiler, node: Node, rows: Rows) -> Iterable[tuple[Ro
         return group_columns.evaluate(operator, terms, blocks)
     bulk = compiler.bulk if reads_no_terms(operator) else None
     most = MOST_GATHERED if bulk is None else max(MOST_GROUPED, compiler.quads.size // _QUADS_PER_GROUPED)
+    if state.are_sizes:  # which are counted faster than the rows become columns
+        sizes = list(state.evaluate(rows if bulk is None else islice(rows, most)))
+        return sizes if bulk is None or next(rows, None) is None else rows_of(bulk(operator)).items()
     found, count = list[Block](), 0
     for block in blocks:
         found.append(block)

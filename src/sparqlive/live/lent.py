@@ -47,6 +47,7 @@ class LentQuads:
 
     def __init__(self, lent: LentPairs, size: int) -> None:
         self._lent = lent
+        self.loan = lent.loan
         self.turned = lent.turned
         self.is_on_disk = lent.is_on_disk
         self._merged = lent.merged

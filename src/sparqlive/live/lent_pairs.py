@@ -16,12 +16,7 @@ from sparqlive.rdf.term_columns import is_in
 from sparqlive.zset.relation import KeyedRelation, Layer, LentRelation
 from sparqlive.zset.run import Column, Run
 
-_SCANS = 4
-"""A column is scanned this often, by one query or several, before it is sorted.
-
-A sort takes as long as some 40 scans. But whoever looks up a few objects of a predicate will look up others.
-"""
-_MANY_VALUES = 1_024
+_MANY_VALUES = 128
 _FEW_PARTS = 4
 _FIRST_PIECE = 64
 _SCANNED_FIRST = 1 << 14
@@ -174,7 +169,7 @@ class TurnedPairs:
             run = self._pairs.run
             known = None if run is None else self._turned.find(run)
             if run is not None and known is None:
-                if self._turned.scans(run) < _SCANS:
+                if not self._turned.is_wanted(run):
                     return None
                 known = self._turned.of(run)
             self._found = KeyedRelation.of_parts(2, 1, known, self._overlay)
@@ -196,15 +191,22 @@ class TurnedPairs:
         """The subjects of an object in the run, in growing pieces, because the first may be enough."""
         run = self._pairs.run
         assert run is not None
-        if not self._turned.may_have(run, object_):
+        if self._turned.lacks(run, object_):
             return
-        self._turned.scanned(run)
         subjects, objects = run.columns
-        start, size = 0, _SCANNED_FIRST
+        start, size, unnoted, is_there = 0, _SCANNED_FIRST, 0, False
         while start < run.length:
             part = slice(start, start + size)
-            yield subjects[part][objects[part] == object_].tolist()
+            found = subjects[part][objects[part] == object_].tolist()
+            is_there = is_there or bool(found)
+            unnoted += size
+            if is_there:
+                self._turned.note_scan(run, unnoted)
+                unnoted = 0
+            yield found
             start, size = start + size, min(4 * size, _LARGEST_PIECE)
+        if not is_there:
+            self._turned.note_absence(run, object_)
 
     def has_before(self, object_: int, subject: int) -> bool:
         return self._forward.has_before(subject, object_)
@@ -263,12 +265,10 @@ def _values_of(relation: KeyedRelation, key: int) -> Iterable[int] | None:
     if run is None or key in relation.overlay:
         return relation.before(key)
     low, high = run.range_one(key)
+    values = run.views[1][low:high]
     if high - low < _MANY_VALUES:
-        return run.views[1][low:high].tolist() if low != high else None
-    starts = range(low, high, _MANY_VALUES)
-    return chain.from_iterable(
-        run.views[1][start : min(high, start + _MANY_VALUES)].tolist() for start in starts
-    )
+        return values.tolist() if low != high else None
+    return chain.from_iterable(values[part].tolist() for part in growing(high - low))
 
 
 def counts_of(pairs: Forward | TurnedPairs, tests: Tests = ()) -> Iterator[tuple[int, int]]:

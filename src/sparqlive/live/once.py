@@ -8,7 +8,7 @@ replaced by tables in the plan. Rejects volatile functions anywhere else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from pyoxigraph import BlankNode
 
@@ -29,7 +29,7 @@ from sparqlive.plan.rewrites.follow_steps import follow_steps
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.rewrites.walk import operators_of, with_children
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.sparql.algebra import Term, Var
+from sparqlive.sparql.algebra import Term, Var, parts_of
 from sparqlive.sparql.deadline import gathers
 from sparqlive.sparql.expressions import (
     Evaluate,
@@ -226,7 +226,7 @@ def _chain(plan: op.Operator) -> tuple[list[op.Filter | op.Extend], op.Operator]
 
 def _volatile_in(plan: op.Operator) -> str | None:
     """The volatile function that an operator calls itself."""
-    own = tuple(getattr(plan, field.name) for field in fields(plan))  # type: ignore[arg-type]
+    own = parts_of(plan)
     parts = tuple(item for item in own if not isinstance(item, op.Operator) and item is not plan.children)
     return next((name for call in calls_in(parts) if (name := volatile_function(call))), None)
 

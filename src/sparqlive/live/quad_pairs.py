@@ -51,7 +51,7 @@ class LentPairs(NamedTuple):
     """Pairs of some graphs and predicates as of one epoch, their inverses, and where to keep turned runs.
 
     The pairs on disk come last, the fewest first. `merged`: the scopes whose merged graph is kept. `parts`:
-    the pairs of scopes, as readers have listed them.
+    the pairs of scopes, as readers have listed them. `loan`: tells that two queries read the same quads.
     """
 
     pairs: dict[Key, LentRelation | Cold]
@@ -60,6 +60,7 @@ class LentPairs(NamedTuple):
     merged: frozenset[Scope]
     is_on_disk: bool
     parts: dict[Scope, ListedParts]
+    loan: object
 
 
 class QuadPairs:
@@ -486,7 +487,7 @@ class QuadPairs:
         cold = {key: self.cold[key].lend() for key in keys if key in self.cold}
         pairs.update(sorted(cold.items(), key=lambda item: item[1].size_before()))
         inverses = {key: self.inverses[key].lend() for key in keys if key in self.inverses}
-        return LentPairs(pairs, inverses, self.turned, merged, bool(cold), {})
+        return LentPairs(pairs, inverses, self.turned, merged, bool(cold), {}, object())
 
     def snapshot(self, is_read: Callable[[int | Scope, int], bool]) -> QuadPairs:
         """A copy of some graphs and predicates; runs are shared."""

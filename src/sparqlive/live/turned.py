@@ -27,7 +27,7 @@ _SHARE = 1 / 16
 _SAMPLE = 10_000
 _MOST_REPAIRED = 1_000
 _MOST_ESTIMATES = 10_000
-_MOST_MARK_BITS = 1 << 24
+_MOST_MARK_BITS = 1 << 25
 _MOST_MARK_BYTES = 1 << 26
 
 
@@ -74,7 +74,7 @@ def _fan_out(run: Run) -> float:
 
 def _marks(run: Run) -> Marks:
     """A bit for each value of some low bits of the ids in the second column: whether some id has it."""
-    size = min(_MOST_MARK_BITS, 1 << (4 * run.length).bit_length())
+    size = min(_MOST_MARK_BITS, 1 << (8 * run.length).bit_length())
     is_there = np.zeros(size, dtype=bool)
     is_there[run.columns[1] & (size - 1)] = True
     return np.packbits(is_there, bitorder="little")
@@ -92,7 +92,7 @@ class TurnedRuns:
         self._made: OrderedDict[int, tuple[ref[Run], Run]] = OrderedDict()
         self._bytes = 0
         self._fan_outs: dict[int, tuple[ref[Run], float]] = {}
-        self._scans: dict[int, tuple[ref[Run], int]] = {}
+        self._scanned: dict[int, tuple[ref[Run], int]] = {}
         self._counts: dict[tuple[int, int], tuple[ref[Run], int]] = {}
         self._marks: dict[int, tuple[ref[Run], memoryview]] = {}
         self._mark_bytes = 0
@@ -117,50 +117,62 @@ class TurnedRuns:
                 self._add(run, found)
         return found
 
-    def scans(self, run: Run) -> int:
-        """How often queries scanned a run because it is not turned."""
-        known = self._scans.get(id(run))
-        return known[1] if known is not None and known[0]() is run else 0
+    def is_wanted(self, run: Run) -> bool:
+        """Whether queries have scanned so much of a run that it should be turned now.
 
-    def scanned(self, run: Run) -> None:
-        """Notes that a query scans a run."""
-        count = self.scans(run) + 1
-        if len(self._scans) > _MOST_ESTIMATES:
-            self._scans = {}
-        self._scans[id(run)] = (ref(run), count)
+        A sort takes as long as some 100 scans. But whoever finds an object of a predicate looks for others.
+        """
+        known = self._scanned.get(id(run))
+        return known is not None and known[0]() is run and known[1] >= run.length
+
+    def note_scan(self, run: Run, rows: int) -> None:
+        """Notes that a query scans some rows, and that it finds what it looks for."""
+        known = self._scanned.get(id(run))
+        before = known[1] if known is not None and known[0]() is run else 0
+        if len(self._scanned) > _MOST_ESTIMATES:
+            self._scanned = {}
+        self._scanned[id(run)] = (ref(run), before + rows)
 
     def lacks(self, run: Run, value: int) -> bool:
-        """Whether the marks of a run, if there are any, tell that its second column has no such value."""
-        known = self._marks.get(id(run))
-        return known is not None and known[0]() is run and not _is_marked(known[1], value)
+        """Whether it is known that the second column of a run has no such value."""
+        marks = self._marks.get(id(run))
+        if marks is None or marks[0]() is not run:
+            return False
+        return not _is_marked(marks[1], value) or self._counted(run, value) == 0
 
-    def may_have(self, run: Run, value: int) -> bool:
-        """False if a run that was scanned before has no such value in its second column."""
+    def note_absence(self, run: Run, value: int) -> None:
+        """Notes that a scan has not found a value, and marks the values that the run has."""
+        self._note_count(run, value, 0)
         known = self._marks.get(id(run))
-        if known is None or known[0]() is not run:
-            if not self.scans(run):  # one scan takes less time than the marks
-                return True
-            known = (ref(run), _marks(run).data)
-            with self._guard:
-                if self._mark_bytes > _MOST_MARK_BYTES:
-                    self._marks, self._mark_bytes = {}, 0
-                self._marks[id(run)] = known
-                self._mark_bytes += known[1].nbytes
-        return _is_marked(known[1], value)
+        if known is not None and known[0]() is run:
+            return
+        marks = _marks(run).data
+        with self._guard:
+            if self._mark_bytes > _MOST_MARK_BYTES:
+                self._marks, self._mark_bytes = {}, 0
+            self._marks[id(run)] = (ref(run), marks)
+            self._mark_bytes += marks.nbytes
 
     def count(self, run: Run, value: int) -> int:
         """How many rows of a run that is not turned have a value in the second column."""
+        found = self._counted(run, value)
+        if found is None:
+            found = 0 if self.lacks(run, value) else int(np.count_nonzero(run.columns[1] == value))
+            if found:
+                self.note_scan(run, run.length // 2)  # the query that counts is about to scan, too
+                self._note_count(run, value, found)
+            else:
+                self.note_absence(run, value)
+        return found
+
+    def _counted(self, run: Run, value: int) -> int | None:
         known = self._counts.get((id(run), value))
-        if known is not None and known[0]() is run:
-            return known[1]
-        found = 0
-        if self.may_have(run, value):
-            self.scanned(run)
-            found = int(np.count_nonzero(run.columns[1] == value))
+        return known[1] if known is not None and known[0]() is run else None
+
+    def _note_count(self, run: Run, value: int, count: int) -> None:
         if len(self._counts) > _MOST_ESTIMATES:
             self._counts = {}
-        self._counts[(id(run), value)] = (ref(run), found)
-        return found
+        self._counts[(id(run), value)] = (ref(run), count)
 
     def fan_out(self, run: Run) -> float:
         """The mean number of rows per value of the second column, estimated."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ContextDecorator, suppress
-from dataclasses import fields, is_dataclass
 from sys import getrecursionlimit, setrecursionlimit
 from threading import Lock
 from typing import Any
@@ -99,12 +98,9 @@ def _parts(pattern: al.BasicPattern) -> int:
 def basic_patterns_in(item: Any) -> Iterator[al.BasicPattern]:
     if isinstance(item, al.BasicPattern):
         yield item
-    elif isinstance(item, tuple):
-        for part in item:
+    else:
+        for part in al.parts_of(item):
             yield from basic_patterns_in(part)
-    elif is_dataclass(item):
-        for field in fields(item):
-            yield from basic_patterns_in(getattr(item, field.name))
 
 
 def calls_in(item: Any) -> Iterator[al.Call]:
@@ -113,9 +109,5 @@ def calls_in(item: Any) -> Iterator[al.Call]:
         yield item
     if isinstance(item, al.Service):
         return  # the endpoint may have other functions
-    if isinstance(item, tuple):
-        for part in item:
-            yield from calls_in(part)
-    elif is_dataclass(item):
-        for field in fields(item):
-            yield from calls_in(getattr(item, field.name))
+    for part in al.parts_of(item):
+        yield from calls_in(part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sparqlive.plan import operators as op
@@ -36,12 +36,9 @@ def _variables_in(item: Any) -> Iterator[Var]:
         yield item
     elif isinstance(item, al.Project):  # only the projected variables of a sub-SELECT are visible
         yield from item.variables
-    elif isinstance(item, tuple):
-        for part in item:
+    else:
+        for part in al.parts_of(item):
             yield from _variables_in(part)
-    elif is_dataclass(item):
-        for field in fields(item):
-            yield from _variables_in(getattr(item, field.name))
 
 
 def all_variables(plan: op.Operator) -> dict[Var, None]:
@@ -102,7 +99,7 @@ def rename(plan: op.Operator, names: Mapping[Var, Var]) -> op.Operator:
 
     def renamed(operator: op.Operator) -> op.Operator:
         if id(operator) not in done:
-            old = {field.name: getattr(operator, field.name) for field in fields(operator)}  # type: ignore[arg-type]
+            old = {name: getattr(operator, name) for name in al.field_names(operator)}
             changes = {name: new(item) for name, item in old.items()}
             same = all(changes[name] is item for name, item in old.items())
             done[id(operator)] = operator if same else type(operator)(**changes)

@@ -10,14 +10,14 @@ not start from them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.sparql import algebra as al
-from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.algebra import Var, parts_of
 
 _TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 _EQUAL = ("=", "IN", "SAMETERM")
@@ -114,14 +114,6 @@ def _patterns(item: Any) -> Iterator[al.Triple | al.PathPattern]:
     elif not isinstance(item, al.Service):
         for part in parts_of(item):
             yield from _patterns(part)
-
-
-def parts_of(item: Any) -> Iterator[Any]:
-    """Yields the parts of a piece of algebra."""
-    if isinstance(item, tuple):
-        yield from item
-    elif is_dataclass(item):
-        yield from (getattr(item, field.name) for field in fields(item))
 
 
 def _triples(

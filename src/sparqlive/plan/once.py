@@ -6,7 +6,8 @@ NOW() is the same moment for the whole query (§17.4.5.1).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from sparqlive.errors import Unsupported
@@ -15,17 +16,20 @@ from sparqlive.sparql.expressions import compile_expression
 
 
 def fixed(query: al.Query) -> al.Query:
-    moment = al.Constant(compile_expression(al.Call("NOW", ()), ())(()).term)
+    @cache  # most queries do not ask for it
+    def moment() -> al.Constant:
+        return al.Constant(compile_expression(al.Call("NOW", ()), ())(()).term)
 
     def fix(item: Any) -> Any:
         match item:
             case al.Call("NOW", ()):
-                return moment
+                return moment()
             case al.Service():
                 return item  # the endpoint has its own clock
         return with_parts(item, fix)
 
-    return replace(query, pattern=fix(query.pattern))
+    pattern = fix(query.pattern)
+    return query if pattern is query.pattern else replace(query, pattern=pattern)
 
 
 def without_services(query: al.Query) -> al.Query:
@@ -54,12 +58,12 @@ def with_parts(item: Any, new: Callable[[Any], Any]) -> Any:
     if isinstance(item, tuple):
         parts = tuple(new(part) for part in item)
         return item if all(a is b for a, b in zip(parts, item, strict=True)) else parts
-    if not is_dataclass(item) or isinstance(item, type | al.Var):
+    if isinstance(item, al.Var):
         return item
     changes = {}
-    for field in fields(item):
-        old = getattr(item, field.name)
+    for name in al.field_names(item):
+        old = getattr(item, name)
         part = new(old)
         if part is not old:
-            changes[field.name] = part
+            changes[name] = part
     return replace(item, **changes) if changes else item

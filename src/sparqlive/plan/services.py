@@ -17,11 +17,10 @@ from typing import Any, TypeAlias, TypeVar
 from sparqlive.errors import Unsupported
 from sparqlive.plan.checks import calls_in
 from sparqlive.plan.expressions import variables_in
-from sparqlive.plan.mentioned import parts_of
 from sparqlive.plan.once import with_parts
 from sparqlive.plan.substitution import always_bound, is_join
 from sparqlive.sparql import algebra as al
-from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.algebra import Var, parts_of
 from sparqlive.sparql.expressions import volatile_function
 from sparqlive.sparql.syntax.patterns import visible
 

@@ -9,7 +9,7 @@ operators see no variable of the view's plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any
 from urllib.parse import unquote
@@ -45,12 +45,8 @@ def _graphs_in(item: Any) -> Iterator[Any]:
         yield item.name
     if isinstance(item, al.Dataset):
         yield from (*item.default, *(item.named or ()))
-    if isinstance(item, tuple):
-        for part in item:
-            yield from _graphs_in(part)
-    elif is_dataclass(item):
-        for field in fields(item):
-            yield from _graphs_in(getattr(item, field.name))
+    for part in al.parts_of(item):
+        yield from _graphs_in(part)
 
 
 def _is_view(name: Any) -> bool:

@@ -451,6 +451,13 @@ class Dictionary:
             return map(self.term, row)
         return map(older.terms.__getitem__, row)
 
+    def reader(self) -> Callable[[int], Term | None]:
+        """`term`, for many ids that are all entered by now."""
+        older = self._older
+        if type(older) is not Dictionary or self.has_own_terms:
+            return self.term
+        return older.terms.__getitem__
+
     def terms_of(self, numbers: Ids) -> list[Term | None]:
         """The terms of many ids, by columns; None for UNDEF."""
         return self.read(numbers, term_of, None)
@@ -488,6 +495,12 @@ class Dictionary:
                 yield Quad(subject, predicate, object_)  # type: ignore[arg-type]
             else:
                 yield Quad(subject, predicate, object_, self.term(quad[3]))  # type: ignore[arg-type]
+
+    def triples(self, numbers: Iterable[tuple[int, ...]]) -> Iterator[Quad]:
+        """Decodes quads of the unnamed graph from the ids of subject, predicate and object."""
+        term = self.reader()
+        for row in numbers:
+            yield Quad(*map(term, row))  # type: ignore[arg-type]
 
     # Terms of a store
 

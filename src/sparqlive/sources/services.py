@@ -7,7 +7,6 @@ from typing import Any
 
 from sparqlive.engine.limits import QUERY_CHARACTERS
 from sparqlive.errors import Unsupported
-from sparqlive.plan.mentioned import parts_of
 from sparqlive.plan.services import services_in
 from sparqlive.sources.watching import Source
 from sparqlive.sparql import algebra as al
@@ -66,5 +65,5 @@ def _check(service: al.Service, query: al.Query, found: list[Source]) -> None:
 def _graphs_in(item: Any) -> Iterator[al.Graph]:
     if isinstance(item, al.Graph):
         yield item
-    for part in parts_of(item):
+    for part in al.parts_of(item):
         yield from _graphs_in(part)

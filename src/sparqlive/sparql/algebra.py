@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Items
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypeAlias, TypeVar
 from typing import Literal as Choice
-from typing import TypeAlias, TypeVar
 
 from pyoxigraph import BlankNode, Literal, NamedNode
 
@@ -44,6 +44,25 @@ def combined(combine: Callable[[Whatever, Whatever], Whatever], items: Items[Wha
         return items[0]
     middle = (len(items) + 1) // 2
     return combine(combined(combine, items[:middle]), combined(combine, items[middle:]))
+
+
+def parts_of(item: Any) -> Items[Any]:
+    """The parts of a tuple, of a piece of algebra, or of an operator of a plan; nothing has no parts."""
+    if isinstance(item, tuple):
+        return item
+    return [getattr(item, name) for name in field_names(item)]
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def field_names(item: Any) -> tuple[str, ...]:
+    """The names of an object's fields; none if it is not of a dataclass. Asked very often while planning."""
+    kind = type(item)
+    known = _FIELDS.get(kind)
+    if known is None:
+        known = _FIELDS[kind] = tuple([one.name for one in fields(kind)]) if is_dataclass(kind) else ()
+    return known
 
 
 VarOrTerm: TypeAlias = Var | NamedNode | BlankNode | Literal

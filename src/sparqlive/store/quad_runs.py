@@ -42,6 +42,9 @@ class Segment:
     weight: int = 0
     """Of a file of the change log: by how much it changes the number of pairs."""
 
+    def __hash__(self) -> int:  # needed for each lookup of a subject
+        return hash((self.run.path, self.start))
+
     @property
     def path(self) -> str:
         return self.run.path
