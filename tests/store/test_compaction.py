@@ -12,7 +12,7 @@ import pytest
 
 import sparqlive
 from sparqlive.rdf.term_columns import TermColumns
-from sparqlive.store import compaction, compactor, ranges, runs, store
+from sparqlive.store import compaction, compactor, ranges, runs, store, term_runs
 from sparqlive.store.place import Place
 from tests.oracle import Oracle
 from tests.store.test_store import EX, QUERIES, quad, query
@@ -148,7 +148,7 @@ def test_merging_terms_reads_no_more_of_them_than_a_file_has(
         read.append(run.rows)
         return runs.read_terms(place, run)
 
-    monkeypatch.setattr(store, "read_terms", counted)
+    monkeypatch.setattr(term_runs, "read_terms", counted)
     with sparqlive.open(tmp_path / "store") as session:
         for batch in range(12):
             names = (ox.NamedNode(f"{EX}{batch}-{n}") for n in range(100))

@@ -13,7 +13,7 @@ import pytest
 
 import sparqlive
 from sparqlive.engine import persistence
-from sparqlive.store import compaction, quad_runs, runs
+from sparqlive.store import bounds, compaction, quad_runs, runs
 from sparqlive.store.term_runs import TermRuns
 
 PREDICATES, SUBJECTS, ROWS_A_FILE = 6, 60, 25
@@ -35,7 +35,7 @@ ALL = [quad(subject, predicate) for subject in range(SUBJECTS) for predicate in 
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sparqlive.Session]:
     """A store of 360 quads in files of 25 rows, of which two may stay in memory."""
     monkeypatch.setattr(compaction, "ROWS_A_FILE", ROWS_A_FILE)
-    monkeypatch.setattr(quad_runs, "CACHED_ROWS", 2 * ROWS_A_FILE)
+    monkeypatch.setattr(bounds, "PAIR_ROWS", 2 * ROWS_A_FILE)
     monkeypatch.setattr(persistence, "_MEMORY_PER_CACHED_ROW", 1 << 60)
     with sparqlive.open(tmp_path / "store") as made:
         made.apply(insert=ALL)
@@ -131,7 +131,7 @@ def test_terms_are_joined_where_memory_has_room_for_all(
     memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "TERMS_PER_GROUP", 20)
-    monkeypatch.setattr(persistence, "_LEAST_TERM_BYTES", 0)
+    monkeypatch.setattr(bounds, "TERM_BYTES", 0)
     with sparqlive.open(tmp_path / "store") as session:
         for part in range(3):  # files whose ids overlap
             session.apply(insert=[quad(100 * part + n, n % PREDICATES) for n in range(100)])

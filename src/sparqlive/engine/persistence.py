@@ -29,7 +29,7 @@ from sparqlive.plan.operators import Operator
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.sparql.interrupts import interruptible
-from sparqlive.store import quad_runs
+from sparqlive.store import bounds
 from sparqlive.store.catalog import Durability
 from sparqlive.store.commits import Commit
 from sparqlive.store.compaction import Each
@@ -59,7 +59,6 @@ class Retention:
     seconds: float | None
 
 
-_LEAST_TERM_BYTES = 32 << 20
 _MEMORY_PER_CACHED_ROW = 8 * 16
 """Rows of two ids that were read from files use an eighth of the memory at most."""
 _NO_EXCEPTIONS: Mapping[str, int] = {}
@@ -89,8 +88,8 @@ class Persistence:
             durability=durability,
             sync_milliseconds=sync_milliseconds,
             runs=runs,
-            term_bytes=max(_LEAST_TERM_BYTES, memory // 8),
-            cached_rows=max(quad_runs.CACHED_ROWS, memory // _MEMORY_PER_CACHED_ROW),
+            term_bytes=max(bounds.TERM_BYTES, memory // 8),
+            cached_rows=max(bounds.PAIR_ROWS, memory // _MEMORY_PER_CACHED_ROW),
         )
         self._retention = retention
         self._dictionary = dictionary
@@ -383,7 +382,7 @@ class Persistence:
         """Context in which the files of the current quads are not removed."""
         return self._pins.pinned()
 
-    def _moved(self, quads: quad_runs.QuadRuns, terms: TermRuns) -> None:
+    def _moved(self, quads: QuadRuns, terms: TermRuns) -> None:
         """Switches to new files; the old ones may be removed now."""
         self._data.moved(quads, terms)
         self._pins.move()
@@ -416,7 +415,7 @@ class Persistence:
     # Compaction
 
     def compact_by(self, each: Each) -> None:
-        """Has the tasks of a compaction of large relations run elsewhere, from now on."""
+        """Has the tasks of a compaction run elsewhere, except for small ones, from now on."""
         self._compactor.each = each
 
     def compact(self) -> None:

@@ -32,6 +32,8 @@ from sparqlive.zset.run import Column, Run
 SMALL = 10_000
 LARGE = 500_000
 """Relations with more rows than this are folded by ranges."""
+FEW_FOR_WORKERS = 50_000
+"""Where there are workers, they fold relations with more rows than this."""
 _STEM_LENGTH = 60
 
 Rows = dict[tuple[int, ...], int]
@@ -125,13 +127,15 @@ def fold(
 ) -> Folded | None:
     """Folds the changes of a relation up to an epoch into its content; None if it does not exist.
 
-    `each` runs the tasks of a large relation; without it, one after the other.
+    `each` runs the tasks of a relation that is not small; without it, those of a large one are run one after
+    the other.
     """
     base = catalog.base(relation)
     if base is None:
         return None
     runs = catalog.runs(relation)
-    if catalog.base_rows(relation) + _waiting(catalog, relation, base.epoch) > LARGE and base.width:
+    rows = catalog.base_rows(relation) + _waiting(catalog, relation, base.epoch)
+    if rows > (LARGE if each is None else min(LARGE, FEW_FOR_WORKERS)) and base.width:
         return _fold_large(place, folder, catalog, relation, base, epoch, each)
     changes, last = _changes(place, catalog, relation, base.epoch, epoch, base.width)
     folded = Folded(relation, base.width, last, base.epoch, [run.path for run in runs])

@@ -45,7 +45,7 @@ class Compactor:
     ) -> None:
         """Calls `moved` with the new files, under the lock; deletes history before `kept_from`."""
         self.each: Each | None = None
-        """Runs the tasks of large relations elsewhere."""
+        """Runs the tasks of a compaction elsewhere, except for small ones."""
         self._store = store
         self._lock = lock
         self._moved = moved
@@ -89,7 +89,7 @@ class Compactor:
         with self._one_at_a_time, self._store.attempt() as folder:
             with self._store.catalog.snapshot() as snapshot:
                 relations = [name for name in snapshot.bases() if everything or _pays(snapshot, name)]
-                terms = self._store.fold_terms(snapshot, folder)
+                terms = self._store.fold_terms(snapshot, folder, self.each)
                 folded = list(self._store.fold(snapshot, folder, relations, self.each))
                 runs = {run.path: run for run in snapshot.runs(QUADS)}
                 term_runs = {run.path: run for run in snapshot.runs(TERMS)}
@@ -100,7 +100,7 @@ class Compactor:
             quads = QuadRuns(self._store.readers, list(runs.values()), known=self._quads)
             known = () if self._terms is None else (self._terms,)
             dictionary = self._store.terms_of(term_runs.values(), *known)
-            if any(one.is_read for one in known):
+            if any(one.is_read for one in known) and not dictionary.is_limited:
                 dictionary.read()
             with self._lock, uninterrupted:
                 self._store.install(folded, terms)

@@ -18,6 +18,7 @@ from threading import Lock
 
 import numpy as np
 
+from sparqlive.store import bounds
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns
 from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers, places_of
@@ -26,8 +27,6 @@ from sparqlive.zset.run import Column, Run, RunRows, search
 
 Stored = Column | Sequence[RunFile]
 """The changes of an epoch: their rows, or the files that hold them."""
-CACHED_ROWS = 2_000_000
-"""The cache of segments holds at most this many rows, unless a session may use more memory."""
 _BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63
 
 
@@ -188,7 +187,7 @@ class QuadRuns:
         """
         self._readers = readers
         self._place = readers.place
-        self._most_rows: int = cached_rows or (CACHED_ROWS if known is None else known._most_rows)
+        self._most_rows: int = cached_rows or (bounds.PAIR_ROWS if known is None else known._most_rows)
         self._files: dict[str, list[Segment]] = {}
         self._layers: dict[tuple[int, int], Layers] = {}
         for key, segments in self._by_key(runs, known).items():

@@ -226,9 +226,9 @@ class Verified:
         return table if stop is None else table.slice(start - skipped, stop - start)
 
     def read_groups(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
-        """Reads columns of some row groups."""
+        """Reads columns of some row groups, in this thread (see `bounds`)."""
         self.compare(groups, names)
-        return self._file.read_row_groups(groups, columns=list(names))
+        return self._file.read_row_groups(groups, columns=list(names), use_threads=False)
 
     def groups(self) -> Iterator[tuple[int, int]]:
         """The first row of each row group, and the row after its last."""
@@ -302,16 +302,18 @@ def read_columns(
 ) -> list[Column]:
     """Reads columns of a file as arrays, or a part of their rows."""
     with verified(place, run) as file:
-        table = file.read(names, start, stop)
-    return [table.column(title).to_numpy() for title in names]
+        return _arrays(file.read(names, start, stop), names)
 
 
 def read_groups(place: Place, run: RunFile, names: Sequence[str]) -> Iterator[list[Column]]:
-    """Reads columns of a file as arrays, one row group at a time."""
+    """Reads columns of a file as arrays, one row group at a time, and keeps none of them."""
     with verified(place, run) as file:
         for start, stop in file.groups():
-            table = file.read(names, start, stop)
-            yield [table.column(title).to_numpy() for title in names]
+            yield _arrays(file.read(names, start, stop), names)
+
+
+def _arrays(table: pa.Table, names: Sequence[str]) -> list[Column]:
+    return [table.column(title).to_numpy() for title in names]
 
 
 def read_between(
@@ -330,8 +332,7 @@ def read_between(
         bounds = [file.bounds(name) for name in names[:width]]
         for found in zip(*bounds, strict=True):
             if _may_overlap([(least, most) for _, least, most in found], low, high):
-                table = file.read_groups([found[0][0]], names)
-                yield [table.column(title).to_numpy() for title in names]
+                yield _arrays(file.read_groups([found[0][0]], names), names)
 
 
 def _may_overlap(

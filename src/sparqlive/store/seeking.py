@@ -17,16 +17,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from sparqlive.store import bounds
 from sparqlive.store.layout import ID_BYTES, end_of_values, has_layout, only_value
 from sparqlive.store.place import LocalPlace, Place
 from sparqlive.store.runs import Chunk, RunFile, compare_chunk, verified
 from sparqlive.zset.run import Column
 
-CACHED_ROWS = 2_000_000
-"""Rows of row groups that are in memory because they are read in full, at most."""
 ROWS_PER_SEARCH = 256
 """Searching for a row takes about as long as reading so many rows in order."""
-_MOST_FILES = 4096
 Values: TypeAlias = "memoryview[int]"
 """Numbers; indexing a memoryview is several times faster than indexing an array, and needs no alignment."""
 
@@ -47,7 +45,7 @@ class Readers:
             if found is None:
                 found = self._files[run.path] = RunReader(self, run)
             self._files.move_to_end(run.path)
-            if len(self._files) > _MOST_FILES:
+            if len(self._files) > bounds.MAPPED_FILES:
                 self._files.popitem(last=False)[1].close()
             return found
 
@@ -73,7 +71,7 @@ class Readers:
             if key not in self._groups:
                 self._groups[key] = column
                 self._rows += len(column)
-            while len(self._groups) > 1 and self._rows > CACHED_ROWS:
+            while len(self._groups) > 1 and self._rows > bounds.GROUP_ROWS:
                 self._rows -= len(self._groups.popitem(last=False)[1])
         return column
 

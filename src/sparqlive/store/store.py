@@ -46,7 +46,7 @@ from sparqlive.store.runs import (
 from sparqlive.store.seals import Damaged
 from sparqlive.store.seeking import Readers
 from sparqlive.store.tables import Tables, check_terms
-from sparqlive.store.term_runs import MOST_BYTES, TermRuns, write_term_run
+from sparqlive.store.term_runs import MOST_BYTES, MergeTerms, TermRuns, write_term_run
 from sparqlive.zset.relation import Elsewhere, rows_of
 from sparqlive.zset.run import Column, Run
 
@@ -595,10 +595,13 @@ class Store:
             if folded is not None:
                 yield folded
 
-    def fold_terms(self, snapshot: Tables, folder: str) -> tuple[list[RunFile], list[RunFile], int]:
+    def fold_terms(
+        self, snapshot: Tables, folder: str, each: Each | None
+    ) -> tuple[list[RunFile], list[RunFile], int]:
         """Writes the terms of the catalog as a run, merged with small runs if there are many.
 
-        The smallest are merged, up to the rows of a file, because they are in memory meanwhile.
+        The smallest are merged, up to the rows of a file, because they are in memory meanwhile: in that of
+        whoever `each` has do the work, if there are some.
         Returns the new runs, the files they replace, and the last term of the catalog that they contain.
         """
         last, pairs = snapshot.last_term(), snapshot.terms()
@@ -609,8 +612,9 @@ class Store:
             small = []
         if not pairs and len(small) < 2:
             return [], [], last
-        parts = [TermColumns.of(pairs), *(read_terms(self.place, run) for run in small)]
-        return [write_term_run(self.place, folder, TermColumns.together(parts))], small, last
+        work = MergeTerms(self.place, folder)
+        task = pairs, small
+        return [work(task)] if each is None or not small else each([task], work, "compact terms"), small, last
 
     def waiting_rows(self) -> int:
         """The number of changed quads that wait to be folded."""

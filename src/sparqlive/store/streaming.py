@@ -1,6 +1,7 @@
 """Reads a relation that is not held in memory: the files of its base, merged with those of later deltas.
 
-Invariant: a reader has a row group of the base, and of the delta of each epoch after it, in memory at a time.
+Invariant: a reader has a row group of the base, and of the delta of each epoch after it, in memory at a time,
+and hands them on in smaller pieces.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from sparqlive.zset.run import Column
 
 Piece = tuple[Sequence[Column], Column]
 """Sorted rows as columns, and their weights."""
+_PIECE_ROWS = 1 << 15
+"""Of each file, at most so many rows are added up at once."""
 _READ_ROWS = 1_000_000
 """Of relations with fewer rows, single rows are always searched."""
 
@@ -101,13 +104,14 @@ class StoredParts:
 
     def _cursor(self, runs: Sequence[RunFile]) -> _Cursor:
         """Over files whose rows follow each other."""
-        return _Cursor(
-            np.column_stack(_with_weights(columns, self.width))
-            for run in runs
-            for columns in read_groups(
-                self.place, run, names_of(self.name, self.width, is_delta=run.epoch is not None)
-            )
-        )
+        groups = chain.from_iterable(map(self._groups, runs))
+        return _Cursor(map(self._stacked, groups))  # a loop would keep the columns beside the rows
+
+    def _groups(self, run: RunFile) -> Iterator[Sequence[Column]]:
+        return read_groups(self.place, run, names_of(self.name, self.width, is_delta=run.epoch is not None))
+
+    def _stacked(self, columns: Sequence[Column]) -> Column:
+        return np.column_stack(_with_weights(columns, self.width))
 
     def tasks(self) -> Iterator[tuple[RunFile | None, Column]]:
         """The pieces as work for others: a file of the base, if there is one, and the later changes in it."""
@@ -139,13 +143,13 @@ class _Cursor:
         return self._rows is not None
 
     @property
-    def last(self) -> Row:
-        """The last row of the current group."""
+    def next_end(self) -> Row:
+        """The last row of the next piece: of the current group, or of so many rows of it."""
         assert self._rows is not None
-        return tuple(self._rows[-1, :-1].tolist())
+        return tuple(self._rows[:_PIECE_ROWS][-1, :-1].tolist())
 
     def until(self, row: Row) -> Column:
-        """The rows up to one that is not after the last row; they are passed."""
+        """The rows up to one that is not after `next_end`; they are passed."""
         rows = self._rows
         assert rows is not None
         end = rows_until(rows, row)
@@ -157,8 +161,8 @@ def _added_up(cursors: Iterable[_Cursor], width: int) -> Iterator[Piece]:
     """The rows of all cursors, in order, piece by piece; the weights of the same row add up."""
     waiting = [cursor for cursor in cursors if cursor.has_rows]
     while waiting:
-        last = min(cursor.last for cursor in waiting)
-        parts = [part for cursor in waiting if len(part := cursor.until(last))]
+        end = min(cursor.next_end for cursor in waiting)
+        parts = [part for cursor in waiting if len(part := cursor.until(end))]
         rows = parts[0] if len(parts) == 1 else summed(parts, width)
         if len(rows):
             yield _split(list(rows.T))

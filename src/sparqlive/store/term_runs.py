@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparqlive.rdf.term_columns import UNKNOWN, Gathered, Ids, Marks, TermColumns, is_in
+from sparqlive.store import bounds
 from sparqlive.store.place import Place
 from sparqlive.store.runs import (
     ALL_GROUPS,
@@ -20,6 +24,7 @@ from sparqlive.store.runs import (
     RunFile,
     group_bounds,
     read_columns,
+    read_terms,
     terms_in,
     verified,
     write_terms,
@@ -28,9 +33,6 @@ from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers
 
 MOST_BYTES = 1 << 40
 """Without a limit on memory."""
-_MOST_METADATA = 32
-"""Of so many files, what the footers say stays in memory: three quarters of a megabyte each. Reading a footer
-takes as long as reading a term."""
 _EXPANSION = 3
 """A byte of a file stands for about so many in memory."""
 
@@ -66,13 +68,15 @@ class TermRuns:
         self._groups: dict[str, _Groups] = {}
         self._layers: tuple[Mapping[str, RunFile], list[_Groups]] = {}, []
         """Some files, and their row groups."""
-        self._metadata: dict[str, Any] = {}
+        footers = (footer for one in known for footer in list(one._metadata.items()))
+        self._metadata: dict[str, Any] = dict(
+            islice((footer for footer in footers if footer[0] in self._files), bounds.FOOTERS)
+        )
         self._read: OrderedDict[_Group, TermColumns] = OrderedDict()
         self._bytes = 0
         self._guard = Lock()
         for one in known:
             self._groups |= {path: found for path, found in one._groups.items() if path in self._files}
-            self._metadata |= {p: known for p, known in list(one._metadata.items()) if p in self._files}
             for group, columns in list(one._read.items()):
                 if group.path in self._files and group not in self._read:
                     self._keep(group, columns)
@@ -220,7 +224,7 @@ class TermRuns:
     def _read_groups(self, path: str, groups: Sequence[_Group]) -> Iterator[TermColumns]:
         if groups:
             with verified(self._place, self._files[path], self._metadata.get(path)) as file:
-                if len(self._metadata) < _MOST_METADATA:
+                if len(self._metadata) < bounds.FOOTERS:
                     self._metadata[path] = file.metadata
                 yield from terms_in(file, [group.number for group in groups])
 
@@ -236,6 +240,21 @@ class TermRuns:
 
 def _size(columns: TermColumns) -> int:
     return int(columns.ids.nbytes + columns.texts.nbytes)
+
+
+@dataclass(frozen=True)
+class MergeTerms:
+    """Writes some terms, and those of some files, as one file."""
+
+    place: Place
+    folder: str
+
+    def __call__(self, task: tuple[Sequence[tuple[int, str]], Sequence[RunFile]]) -> RunFile:
+        pairs, runs = task
+        parts = [TermColumns.of(pairs), *(read_terms(self.place, run) for run in runs)]
+        # A task that is run twice writes two files, of which one is listed.
+        ending = f"-{os.urandom(6).hex()}"
+        return write_term_run(self.place, self.folder, TermColumns.together(parts), ending)
 
 
 def write_term_run(place: Place, folder: str, terms: TermColumns, ending: str = "") -> RunFile:

@@ -1,0 +1,186 @@
+"""What a process keeps in memory of a store's files stays within `store/bounds.py`, however many they are."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyoxigraph as ox
+import pytest
+
+import sparqlive
+from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.rdf.term_columns import SAME, UNKNOWN, Gathered, TermColumns
+from sparqlive.store import bounds, compaction, runs
+from sparqlive.store.compaction import Writer
+from sparqlive.store.place import LocalPlace
+from sparqlive.store.quad_runs import QuadRuns
+from sparqlive.store.runs import QUADS, RunFile
+from sparqlive.store.seeking import Readers
+from sparqlive.store.streaming import StoredParts
+from sparqlive.store.term_runs import TermRuns, write_term_run
+
+FILES, TERMS_A_FILE, GROUP = 60, 64, 8
+EX = "http://example.org/"
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """As during an epoch."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def footers() -> int:
+    return sum(isinstance(found, pq.FileMetaData) for found in gc.get_objects())
+
+
+@pytest.fixture
+def term_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[LocalPlace, list[RunFile], Any]:
+    monkeypatch.setattr(runs, "TERMS_PER_GROUP", GROUP)
+    monkeypatch.setattr(bounds, "FOOTERS", 5)
+    place, every = LocalPlace(tmp_path, "."), np.arange(1, FILES * TERMS_A_FILE + 1)
+    texts = pa.array([f"<{EX}{number}>" for number in every], pa.large_string())
+    whole = TermColumns(every, texts)
+    files = [
+        write_term_run(
+            place,
+            ".",
+            TermColumns(every[at::FILES], texts.take(pa.array(range(at, len(every), FILES)))),
+            f"-{at}",
+        )
+        for at in range(FILES)
+    ]
+    return place, files, whole
+
+
+def test_terms_of_many_files(term_files: tuple[LocalPlace, list[RunFile], TermColumns]) -> None:
+    place, files, whole = term_files
+    most, group = 3_000, GROUP * 60
+    with without_collector():
+        before = footers()
+        terms = TermRuns(Readers(place), files, most_bytes=most)
+        for _ in range(2):
+            wanted = whole.ids[:: FILES + 1]  # some of each file
+            marks = np.full(len(wanted), UNKNOWN, np.int8)
+            terms.match(wanted, whole.texts.take(pa.array(wanted - 1)), marks)
+            assert (marks == SAME).all()
+            assert len(terms.texts_of(wanted)) == len(wanted)
+            terms.gather(gathered := Gathered(wanted))
+            assert not len(gathered.missing(1, len(whole)))
+            assert terms.text_of(7) == f"<{EX}7>"
+            terms = TermRuns(Readers(place), files, terms, terms, most_bytes=most)
+        kept = sum(columns.ids.nbytes + columns.texts.nbytes for columns in terms._read.values())
+        assert kept <= most + group
+        assert footers() - before <= bounds.FOOTERS
+
+
+def test_quads_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "ROWS_PER_GROUP", GROUP)
+    monkeypatch.setattr(compaction, "ROWS_A_FILE", TERMS_A_FILE)
+    monkeypatch.setattr(bounds, "PAIR_ROWS", 2 * TERMS_A_FILE)
+    monkeypatch.setattr(bounds, "GROUP_ROWS", 3 * GROUP)
+    place, subjects = LocalPlace(tmp_path, "."), np.arange(FILES * TERMS_A_FILE)
+    writer = Writer(place, ".", QUADS, 4)
+    writer.add((np.full(len(subjects), 5), np.full(len(subjects), 1), subjects, subjects % 3))
+    writer.flush()
+    assert len(writer.runs) == FILES
+    with without_collector():
+        before, readers = footers(), Readers(place)
+        quads = QuadRuns(readers, writer.runs)
+        some = subjects[::TERMS_A_FILE]
+        found = list(quads.of_subjects(some, lambda graph, predicate: True))
+        assert sum(len(s) for _, s, _, _ in found) == len(some)
+        assert quads.has_pairs((1, 5), some, some % 3).all()
+        assert all(quads.has_pair((1, 5), int(one), int(one) % 3) for one in some)
+        for run in writer.runs:
+            readers.of(run).column("g")
+            readers.group(run, 0, "p")
+        assert quads._cached_rows == sum(run.length for run in quads._cached.values()) <= bounds.PAIR_ROWS
+        assert readers._rows == sum(map(len, readers._groups.values())) <= bounds.GROUP_ROWS
+        assert footers() == before
+
+
+def test_an_epoch_that_meets_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a view that is not held: the footers of all files that it opens are freed before it ends."""
+    monkeypatch.setattr(compaction, "ROWS_A_FILE", 25)
+    monkeypatch.setattr(compaction, "SMALL", 5)
+    monkeypatch.setattr(bounds, "FOOTERS", 2)
+
+    def quads(numbers: Sequence[int]) -> list[ox.Quad]:
+        return [
+            ox.Quad(ox.NamedNode(f"{EX}s{n}"), ox.NamedNode(f"{EX}{p}"), ox.Literal(f"{p}{n % 7}"))
+            for n in numbers
+            for p in ("p", "q")
+        ]
+
+    with sparqlive.open(tmp_path / "store", memory=0) as session:
+        session.apply(insert=quads(range(600)))
+        session.compact()
+        session.view("both", f"SELECT * {{ ?s <{EX}p> ?a ; <{EX}q> ?b }}", strategy="duckdb")
+        assert len(list((tmp_path / "store" / "runs").rglob("*.parquet"))) > 60
+        session.apply(insert=quads(range(600, 602)), strategy="duckdb")  # what is done once
+        with without_collector():
+            before = footers()
+            session.apply(delete=quads(range(0, 600, 2)), insert=quads(range(602, 900)), strategy="duckdb")
+            assert footers() - before <= bounds.FOOTERS
+        assert len(session.views["both"]) == 600
+        session.check()
+
+
+def test_a_relation_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow keeps the bytes of the last row group of each open file; the reader keeps no table beside it."""
+    rows, group, width = 64_000, 2_000, 3
+    monkeypatch.setattr(runs, "ROWS_PER_GROUP", group)
+    place, chance = LocalPlace(tmp_path, "."), np.random.default_rng(1)
+
+    def written(numbers: Any, epoch: int | None) -> list[RunFile]:
+        writer = Writer(place, ".", "view/rows", width, epoch, f"-{epoch}")
+        writer.add([numbers, *chance.integers(1 << 60, size=(width, len(numbers)))])
+        writer.flush()
+        return writer.runs
+
+    base = written(np.arange(rows), None)
+    deltas = [*written(np.arange(0, rows, 3), 1), *written(np.arange(0, rows, 5), 2)]
+    parts = StoredParts(place, "view/rows", width, base, deltas, np.empty((0, width + 1), np.int64))
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in parts.pieces():
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 1.5 * 3 * group * (width + 1) * 8  # of the base and two deltas
+    assert pa.total_allocated_bytes() <= before
+
+
+def test_workers_merge_what_is_not_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside workers, the process that commits a compaction reads no files of relations or terms."""
+    monkeypatch.setattr(compaction, "SMALL", 5)
+    monkeypatch.setattr(compaction, "FEW_FOR_WORKERS", 20)
+    done: list[str] = []
+
+    def each(tasks: Sequence[Any], work: Callable[[Any], Any], what: str) -> list[Any]:
+        done.append(what)
+        return [work(task) for task in tasks]
+
+    with sparqlive.open(tmp_path / "store") as session:
+        session.view("all", f"SELECT DISTINCT ?o {{ ?s <{EX}p> ?o }}")
+        session._epochs.persistence.compact_by(each)  # type: ignore[union-attr]
+        for batch in range(12):
+            names = [ox.NamedNode(f"{EX}{batch}-{n}") for n in range(30)]
+            session.apply(insert=[ox.Quad(name, ox.NamedNode(f"{EX}p"), name) for name in names])
+            session.compact()
+        assert "compact terms" in done
+        assert "compact quads" in done
+        session.check()
+    with sparqlive.open(tmp_path / "store") as session:
+        assert len(session.views["all"]) == 360
+        assert isinstance(session.dictionary, Dictionary)
+        session.check()
