@@ -14,7 +14,7 @@ from sparqlive.agent.agent import Agent
 from sparqlive.agent.app import OPERATIONS
 from sparqlive.agent.settings import Settings
 from tests.agent.conftest import serving
-from tests.conftest import ROOT
+from tests.conftest import ROOT, times
 
 CHECKS = (
     "not_a_server_error",
@@ -47,7 +47,14 @@ def test_schemathesis_finds_nothing(session: sparqlive.Session, tmp_path: Path) 
     agent = Agent(session, Settings(query_seconds=5, body_bytes=100_000))
     with serving(agent) as address:
         command = [str(Path(sys.executable).parent / "schemathesis"), "run", f"{address}/openapi.json"]
-        options = ["--checks", ",".join(CHECKS), "--phases", "coverage,fuzzing", "--max-examples", "6"]
+        options = [
+            "--checks",
+            ",".join(CHECKS),
+            "--phases",
+            "coverage,fuzzing",
+            "--max-examples",
+            str(times(2, 6)),
+        ]
         options += ["--generation-deterministic", "--suppress-health-check", "all", "--request-timeout", "20"]
         options += ["--no-shrink", "--warnings", "off"]
         for path in sorted(ENDLESS):

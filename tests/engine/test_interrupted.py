@@ -14,6 +14,7 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
+from tests.conftest import times
 
 SOURCES = str(Path(sparqlive.__file__).parent)
 PREFIX = "PREFIX : <http://example.org/>\n"
@@ -90,7 +91,7 @@ def opened(path: Path, memory: int | None) -> sparqlive.Session:
 
 @pytest.mark.parametrize(
     ("change", "memory", "points"),
-    [*((change, None, 30) for change in CHANGES), ("live", 0, 4), ("update", 0, 4)],
+    [*((change, None, times(12, 30)) for change in CHANGES), ("live", 0, 4), ("update", 0, 4)],
     ids=[*CHANGES, "live-in-store", "update-in-store"],
 )
 def test_a_change_is_made_or_not(change: str, memory: int | None, points: int, tmp_path: Path) -> None:

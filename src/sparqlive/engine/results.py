@@ -24,7 +24,17 @@ from sparqlive.sparql.algebra import Query, Term
 from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.graphs import write_graph
 from sparqlive.sparql.results import write_answer, write_results
-from sparqlive.zset.blocks import Block, Blocks, blocks_of, cut, large_blocks, rows_in, sizes
+from sparqlive.zset.blocks import (
+    FIRST_ROWS,
+    Block,
+    Blocks,
+    blocks_of,
+    cut,
+    joined,
+    large_blocks,
+    rows_in,
+    sizes,
+)
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import RunRows
 from sparqlive.zset.zset import add_into, without_zeros
@@ -38,6 +48,9 @@ FORMS = ("SELECT", "ASK", *GRAPH_FORMS)
 
 _MANY_ROWS = 300
 """Fewer rows are decoded one by one."""
+_TERM_ROWS = 1 << 17
+"""Of at most so many rows, the terms are in memory together, where memory has no room for all terms."""
+_NO_IDS = np.empty(0, np.int64)
 _FEW_ROWS = 64
 """For fewer rows, columns are not worth their cost."""
 
@@ -242,12 +255,8 @@ class Readable:
         return html.table([f"?{name}" for name in self.variables], rows, noun)
 
     def _tables(self, typed: bool, weights: bool) -> Any:
-        from sparqlive.sparql.arrow import Tables, answer_tables  # imported late because it is slow to import
-
-        if self.form == "ASK" and not weights:
-            return answer_tables(self.answer(), typed)
-        blocks = list(paced(self.distinct_blocks() if weights else self.blocks()))
-        return Tables(self.variables, blocks, self.texts, typed, weights)
+        """The result as tables, with the distinct rows and their weights if `weights`."""
+        raise NotImplementedError
 
     def typed_pieces(self, syntax: str, weights: bool = False) -> Iterator[str] | Iterator[bytes]:
         """Yields a table with typed columns as ndjson, arrow (an IPC stream) or parquet; see `to_arrow`."""
@@ -268,6 +277,30 @@ def _package(name: str) -> Any:
 
 def _an(form: str) -> str:
     return f"An {form}" if form == "ASK" else f"A {form}"
+
+
+def _with_terms(blocks: Iterator[Block], dictionary: Dictionary) -> Iterator[Block]:
+    """The blocks, while the terms in them are in memory. They are read together for some blocks."""
+    if not dictionary.is_limited:
+        yield from blocks
+        return
+    for some in _together(blocks, FIRST_ROWS):
+        columns = [column for block in some for column in block.columns]
+        ids = np.unique(np.concatenate(columns)) if columns else _NO_IDS
+        with dictionary.ahead(ids[ids != UNDEF]):
+            yield from some
+
+
+def _together(blocks: Iterator[Block], first_rows: int) -> Iterator[list[Block]]:
+    """Some blocks at a time, more and more of them."""
+    size = first_rows
+    for block in blocks:
+        some, rows = [block], len(block.weights)
+        while rows < size and (more := next(blocks, None)) is not None:
+            some.append(more)
+            rows += len(more.weights)
+        yield some
+        size = min(4 * size, _TERM_ROWS)
 
 
 class Answer(Readable):
@@ -308,12 +341,26 @@ class Answer(Readable):
         return total
 
     def blocks(self) -> Iterator[Block]:
-        return self._columns.listed(self._blocks)
+        return _with_terms(self._columns.listed(self._blocks), self._dictionary)
 
     def distinct_blocks(self) -> Iterator[Block]:
+        return _with_terms(self._distinct(), self._dictionary)
+
+    def _distinct(self) -> Iterator[Block]:
         if self._rows is not None:
             return blocks_of(self._columns.visible(self._gathered()).items(), len(self.variables))
         return self._columns.distinct(self._blocks)
+
+    def _tables(self, typed: bool, weights: bool) -> Any:
+        from sparqlive.sparql.arrow import Tables, answer_tables  # imported late because it is slow to import
+
+        if self.form == "ASK" and not weights:
+            return answer_tables(self.answer(), typed)
+        blocks: Iterable[Block] = paced(self._distinct() if weights else self._columns.listed(self._blocks))
+        if self._dictionary.is_limited:
+            width = len(self.variables)
+            blocks = (joined(part, width) for part in _together(iter(blocks), _TERM_ROWS))
+        return Tables(self.variables, list(blocks), self.texts, typed, weights)
 
     def texts(self, numbers: Sequence[int]) -> list[str]:
         return self._dictionary.texts(numbers)

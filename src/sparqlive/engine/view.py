@@ -278,6 +278,9 @@ class View(Readable):
     def texts(self, numbers: Sequence[int]) -> list[str]:
         return self.terms.dictionary.texts(numbers)
 
+    def _tables(self, typed: bool, weights: bool) -> Any:
+        return self.now()._tables(typed, weights)
+
     def __iter__(self) -> Iterator[Solution]:
         return iter(self.now())
 

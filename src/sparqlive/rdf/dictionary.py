@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
+from threading import Lock
 from typing import Any, Protocol, TypeVar
 from weakref import ref
 
@@ -127,6 +129,11 @@ class Older(Protocol):
         """Adds the texts of ids that are known and not gathered yet."""
         ...
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether memory has no room for all terms, so that looking for one after the other is slow."""
+        ...
+
 
 class _Terms(dict[int, Term]):
     """Some of a dictionary's terms by id; those that are not in it are read from their text."""
@@ -181,6 +188,8 @@ class Dictionary:
         """The cache `terms` before it was last full: terms that are read again come back from here."""
         self._read_texts: dict[int, str] = {}
         """Texts that were looked up one by one; a dictionary shares them with those that extend it."""
+        self._ahead: tuple[TermColumns, ...] = ()
+        self._guard = Lock()
         self.recurring: dict[Quad, tuple[int, int, int, int]] = {}
         """The ids of quads that may come again: a quad takes one hash, its terms take four."""
 
@@ -232,7 +241,7 @@ class Dictionary:
         for part in self._new_columns:
             if (known := part.text(number)) is not None:
                 return known
-        for part in self._columns:
+        for part in (*self._columns, *self._ahead):
             if (known := part.text(number)) is not None:
                 return known
         return None if self._older is None else self._older.text_of(number)
@@ -424,10 +433,29 @@ class Dictionary:
     def gather(self, wanted: Gathered) -> None:
         """Adds the texts of ids that are known and not gathered yet."""
         wanted.add_singles(self._texts)
-        for part in (*self._new_columns, *self._columns):
+        for part in (*self._new_columns, *self._columns, *self._ahead):
             wanted.add(part)
         if self._older is not None:
             self._older.gather(wanted)
+
+    @property
+    def is_limited(self) -> bool:
+        return self._older is not None and self._older.is_limited
+
+    @contextmanager
+    def ahead(self, numbers: Ids) -> Iterator[None]:
+        """Context in which the texts of sorted, distinct ids are in memory.
+
+        A few ids are in as many places of a store's files as many are, so many are looked up together.
+        """
+        read = TermColumns(numbers, self.column(numbers))
+        with self._guard:
+            self._ahead = (*self._ahead, read)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._ahead = tuple(part for part in self._ahead if part is not read)
 
     def term(self, number: int) -> Term | None:
         """The term of an id; None for UNDEF."""
