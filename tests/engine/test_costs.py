@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import sparqlive
@@ -15,6 +17,7 @@ from sparqlive.engine.costs import (
     Way,
     seconds_of,
     ways_of,
+    whole_seconds_of,
 )
 
 DUCKDB = Way("duckdb", "duckdb")
@@ -102,7 +105,17 @@ def test_ways_of_nearly_the_same_cost_do_not_alternate() -> None:
         strategies = session._epochs.strategies
         slower, less = SWITCHING * 0.99, SWITCHING * 1.01
         for last, other in ((LIVE, REBUILD), (REBUILD, LIVE)):
-            cheapest = strategies._cheapest("plan", {last: slower, other: 1.0}, last)
+            cheapest = strategies._cheapest("plan", {last: slower, other: 1.0}, last, 0)
             assert min(cheapest, key=cheapest.__getitem__) == last
-            cheapest = strategies._cheapest("plan", {last: less, other: 1.0}, last)
+            cheapest = strategies._cheapest("plan", {last: less, other: 1.0}, last, 0)
             assert min(cheapest, key=cheapest.__getitem__) == other
+
+
+@pytest.mark.parametrize("changed", [300, 1_000, 100_000])
+def test_groups_that_live_reads_once_do_not_count_as_its_speed(changed: int) -> None:
+    """A view whose groups were all read would else be carried by others, because the first epoch was slow."""
+    unread = replace(GROUPS, unread=100_000)
+    whole = whole_seconds_of(LIVE, unread, changed)
+    assert whole == pytest.approx(seconds_of(LIVE, GROUPS, changed) + unread.reading(changed))
+    assert seconds_of(LIVE, GROUPS, changed) < seconds_of(LIVE, unread, changed) < whole
+    assert whole_seconds_of(DUCKDB, unread, changed) == seconds_of(DUCKDB, unread, changed)

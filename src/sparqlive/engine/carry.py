@@ -18,7 +18,18 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 import pyarrow as pa
 
-from sparqlive.engine.costs import BULK, LIVE, SWITCHING, Measurements, Sizes, Way, seconds_of, ways_of
+from sparqlive.engine.costs import (
+    BULK,
+    LIVE,
+    SWITCHING,
+    Measurements,
+    Sizes,
+    Way,
+    commit_seconds,
+    seconds_of,
+    ways_of,
+    whole_seconds_of,
+)
 from sparqlive.engine.export import BulkData, SessionTables
 from sparqlive.errors import BulkFailed, Error, SparkFailed, Timeout, TooLarge, Unsupported
 from sparqlive.live.content import PlanContent
@@ -380,7 +391,7 @@ class Strategies:
         sizes = Sizes(quads, *batch.keeper.size_of(maintained), unread, states)
         costs = {way: seconds_of(way, sizes, rows) for way in ways_of(self.carriers)}
         last = _last_way(maintained)
-        cheapest = self._cheapest(maintained.key, costs, last)
+        cheapest = self._cheapest(maintained.key, costs, last, rows)
         estimates = {way.strategy: seconds for way, seconds in cheapest.items()}
         reason = ""
         if batch.requested != "auto":
@@ -406,16 +417,19 @@ class Strategies:
             delta = maintained.delta(inputs)
         seconds = time.perf_counter() - start
         if is_measured:
-            self.measurements.learn(maintained.key, way, seconds / costs[way], way != last)
+            expected = whole_seconds_of(way, sizes, rows)
+            self.measurements.learn(maintained.key, way, seconds / expected, way != last)
         maintained.carried_by(way.strategy, way.backend or "live")
         return delta, Choice(way.strategy, estimates, seconds, reason)
 
-    def _cheapest(self, plan: str, costs: Mapping[Way, float], last: Way) -> dict[Way, float]:
+    def _cheapest(self, plan: str, costs: Mapping[Way, float], last: Way, changed: int) -> dict[Way, float]:
         """The cheapest way of each strategy, with its expected seconds after an epoch that `last` carried."""
         expected = self.measurements.correct(plan, costs)
         for way in expected:
             switching = 1.0 if way == last else SWITCHING
-            expected[way] = switching * expected[way] + self._start_seconds(way)
+            expected[way] = (
+                switching * expected[way] + commit_seconds(way, changed) + self._start_seconds(way)
+            )
         best: dict[str, Way] = {}
         for way, seconds in expected.items():
             if way.strategy not in best or seconds < expected[best[way.strategy]]:
