@@ -491,3 +491,11 @@ def test_json_and_another_format_contradict_each_other(filled: Shop) -> None:
         assert filled(*command, "--json", "--format", "json") == filled(*command, "--json")
     graph = json.loads(filled("query", "CONSTRUCT { ?s ?p ?o } { ?s ?p ?o }", "--json"))
     assert {node["@id"] for node in graph} == {"http://x/tea", "http://x/cake"}
+
+
+def test_a_listed_view_says_which_epoch_it_is_at(filled: Shop) -> None:
+    assert filled("view").startswith("prices\t")
+    before = filled("view").splitlines()[0].split("\t")[2]
+    filled("apply", "day.changes")
+    assert before == "epoch 1"
+    assert filled("view").splitlines()[0].split("\t")[2] != before

@@ -305,7 +305,7 @@ def _list_views(
         if as_json:
             print_json(one)
         else:
-            print("\t".join([one["name"], _rows(one), f"epoch {one['last_epoch']}", _state(one)]))
+            print("\t".join([one["name"], _rows(one), f"epoch {one['epoch']}", _state(one)]))
 
 
 def _rows(statistics: Mapping[str, Any]) -> str:

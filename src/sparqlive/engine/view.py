@@ -506,7 +506,7 @@ class View(Readable):
         ]
 
     def stats(self) -> dict[str, Any]:
-        """Returns numbers about the view: rows, bytes of state, the last epoch that changed it.
+        """Returns numbers about the view: rows, bytes of state, its epoch, the last one that changed it here.
 
         While an epoch is carried, the bytes of state are those of the last time, because state changes.
         """
