@@ -15,6 +15,10 @@ SWITCHING = 1.2
 """How many times as long a way takes, about, after another one, which left its own form of the state."""
 
 
+_READING_SHARE = 1 / 8
+"""How much of the time to read groups counts for the choice: later epochs find them read."""
+
+
 class Way(NamedTuple):
     """A strategy, and the bulk backend that runs it, or None for this process."""
 
@@ -48,12 +52,9 @@ class Sizes:
     states: int = 0
 
     def live(self, changed: int) -> float:
-        """Lookups per changed row, and as many derivations as a quad has on average; and groups to read.
-
-        Groups are read once, and later epochs find them read: an eighth of the time counts.
-        """
+        """Lookups per changed row, and as many derivations as a quad has on average; and groups to read."""
         each = 2e-6 * (1 + self.states) + 1e-6 * self.derivations / max(1, self.quads)
-        return self.reading(changed) / 8 + changed * each
+        return _READING_SHARE * self.reading(changed) + changed * each
 
     def reading(self, changed: int) -> float:
         """Reads the groups that change and that live has not read yet."""
@@ -118,9 +119,9 @@ def seconds_of(way: Way, sizes: Sizes, changed: int) -> float:
 
 
 def whole_seconds_of(way: Way, sizes: Sizes, changed: int) -> float:
-    """The same with all that later epochs find done: what a measurement is compared with."""
-    done_once = sizes.reading(changed) * 7 / 8 if way == LIVE else 0.0
-    return seconds_of(way, sizes, changed) + done_once
+    """The estimated cost with all that is done only once: what a measurement is compared with."""
+    uncounted = (1 - _READING_SHARE) * sizes.reading(changed) if way == LIVE else 0.0
+    return seconds_of(way, sizes, changed) + uncounted
 
 
 def commit_seconds(way: Way, changed: int) -> float:

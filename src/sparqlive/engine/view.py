@@ -506,7 +506,7 @@ class View(Readable):
         ]
 
     def stats(self) -> dict[str, Any]:
-        """Returns numbers about the view: rows, bytes of state, its epoch, the last one that changed it here.
+        """Returns numbers about the view: rows, bytes of state, this session's last epoch that changed it.
 
         While an epoch is carried, the bytes of state are those of the last time, because state changes.
         """
