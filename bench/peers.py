@@ -11,6 +11,7 @@ What was measured is kept beside the page, and is not measured again: a run can 
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import tempfile
@@ -55,13 +56,15 @@ _KINDS = {
 def commands(joins: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """The drivers of the engines that are there, and a sentence for each that is not."""
     jar = next(iter(sorted(_PLACE.glob("jena-fuseki-server-*.jar"))), _PLACE / "jena-fuseki-server.jar")
-    incremunica = _PLACE / "incremunica"
+    built = os.environ.get("SPARQLIVE_INCREMUNICA")
+    incremunica = Path(built) if built else _PLACE / "incremunica"
     pathway = ROOT / ".venv-pathway" / "bin" / "python"
+    installed = incremunica / ("package.json" if built else "installed")
     node = f"node bench/ivm/drivers/incremunica.js --home {incremunica}"
     wanted = {
         **{name: (DRIVERS[name], None) for name in ("ours", "pyoxigraph", "rdflib", "duckdb")},
-        "incremunica": (node, incremunica / "installed"),
-        **{f"incremunica, {join}": (f"{node} --join {join}", incremunica / "installed") for join in joins},
+        "incremunica": (node, installed),
+        **{f"incremunica, {join}": (f"{node} --join {join}", installed) for join in joins},
         "pathway": (f"{pathway} -m bench.ivm.drivers.pathway_streams", pathway),
         "fuseki": (f"{_PYTHON} -m bench.ivm.drivers.fuseki --jar {jar}", jar),
         "rdf4j": (

@@ -1,23 +1,22 @@
 """Query shapes in which a change could cost more than evaluating again, each against pyoxigraph.
 
-`python -m bench.shapes [ROWS]` prints per shape the time of one change, and of one evaluation of the query by
-pyoxigraph, whose terms are read. Some of the changes make the whole result come and go.
+Shows per shape the median change, and the kind of change that is the worst compared with one evaluation of
+the query by pyoxigraph, whose terms are read. Some of the changes make the whole result come and go.
 """
 
 from __future__ import annotations
 
-import statistics
-import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyoxigraph as ox
 
 import sparqlive
+from bench.measure import Report, Sizes, duration, middle, number, run_alone
 
 EX = "http://example.org/"
-ROWS = 2_000
-CHANGES = 5  # of each predicate
+SIZES = {"rows": (2_000, 100), "changes": (5, 2)}
 EVALUATIONS = 3
 PREDICATES = ("p", "q", "r", "few", "unread", "none")
 
@@ -54,11 +53,11 @@ HEADS = ("SELECT *", "SELECT (COUNT(*) AS ?n)")
 
 
 def data(rows: int) -> list[ox.Quad]:
-    quads = [quad("few", number, number) for number in range(20)]
-    for number in range(rows):
-        quads += (quad("p", number, number), quad("q", number, number * 2), quad("q", number, number - 1))
-        if number % 2:
-            quads.append(quad("r", number, number - 5))
+    quads = [quad("few", value, value) for value in range(20)]
+    for row in range(rows):
+        quads += (quad("p", row, row), quad("q", row, row * 2), quad("q", row, row - 1))
+        if row % 2:
+            quads.append(quad("r", row, row - 5))
     return quads
 
 
@@ -66,9 +65,9 @@ def quad(predicate: str, subject: int, value: int) -> ox.Quad:
     return ox.Quad(ox.NamedNode(f"{EX}s{subject}"), ox.NamedNode(EX + predicate), ox.Literal(value))
 
 
-def changes(predicate: str, rows: int) -> list[ox.Quad]:
+def changes(predicate: str, rows: int, count: int) -> list[ox.Quad]:
     """New quads of a predicate: subjects that are there, values that are not extreme."""
-    return [quad(predicate, n * 7 % rows, rows // 2 + n) for n in range(CHANGES)]
+    return [quad(predicate, n * 7 % rows, rows // 2 + n) for n in range(count)]
 
 
 @dataclass(frozen=True)
@@ -79,10 +78,14 @@ class Step:
     carried: float
     evaluated: float
 
+    @property
+    def ratio(self) -> float:
+        return self.evaluated / self.carried
 
-def measure(body: str, head: str, rows: int) -> list[Step]:
+
+def measure(body: str, head: str, sizes: Sizes) -> list[Step]:
     text = f"PREFIX : <{EX}> {head} {{ {body} }}"
-    quads = data(rows)
+    quads = data(sizes["rows"])
     store = ox.Store()
     store.extend(quads)
     steps = []
@@ -91,14 +94,14 @@ def measure(body: str, head: str, rows: int) -> list[Step]:
         session.view("v", text)
         for predicate in PREDICATES:
             spent: dict[str, list[float]] = {"insert": [], "delete": []}
-            for change in changes(predicate, rows):
+            for change in changes(predicate, sizes["rows"], sizes["changes"]):
                 for kind in ("insert", "delete"):
                     began = time.process_time()
                     session.apply(**{kind: [change]})
                     spent[kind].append(time.process_time() - began)
             for kind, times in spent.items():
                 (store.add if kind == "insert" else store.remove)(change)
-                steps.append(Step(f"{kind} :{predicate}", statistics.median(times), _evaluate(store, text)))
+                steps.append(Step(f"{kind} :{predicate}", middle(times), _evaluate(store, text)))
     return steps
 
 
@@ -109,24 +112,55 @@ def _evaluate(store: ox.Store, text: str) -> float:
         for solution in store.query(text):  # type: ignore[union-attr]
             tuple(solution)
         times.append(time.process_time() - began)
-    return statistics.median(times)
+    return middle(times)
+
+
+def run(sizes: Sizes) -> Report:
+    report = Report()
+    head = ["shape", "head", "median change", "worst kind of change", "ours", "peer", "peer ÷ ours"]
+    report.details = [head]
+    every: list[Step] = []
+    for shape, head_, steps in _measured(sizes):
+        every += steps
+        worst = min(steps, key=lambda step: step.ratio)
+        report.details.append(
+            [
+                shape,
+                f"`{head_.removeprefix('SELECT ')}`",
+                duration(middle(step.carried for step in steps)),
+                worst.name,
+                *map(duration, (worst.carried, worst.evaluated)),
+                f"{number(worst.ratio)}×",
+            ]
+        )
+    worst = min(every, key=lambda step: step.ratio)
+    slower = sum(step.ratio < 1 for step in every)
+    report.ratio_at_least(
+        "shapes, median of all kinds of changes",
+        middle(step.carried for step in every),
+        middle(step.evaluated for step in every),
+    )
+    report.ratio_at_least(
+        f"shapes, worst of {len(every)} kinds of changes ({worst.name}); {slower} cost more than evaluating",
+        worst.carried,
+        worst.evaluated,
+    )
+    report.remarks.append(
+        "shapes: processor time. A change costs more than an evaluation where the whole result comes or goes "
+        "with one quad (`:none`), or where OPTIONAL, NOT EXISTS and EXISTS are tied to the rest by a "
+        "comparison alone, so that a new value is compared with every solution of the other side."
+    )
+    return report
+
+
+def _measured(sizes: Sizes) -> Iterator[tuple[str, str, list[Step]]]:
+    for name, body in SHAPES.items():
+        for head in HEADS:
+            yield name, head, measure(body, head, sizes)
 
 
 def main() -> None:
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
-    print(f"| shape, {rows:,} rows | head | median change, ms | worst change | ms | pyoxigraph, ms | ratio |")
-    print("|---|---|---:|---|---:|---:|---:|")
-    for name, body in SHAPES.items():
-        for head in HEADS:
-            steps = measure(body, head, rows)
-            median = 1000 * statistics.median(step.carried for step in steps)
-            worst = max(steps, key=lambda step: step.carried / step.evaluated)
-            here, there = 1000 * worst.carried, 1000 * worst.evaluated
-            print(
-                f"| {name} | `{head[7:]}` | {median:.2f} | {worst.name} | {here:.2f} | {there:.2f} | "
-                f"{here / there:.2f} |",
-                flush=True,
-            )
+    run_alone(__doc__, SIZES, run)
 
 
 if __name__ == "__main__":

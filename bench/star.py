@@ -26,18 +26,18 @@ from bench.measure import (
 SIZES = {"subjects": (1_000_000, 50_000), "changes_a_round": (200, 100), "rounds": (5, 2)}
 WANTED = 10_000.0
 
-_PREFIX = "http://example.org/"
+PREFIX = "http://example.org/"
 _OBJECTS = 1000
-QUERY = f"PREFIX : <{_PREFIX}> SELECT ?s ?x ?y ?z {{ ?s :a ?x . ?s :b ?y . ?s :c ?z }}"
+QUERY = f"PREFIX : <{PREFIX}> SELECT ?s ?x ?y ?z {{ ?s :a ?x . ?s :b ?y . ?s :c ?z }}"
 _LARGEST_COMPARED = 100_000
 
 
-def graph(subjects: int) -> Iterator[Quad]:
-    chance = random.Random(3)
-    arms = [NamedNode(_PREFIX + name) for name in "abc"]
-    objects = [NamedNode(f"{_PREFIX}o{value}") for value in range(_OBJECTS)]
+def graph(subjects: int, name: str = "s", seed: int = 3) -> Iterator[Quad]:
+    chance = random.Random(seed)
+    arms = [NamedNode(PREFIX + name) for name in "abc"]
+    objects = [NamedNode(f"{PREFIX}o{value}") for value in range(_OBJECTS)]
     for subject in range(subjects):
-        centre = NamedNode(f"{_PREFIX}s{subject}")
+        centre = NamedNode(f"{PREFIX}{name}{subject}")
         for arm in arms:
             yield Quad(centre, arm, objects[int(chance.random() * _OBJECTS)])
 

@@ -29,12 +29,12 @@ from bench.measure import (
 from bench.provenance import provenance
 
 IN_PROCESS = (
-    *("path3", "star", "bsbm", "many_views", "memory", "pauses", "parse", "window"),
-    *("closures", "aggregates", "durability", "explore"),
+    *("path3", "star", "batches", "bsbm", "many_views", "memory", "pauses", "parse", "window"),
+    *("closures", "aggregates", "durability", "explore", "shapes"),
 )
 IN_BULK = ("bulk", "bulk_aggregates", "throughput")
 ON_SPARK = ("spark_path3", "ingest", "choice", "growth")
-OF_THE_AGENT = ("subscribers", "http_results")
+OF_THE_AGENT = ("subscribers", "http_results", "hostile")
 BENCHMARKS = (*IN_PROCESS, *IN_BULK, *ON_SPARK, *OF_THE_AGENT)
 PACKAGES = ("sparqlive", "pyoxigraph", "duckdb", "pyspark")
 RESULTS = Path(__file__).parent / "results"
@@ -86,9 +86,9 @@ def page(command: str, reports: dict[str, Report], quick: bool) -> str:
     for head, some in (("With a target:", asked), ("For comparison:", others)):
         if some:
             lines += ["", head, "", *figures_table(some)]
-    for report in reports.values():
+    for name, report in reports.items():
         if report.details:
-            lines += ["", *markdown_table(report.details)]
+            lines += ["", f"## {name}", "", *markdown_table(report.details)]
     lines += ["", "## Sizes and remarks", ""]
     for name in reports:
         sizes = sizes_of(module_of(name).SIZES, quick)

@@ -6,7 +6,6 @@ project. If one cannot be installed, this script says why, and the comparison ru
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -15,12 +14,11 @@ from pathlib import Path
 
 PLACE = Path(__file__).parent.parent / ".bench-peers"
 INCREMUNICA = PLACE / "incremunica"
+VARIABLE = "SPARQLIVE_INCREMUNICA"
 FUSEKI = PLACE / "jena-fuseki-server-5.6.0.jar"  # the last one for Java 17
 RDF4J = PLACE / "rdf4j"
 _RDF4J_VERSION = "5.2.2"
 _JOINS = ("full-hash", "delete-hash", "computational-bind", "match-hash", "memory-bind", "nestedloop")
-# A folder or an address that git can clone, for machines that do not reach this one.
-_SOURCE = os.environ.get("INCREMUNICA_SOURCE", "https://github.com/comunica/incremunica.git")
 
 
 def main() -> None:
@@ -30,7 +28,7 @@ def main() -> None:
         ("Apache Jena Fuseki", FUSEKI, _fuseki),
         ("RDF4J", RDF4J / "jars" / "installed", _rdf4j),
     ):
-        if done.exists():
+        if done.exists() or (install is _incremunica and VARIABLE in os.environ):
             continue
         print(f"For the comparison: installing {name}.", flush=True)
         try:
@@ -41,7 +39,6 @@ def main() -> None:
 
 
 def _incremunica() -> None:
-    """From npm; where npm does not have its packages, from its repository."""
     if shutil.which("npm") is None:
         raise RuntimeError("it needs npm, from Node.js 20")
     INCREMUNICA.mkdir(exist_ok=True)
@@ -51,16 +48,10 @@ def _incremunica() -> None:
     try:
         _run([*npm, "--prefix", str(INCREMUNICA), "n3", *(f"@incremunica/{name}" for name in names)])
     except subprocess.CalledProcessError:
-        print(
-            "npm does not have all its packages: building it from its repository, some minutes.", flush=True
-        )
-        shutil.rmtree(INCREMUNICA)
-        _run(["git", "clone", "--quiet", "--depth", "1", _SOURCE, str(INCREMUNICA)])
-        package = INCREMUNICA / "package.json"
-        described = json.loads(package.read_text(encoding="utf-8"))
-        described["devDependencies"].pop("@comunica/utils-jest", None)  # for its tests; npm lacks the version
-        package.write_text(json.dumps(described), encoding="utf-8")
-        _run(["npx", "--yes", "yarn@1.22.22", "install", "--silent"], INCREMUNICA)
+        raise RuntimeError(
+            f"npm does not have all of its packages. {VARIABLE} may name a folder in which you built it "
+            f"from its repository"
+        ) from None
 
 
 def _fuseki() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench import bsbm, bulk_executor, bulk_expressions, explore, frames, scale, shapes, spark_path3
+from bench import bsbm, bulk_executor, bulk_expressions, explore, frames, scale, spark_path3
 from bench.bsbm_data import VOCABULARY
 from bench.suite import BENCHMARKS, module_of, page
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SIZES = {
     "path3": {"nodes": 60, "edges_a_round": 3, "rounds": 1, "most_rounds": 1},
     "star": {"subjects": 200, "changes_a_round": 5, "rounds": 1},
+    "batches": {"subjects": 100, "largest": 100, "changes": 100},
     "many_views": {"views": 20, "changes_a_round": 5, "rounds": 1},
     "memory": {"triples": 5_000, "predicates": 10},
     "pauses": {"rows": 300, "changes": 50},
@@ -34,6 +35,7 @@ SIZES = {
     "aggregates": {"groups": 5, "values": 8, "changes_a_round": 5, "rounds": 1},
     "durability": {"changes": 5, "quads": 2_000, "stream": 100},
     "explore": {"triples": 300, "rounds": 1},
+    "shapes": {"rows": 20, "changes": 1},
     "bulk": {"triples": 3_000, "rounds": 1, "largest": 1_000},
     "http_results": {"rows": 50},
 }
@@ -52,7 +54,7 @@ ON_SPARK = {
     },
     "growth": {"smallest": 300, "sizes": 1, "changes": 5, "rounds": 0},
 }
-ELSEWHERE = {"bulk_aggregates", "throughput", "subscribers"}
+ELSEWHERE = {"bulk_aggregates", "throughput", "subscribers", "hostile"}
 
 
 @pytest.mark.slow
@@ -116,11 +118,9 @@ def test_all_are_here() -> None:
 def test_those_that_are_run_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(shapes, "SHAPES", dict(list(shapes.SHAPES.items())[:1]))
     for module, arguments in (
         (bulk_executor, ["--triples", "3000", "--changes", "50", "--rounds", "1"]),
         (bulk_expressions, ["--terms", "500", "--rounds", "1"]),
-        (shapes, ["20"]),
     ):
         monkeypatch.setattr("sys.argv", ["python -m bench", *arguments])
         module.main()

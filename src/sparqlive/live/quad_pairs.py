@@ -206,14 +206,9 @@ class QuadPairs:
             return np.zeros(len(subjects), dtype=bool)
         if isinstance(pairs, Cold):
             return pairs.has_many(subjects, objects)
-        if _is_few(subjects, pairs):
-            has = pairs.has_before
-            found = map(has, subjects.tolist(), objects.tolist())
-            return np.fromiter(found, dtype=bool, count=len(subjects))
-        pairs.merge()
-        if pairs.run is None:
-            return np.zeros(len(subjects), dtype=bool)
-        return pairs.run.places((subjects, objects))[1]
+        if not _is_few(subjects, pairs):
+            pairs.merge()
+        return pairs.has_many_before(subjects, objects)
 
     # Reading by plans
 
@@ -537,7 +532,11 @@ def stage_rows(relation: KeyedRelation, columns: Sequence[Column], weights: Colu
     if not _is_few(weights, relation):
         relation.stage_columns(columns, weights)
         return
-    for *row, weight in zip(*(column.tolist() for column in columns), weights.tolist(), strict=True):
+    rows = zip(*(column.tolist() for column in columns), weights.tolist(), strict=True)
+    if relation.arity == 2 and relation.key_length == 1:
+        relation.stage_all(rows)
+        return
+    for *row, weight in rows:
         relation.stage(row, weight)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
+import numpy.typing as npt
 
 from sparqlive.zset.blocks import Block, blocks_of, cut
 from sparqlive.zset.run import Column, Run, RunRows
@@ -160,6 +161,19 @@ class KeyedRelation:
         if self.arity == 2 and self.key_length == 1:
             return run.has_pair(key, value)
         return run.position(self._row(key, value))[1]
+
+    def has_many_before(self, keys: Column, values: Column) -> npt.NDArray[np.bool_]:
+        """Which of many pairs, ideally sorted, exist; nothing is merged."""
+        found = np.zeros(len(keys), dtype=bool)
+        if self.run is not None:
+            found = self.run.places((keys, values))[1]
+        overlay = self.overlay
+        if overlay:
+            for place, key in enumerate(keys.tolist()):
+                changed = overlay.get(key)
+                if changed is not None and (weight := changed.get(int(values[place]))) is not None:
+                    found[place] = weight > 0
+        return found
 
     def has_after(self, key: Any, value: Any) -> bool:
         if self.next is not None:
