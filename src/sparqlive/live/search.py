@@ -65,7 +65,7 @@ class Search:
         self._group_of: dict[int, int] = {}
         self._groups: dict[int, set[int]] = {}
         self._needed_count: dict[int, int] = {}
-        self._quiet: list[tuple[int, int]] = []
+        self._quiet: list[tuple[float, int, int]] = []
         self._group_count = 0
         self._cheapest: list[tuple[float, int]] = []
         self._estimates = [0.0] * len(parts)
@@ -77,9 +77,9 @@ class Search:
         for number, awaited in enumerate(self._awaited):
             if not awaited:
                 heappush(self._ready, number)
-        self._regroup(self._alive)
         for number in range(len(parts)):
             self._rate(number)
+        self._regroup(self._alive)
 
     # What comes next
 
@@ -96,12 +96,12 @@ class Search:
         return self.items[number]
 
     def unread_group(self, may_be_last: Callable[[Group], bool], may_be_any: bool = True) -> Group | None:
-        """Takes the first group whose variables are not read later.
+        """Takes a group whose variables are not read later, the one with the fewest solutions.
 
         The last group only if `may_be_last`; so all groups unless `may_be_any`.
         """
         while self._quiet:
-            _, group = self._quiet[0]
+            *_, group = self._quiet[0]
             if self._needed_count.get(group, 1):
                 heappop(self._quiet)
                 continue
@@ -230,4 +230,4 @@ class Search:
         if not self._needed_count[group]:
             first = min(self._groups[group])
             if first < len(self.parts):
-                heappush(self._quiet, (first, group))
+                heappush(self._quiet, (self._estimates[first], first, group))
