@@ -87,14 +87,20 @@ MIXES: dict[str, Callable[[deque[str], deque[str]], Iterator[Batch]]] = {
 }
 TRAIN_MIXES = ("inject", "repair")
 """Errors that a query of the railway looks for come, or go. Each query has batches of its own."""
-_ERRORS_PER_BATCH = 10
+_MOST_ERRORS = 10
+"""In a batch; fewer in small models, so that there are enough batches."""
 
 
 def changing(dataset: str, triples: int, mix: str, query: str) -> tuple[list[str], Iterator[Batch]]:
     """The lines of a graph at the start, and its batches of changes, at most `EPOCHS`."""
     if mix in TRAIN_MIXES:
         model = railway.Model(triples, data.Dice(f"train {triples}"))
-        return model.lines(), islice(_of_train(model, mix, query), EPOCHS)
+        lines = model.lines()
+        if mix == "repair":  # small models have few errors
+            deletes, inserts = model.inject(query, model.places(query, right=True) // 2)
+            gone = set(deletes)
+            lines = [line for line in lines if line not in gone] + inserts
+        return lines, islice(_of_train(model, mix, query), EPOCHS)
     lines = data.graph(dataset, triples)
     held_back = len(lines) // 10
     there, spare = deque(lines[held_back:]), deque(lines[:held_back])
@@ -103,7 +109,8 @@ def changing(dataset: str, triples: int, mix: str, query: str) -> tuple[list[str
 
 def _of_train(model: railway.Model, mix: str, query: str) -> Iterator[Batch]:
     change = model.inject if mix == "inject" else model.repair
-    while any(batch := change(query, _ERRORS_PER_BATCH)):
+    size = model.places(query, right=mix == "inject") // EPOCHS
+    while any(batch := change(query, max(1, min(size, _MOST_ERRORS)))):
         yield batch
 
 

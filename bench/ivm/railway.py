@@ -55,6 +55,10 @@ class Model:
     def lines(self) -> list[str]:
         return list(self._lines)
 
+    def places(self, query: str, *, right: bool) -> int:
+        """How many places there are where a query is right, or where it has an error."""
+        return len((self._right if right else self._wrong).get(query, ()))
+
     # Building
 
     def _line(self, subject: str, predicate: str, object_: str) -> str:
