@@ -31,7 +31,7 @@ import sparqlive
 from bench.kept import Kept
 from bench.measure import duration, markdown_table, middle, number, same
 from bench.provenance import command_of, provenance
-from bench.throughput import PREFIX, VIEWS, Case, case_of, city_text, order_quads, order_text
+from bench.throughput import JOINED, PREFIX, VIEWS, Case, case_of, city_text, order_quads, order_text
 from sparqlive.engine import carry
 from sparqlive.engine.carry import Strategy
 
@@ -52,6 +52,11 @@ _VIEWS = {
     "FILTER NOT EXISTS { ?o :customer ?c } }",
     "largest value": f"PREFIX : <{PREFIX}> SELECT ?c (MAX(?v) AS ?most) {{ ?o :customer ?c ; :value ?v }} "
     "GROUP BY ?c",
+    "orders or none": f"PREFIX : <{PREFIX}> SELECT ?c ?t ?o {{ ?c :city ?t OPTIONAL {{ ?o :customer ?c }} }}",
+    "distinct": f"PREFIX : <{PREFIX}> SELECT DISTINCT ?t ?v {{ {JOINED} }}",
+    "ten largest": f"PREFIX : <{PREFIX}> SELECT ?o ?v {{ ?o :value ?v }} ORDER BY DESC(?v) ?o LIMIT 10",
+    "mean of some": f"PREFIX : <{PREFIX}> SELECT ?t (AVG(?v) AS ?mean) {{ {JOINED} FILTER(?v > 5000) }} "
+    "GROUP BY ?t",
 }
 Row = dict[str, Any]
 """A cell: view, orders, changes, the seconds of each way, and the strategies that were chosen."""

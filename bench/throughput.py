@@ -65,10 +65,10 @@ MODES = {"in memory": None, "durable": "epoch", "relaxed": "relaxed"}
 
 PREFIX = "http://example.org/"
 _INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
-_JOINED = "?o :customer ?c ; :value ?v . ?c :city ?t"
+JOINED = "?o :customer ?c ; :value ?v . ?c :city ?t"
 VIEWS = {
-    "join": f"PREFIX : <{PREFIX}> SELECT ?o ?v ?t {{ {_JOINED} }}",
-    "sums": f"PREFIX : <{PREFIX}> SELECT ?t (SUM(?v) AS ?total) (COUNT(*) AS ?number) {{ {_JOINED} }} "
+    "join": f"PREFIX : <{PREFIX}> SELECT ?o ?v ?t {{ {JOINED} }}",
+    "sums": f"PREFIX : <{PREFIX}> SELECT ?t (SUM(?v) AS ?total) (COUNT(*) AS ?number) {{ {JOINED} }} "
     "GROUP BY ?t",
 }
 _VALUES = 20_000
