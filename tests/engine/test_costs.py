@@ -15,6 +15,7 @@ from sparqlive.engine.costs import (
     Measurements,
     Sizes,
     Way,
+    commit_seconds,
     seconds_of,
     ways_of,
     whole_seconds_of,
@@ -38,6 +39,22 @@ def test_live_suits_small_batches_and_columns_large_ones(sizes: Sizes) -> None:
 
     assert cheapest(1_000) == LIVE
     assert cheapest(100_000) != LIVE
+
+
+def test_a_window_is_sorted_row_by_row_however_it_is_carried() -> None:
+    window = Sizes(quads=200_000, rows=10, derivations=10, states=1, windows=1)
+    for changed in (1_000, 100_000):
+        whole = {
+            way: seconds_of(way, window, changed) + commit_seconds(way, window, changed)
+            for way in ways_of(["duckdb"])
+        }
+        assert min(whole, key=whole.__getitem__) == LIVE
+
+
+def test_counts_of_rows_cost_less_than_groups() -> None:
+    distinct = replace(GROUPS, distincts=1)
+    for way in (LIVE, DUCKDB):
+        assert seconds_of(way, distinct, 1_000) < seconds_of(way, GROUPS, 1_000)
 
 
 def test_a_rebuild_suits_changes_as_large_as_the_view() -> None:
@@ -105,9 +122,9 @@ def test_ways_of_nearly_the_same_cost_do_not_alternate() -> None:
         strategies = session._epochs.strategies
         slower, less = SWITCHING * 0.99, SWITCHING * 1.01
         for last, other in ((LIVE, REBUILD), (REBUILD, LIVE)):
-            cheapest = strategies._cheapest("plan", {last: slower, other: 1.0}, last, 0)
+            cheapest = strategies._cheapest("plan", {last: slower, other: 1.0}, last, PLAIN, 0)
             assert min(cheapest, key=cheapest.__getitem__) == last
-            cheapest = strategies._cheapest("plan", {last: less, other: 1.0}, last, 0)
+            cheapest = strategies._cheapest("plan", {last: less, other: 1.0}, last, PLAIN, 0)
             assert min(cheapest, key=cheapest.__getitem__) == other
 
 

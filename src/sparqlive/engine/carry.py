@@ -38,7 +38,7 @@ from sparqlive.live.lent import LentQuads
 from sparqlive.live.maintained import Inputs, Maintained, Saved
 from sparqlive.live.quads import Change, Quads
 from sparqlive.numbers import short_repr
-from sparqlive.plan.operators import Keeping, Operator
+from sparqlive.plan.operators import Distinct, Keeping, Operator, Window
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.columns import entry_table
 from sparqlive.sparql.deadline import stopped_by
@@ -387,11 +387,12 @@ class Strategies:
         """The delta of a plan's result, by the requested or the cheapest strategy."""
         rows = sum(len(given) for given in inputs.values())
         quads, unread = maintained.matching_quads() + rows, maintained.unread_rows()
-        states = len(maintained.state_sources())
-        sizes = Sizes(quads, *batch.keeper.size_of(maintained), unread, states)
+        kept = [*map(type, maintained.keeping())]
+        states = len(kept), kept.count(Distinct), kept.count(Window)
+        sizes = Sizes(quads, *batch.keeper.size_of(maintained), unread, *states)
         costs = {way: seconds_of(way, sizes, rows) for way in ways_of(self.carriers)}
         last = _last_way(maintained)
-        cheapest = self._cheapest(maintained.key, costs, last, rows)
+        cheapest = self._cheapest(maintained.key, costs, last, sizes, rows)
         estimates = {way.strategy: seconds for way, seconds in cheapest.items()}
         reason = ""
         if batch.requested != "auto":
@@ -422,13 +423,15 @@ class Strategies:
         maintained.carried_by(way.strategy, way.backend or "live")
         return delta, Choice(way.strategy, estimates, seconds, reason)
 
-    def _cheapest(self, plan: str, costs: Mapping[Way, float], last: Way, changed: int) -> dict[Way, float]:
+    def _cheapest(
+        self, plan: str, costs: Mapping[Way, float], last: Way, sizes: Sizes, changed: int
+    ) -> dict[Way, float]:
         """The cheapest way of each strategy, with its expected seconds after an epoch that `last` carried."""
         expected = self.measurements.correct(plan, costs)
         for way in expected:
             switching = 1.0 if way == last else SWITCHING
             expected[way] = (
-                switching * expected[way] + commit_seconds(way, changed) + self._start_seconds(way)
+                switching * expected[way] + commit_seconds(way, sizes, changed) + self._start_seconds(way)
             )
         best: dict[str, Way] = {}
         for way, seconds in expected.items():

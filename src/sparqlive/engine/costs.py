@@ -19,6 +19,10 @@ _READING_SHARE = 1 / 8
 """How much of the time to read groups counts for the choice: later epochs find them read."""
 
 
+_SORTED_ROW = 7e-6
+"""Seconds for a row that enters or leaves the sorted rows of a window."""
+
+
 class Way(NamedTuple):
     """A strategy, and the bulk backend that runs it, or None for this process."""
 
@@ -43,6 +47,8 @@ class Sizes:
 
     `unread`: the stored rows of groups that live has not read yet, and reads when they change.
     `states`: operators that store their source's rows, such as groups; each is one more query in bulk.
+    `distincts`, `windows`: how many of them are DISTINCT or ORDER BY with LIMIT. The rows of a window are
+    always sorted one by one in this process.
     """
 
     quads: int
@@ -50,10 +56,18 @@ class Sizes:
     derivations: int
     unread: int = 0
     states: int = 0
+    distincts: int = 0
+    windows: int = 0
+
+    @property
+    def grouping(self) -> int:
+        """The states that are more than counts of rows."""
+        return self.states - self.distincts
 
     def live(self, changed: int) -> float:
         """Lookups per changed row, and as many derivations as a quad has on average; and groups to read."""
-        each = 2e-6 * (1 + self.states) + 1e-6 * self.derivations / max(1, self.quads)
+        each = 2e-6 * (1 + self.grouping) + 1e-6 * self.derivations / max(1, self.quads)
+        each += self.windows * _SORTED_ROW
         return _READING_SHARE * self.reading(changed) + changed * each
 
     def reading(self, changed: int) -> float:
@@ -62,7 +76,8 @@ class Sizes:
 
     def rebuild(self) -> float:
         """In process, each quad is looked up and each derivation is computed one by one."""
-        return (2e-6 + 1e-6 * self.states) * self.quads + 5e-7 * self.derivations
+        each = 2e-6 + 1e-6 * self.states + _SORTED_ROW * self.windows
+        return each * self.quads + 5e-7 * self.derivations
 
 
 @dataclass(frozen=True)
@@ -82,13 +97,16 @@ def _duckdb_delta(sizes: Sizes, changed: int) -> float:
     """
     met = changed * (1 + sizes.derivations / max(1, sizes.quads))
     state = 0.028 + 1e-7 * min(10 * changed, sizes.quads / 2) + 3e-7 * changed
-    return 0.016 + 7e-8 * sizes.quads + 1.5e-7 * met + sizes.states * state
+    states = sizes.grouping * state + 0.01 * sizes.distincts
+    return 0.016 + 7e-8 * sizes.quads + 1.5e-7 * met + states
 
 
 def _duckdb_rebuild(sizes: Sizes) -> float:
-    """Joins quads by columns, sorts the rows, and compares them with the present ones."""
-    joining = (1.2e-7 + 2e-7 * sizes.states) * sizes.quads + 1e-7 * sizes.derivations
-    return 0.01 + 0.03 * sizes.states + joining + 1.5e-7 * sizes.rows
+    """Joins quads by columns, sorts the rows, and compares them and their counts with the present ones."""
+    joining = (1.2e-7 + 2e-7 * sizes.grouping) * sizes.quads + 1e-7 * sizes.derivations
+    comparing = (1.5e-7 + 1.5e-6 * sizes.distincts) * sizes.rows
+    sorting = _SORTED_ROW * sizes.windows * sizes.quads
+    return 0.01 + 0.03 * sizes.grouping + joining + comparing + sorting
 
 
 def _spark_delta(sizes: Sizes, changed: int) -> float:
@@ -124,9 +142,13 @@ def whole_seconds_of(way: Way, sizes: Sizes, changed: int) -> float:
     return seconds_of(way, sizes, changed) + uncounted
 
 
-def commit_seconds(way: Way, changed: int) -> float:
-    """What the commit takes longer after a way, which is not measured: live leaves rows, others columns."""
-    return 6e-7 * changed if way == LIVE else 0.0
+def commit_seconds(way: Way, sizes: Sizes, changed: int) -> float:
+    """What the commit takes longer after a way, which is not measured.
+
+    Live leaves rows, others columns. But a window sorts its rows one by one, which live has done before, and
+    columns become rows for that.
+    """
+    return 6e-7 * changed if way == LIVE else 1.5 * _SORTED_ROW * sizes.windows * changed
 
 
 class _Speeds:

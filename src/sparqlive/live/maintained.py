@@ -197,6 +197,10 @@ class Maintained:
             if not isinstance(nodes[number].operator, op.Parameters)
         }
 
+    def keeping(self) -> list[op.Operator]:
+        """The operators that store their source's content."""
+        return [self._compiler.nodes[number].operator for number in self.state_sources()]
+
     def kept(self) -> dict[op.Keeping, Kept]:
         """What operators store of their sources, without what is not stored as columns."""
         self._fetch()
