@@ -96,9 +96,9 @@ def _duckdb_delta(sizes: Sizes, changed: int) -> float:
     A state reads the stored rows of the groups that change: about ten per change, at most all.
     """
     met = changed * (1 + sizes.derivations / max(1, sizes.quads))
-    state = 0.028 + 1e-7 * min(10 * changed, sizes.quads / 2) + 3e-7 * changed
+    state = 0.036 + 1e-7 * min(10 * changed, sizes.quads / 2) + 3e-7 * changed
     states = sizes.grouping * state + 0.01 * sizes.distincts
-    return 0.016 + 7e-8 * sizes.quads + 1.5e-7 * met + states
+    return 0.02 + 7e-8 * sizes.quads + 1.5e-7 * met + states
 
 
 def _duckdb_rebuild(sizes: Sizes) -> float:
