@@ -110,6 +110,16 @@ class KeyedMachine(SmallMerges):
     def value(self, row: Row) -> int | Row:
         return row[-1] if self.arity - self.key_length == 1 else row[self.key_length :]
 
+    @precondition(lambda self: (self.arity, self.key_length) == (2, 1))
+    @rule(data=st.data())
+    def look_up_many(self, data: st.DataObject) -> None:
+        """In any order, also while something is staged; nothing is merged."""
+        rows = data.draw(st.lists(self.rows, max_size=8)) + list(self.old)
+        overlay = dict(self.relation.overlay)
+        found = self.relation.has_many_before(*columns_of(rows, 2))
+        assert found.tolist() == [row in self.old for row in rows]
+        assert self.relation.overlay == overlay
+
     @invariant()
     def reads_like_a_set(self) -> None:
         relation = self.relation
