@@ -15,17 +15,17 @@ import argparse
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pyoxigraph import NamedNode, Quad, RdfFormat, Store
+from pyoxigraph import RdfFormat, Store
 
 import sparqlive
 from bench import bsbm_data
+from bench.answers import check, ours, peers
 from bench.explore_data import EXPLORATORY, MEASURED_BEFORE, PREFIXES, Query, bsbm, write
-from bench.measure import AllSizes, Report, Sizes, duration, figures_table, middle, same, sizes_of, unjudged
+from bench.measure import AllSizes, Report, Sizes, duration, figures_table, middle, sizes_of, unjudged
 from bench.provenance import command_of, provenance
 from bench.text import markdown_table
 
@@ -98,13 +98,13 @@ def _compare(
     worst, slowest = ("", 0.0), ("", 0.0)
     for query in queries:
         start = time.process_time()
-        ours = _ours(session, query.text)
+        found = ours(session, query.text)
         first = time.process_time() - start
-        _check(store, query, ours)
+        check(store, query, found)
         mine, theirs = [], []
         for _ in range(rounds if first < WANTED_SECONDS else 1):
-            mine.append(_timed(lambda text: _ours(session, text), query.text))
-            theirs.append(_timed(lambda text: _peers(store, text), query.text))
+            mine.append(_timed(lambda text: ours(session, text), query.text))
+            theirs.append(_timed(lambda text: peers(store, text), query.text))
         here, there = middle(mine), middle(theirs)
         ratio = here / there
         report.details.append(
@@ -122,67 +122,6 @@ def _timed(action: Any, text: str) -> float:
     start = time.process_time()
     action(text)
     return time.process_time() - start
-
-
-def _ours(session: sparqlive.Session, text: str) -> Any:
-    answer = session.query(text)
-    if answer.form == "ASK":
-        return answer.answer()
-    if answer.form in ("CONSTRUCT", "DESCRIBE"):
-        return list(answer.quads())
-    return answer.solutions()
-
-
-def _peers(store: Store, text: str) -> Any:
-    result: Any = store.query(text)
-    return bool(result) if text.partition("{")[0].rstrip().endswith("ASK") else list(result)
-
-
-def _check(store: Store, query: Query, ours: Any) -> None:
-    result: Any = store.query(query.text)
-    if isinstance(ours, bool):
-        same(query.name, ours, bool(result))
-    elif ours and isinstance(ours[0], Quad):
-        # A description: pyoxigraph's is not concise, so only triples of subjects.
-        same(query.name, _triples(result) - _triples(ours), Counter())
-    elif query.answer == "all":
-        same(query.name, _bag(ours), _bag(_solution(result, row) for row in result))
-    elif query.answer == "top":
-        rows = [_solution(result, row) for row in result]
-        same(query.name, len(ours), len(rows))
-        same(
-            query.name,
-            Counter(str(row.get(query.key)) for row in ours),
-            Counter(str(row.get(query.key)) for row in rows),
-        )
-    else:
-        same(query.name, len(ours), sum(1 for _ in result))
-        for row in ours[:20]:
-            same(f"{query.name}: {row}", bool(store.query(_asked(query.text, row))), True)
-
-
-def _triples(found: Iterable[Any]) -> Counter[tuple[Any, Any, Any]]:
-    return Counter((triple.subject, triple.predicate, triple.object) for triple in found)
-
-
-def _solution(result: Any, row: Any) -> dict[str, Any]:
-    names = [variable.value for variable in result.variables]
-    return {name: row[name] for name in names if row[name] is not None}
-
-
-def _bag(rows: Iterable[dict[str, Any]]) -> Counter[frozenset[tuple[str, str]]]:
-    return Counter(frozenset((name, str(term)) for name, term in row.items()) for row in rows)
-
-
-def _asked(text: str, row: dict[str, Any]) -> str:
-    """Whether a row is a solution of the query's pattern."""
-    head, _, body = text.partition("{")
-    pattern = body.rpartition("}")[0]
-    values = " ".join(str(term) for term in row.values() if not isinstance(term, str))
-    names = " ".join(f"?{name}" for name in row)
-    prologue = head.rpartition("SELECT")[0]
-    assert not any("_:" in str(term) for term in row.values() if not isinstance(term, NamedNode))
-    return f"{prologue} ASK {{ VALUES ({names}) {{ ({values}) }} {{ {pattern} }} }}"
 
 
 def page(report: Report, command: str) -> str:

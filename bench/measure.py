@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -103,6 +105,34 @@ def timed(action: Callable[[], Any]) -> tuple[Any, float]:
     return result, time.perf_counter() - start
 
 
+Time = tuple[float, float]
+"""Seconds by the clock, and of the processor, with processes that were started and have ended."""
+_PATIENT_SECONDS = 1.0
+"""A query that takes longer is repeated once, not as often as the others."""
+
+
+def clocked(action: Callable[[], Any]) -> tuple[Any, Time]:
+    wall, cpu = time.perf_counter(), _processor_seconds()
+    result = action()
+    return result, (time.perf_counter() - wall, _processor_seconds() - cpu)
+
+
+def _processor_seconds() -> float:
+    ended = os.times()
+    return time.process_time() + ended.children_user + ended.children_system
+
+
+def medians(times: Sequence[Time]) -> Time:
+    return middle([one[0] for one in times]), middle([one[1] for one in times])
+
+
+def asked(action: Callable[[], Any], rounds: int) -> tuple[Any, dict[str, Time]]:
+    """The answer, and how long it takes the first time and when it is asked again."""
+    answer, first = clocked(action)
+    again = [clocked(action)[1] for _ in range(rounds if first[0] < _PATIENT_SECONDS else 1)]
+    return answer, {"first": first, "warm": medians(again)}
+
+
 def watched(action: Callable[[], Any]) -> tuple[Any, float, int]:
     """The result, the seconds, and the most memory of this process and its children at one time."""
     most = [0]
@@ -129,6 +159,12 @@ def _resident(process: psutil.Process) -> int:
         return int(process.memory_info().rss)
     except psutil.NoSuchProcess:
         return 0
+
+
+def anonymous_bytes(process: int | str = "self") -> int:
+    """Memory of a process that no file backs: mapped files do not count."""
+    found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(encoding="utf-8"))
+    return int(found[1]) * 1024 if found else 0
 
 
 def percentile(samples: Sequence[float], percent: float) -> float:

@@ -17,6 +17,12 @@ import pyarrow.compute as pc
 
 PREFIX = "http://example.org/"
 CITIES = 1000
+VIEWS = {
+    "join": "SELECT ?order ?name ?value { ?order :customer ?c . ?c :name ?name . ?order :value ?value }",
+    "totals": "SELECT ?city (SUM(?value) AS ?sum) (COUNT(*) AS ?n) "
+    "{ ?order :customer ?c . ?c :city ?city . ?order :value ?value } GROUP BY ?city",
+    "open": "SELECT ?order ?c { ?order :customer ?c FILTER NOT EXISTS { ?order :shipped ?x } }",
+}
 _INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 _VALUES = 20_000
 _ORDERS_AT_ONCE = 300_000

@@ -12,7 +12,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import re
 import tempfile
 import threading
 import time
@@ -26,15 +25,10 @@ from typing import Any
 import psutil
 
 import sparqlive
-from bench.orders import PREFIX, Catalogue
+from bench.measure import anonymous_bytes
+from bench.orders import PREFIX, VIEWS, Catalogue
 from sparqlive.spark import register as register_formats
 
-VIEWS = {
-    "join": "SELECT ?order ?name ?value { ?order :customer ?c . ?c :name ?name . ?order :value ?value }",
-    "totals": "SELECT ?city (SUM(?value) AS ?sum) (COUNT(*) AS ?n) "
-    "{ ?order :customer ?c . ?c :city ?city . ?order :value ?value } GROUP BY ?city",
-    "open": "SELECT ?order ?c { ?order :customer ?c FILTER NOT EXISTS { ?order :shipped ?x } }",
-}
 _TRIPLES_PER_ORDER = 2.5
 _LARGEST_TEXT = 100_000
 """Triples of a batch that is given as text; larger ones are files, on Spark DataFrames."""
@@ -54,11 +48,6 @@ class Memory:
 
     def stop(self) -> None:
         self._stopped.set()
-
-
-def anonymous_bytes() -> int:
-    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    return int(found[1]) * 1024 if found else 0
 
 
 def processor_seconds() -> float:

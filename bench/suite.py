@@ -30,7 +30,7 @@ from bench.provenance import provenance
 
 IN_PROCESS = (
     *("path3", "star", "batches", "bsbm", "many_views", "memory", "pauses", "parse", "window"),
-    *("closures", "aggregates", "durability", "explore", "shapes"),
+    *("closures", "aggregates", "durability", "explore", "shapes", "wide", "beyond_memory"),
 )
 IN_BULK = ("bulk", "bulk_aggregates", "throughput")
 ON_SPARK = ("spark_path3", "ingest", "choice", "growth")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparqlive.zset import run as run_module
-from sparqlive.zset.run import Column, Run
+from sparqlive.zset.run import FEWEST_FOR_DIRECTORY, Column, Run, directory_of
 from tests.conftest import examples
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -194,6 +197,94 @@ def test_memory_is_columns_weights_and_a_small_directory() -> None:
     bag = Run.sort(columns(rows, 2), np.ones(4096, dtype=np.int64))
     assert 2 * 8 * 4096 <= run.nbytes <= 2 * 8 * 4096 + 4 * 4096 + 64
     assert bag.nbytes == run.nbytes + 8 * 4096
+
+
+# No row, one, and around the bound from which a run has a directory.
+SIZES = (0, 1, 2, 20, FEWEST_FOR_DIRECTORY - 1, FEWEST_FOR_DIRECTORY, FEWEST_FOR_DIRECTORY + 1, 3000)
+HUB = 2**62 + 12345
+
+
+def spread_rows(size: int, hub: int, seed: int, arity: int = 2) -> list[Row]:
+    """Distinct sorted rows: keys at the ends of the range, a hub, others spread like hashes."""
+    random = Random(seed)
+
+    def key() -> int:
+        return random.choice((random.choice(EXTREMES), random.randint(LEAST, GREATEST), random.randint(0, 9)))
+
+    rows: set[Row] = set()
+    while len(rows) < size:
+        first = HUB if len(rows) < hub else key()
+        rows.add((first, *(key() for _ in range(arity - 1))) if arity > 1 else (key(),))
+    return sorted(rows)
+
+
+def lookups(run: Run, probes: Sequence[Row]) -> Iterator[object]:
+    """What all lookups of a run find."""
+    yield from (run.length, run.total(), list(run.rows()), list(run.rows()))
+    yield None if run.weights is None else run.weights.tolist()
+    for row in probes:
+        low, high = run.range_one(row[0])
+        yield (low, high) if low < high else None
+        yield [view[low:high].tolist() for view in run.views]
+        yield run.count_one(row[0])
+        yield run.position(row)
+        for length in range(len(row) + 1):
+            low, high = run.range(row[:length])
+            yield (low, high) if low < high else None
+        if len(row) == 2:
+            yield from (run.seconds(row[0]), run.has_pair(*row), run.has_pair(*row))
+    if probes:
+        yield from (found.tolist() for found in run.places(columns(list(probes), len(run.views))))
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[list[Row], bool, list[Row]]:
+    """Rows, whether they have weights, and rows to look for."""
+    size, arity = draw(st.sampled_from(SIZES)), draw(st.sampled_from((1, 2, 2, 3)))
+    rows = spread_rows(size, draw(st.sampled_from((0, size * 9 // 10))), draw(st.integers(0, 99)), arity)
+    probes = [*rows[:5], *rows[len(rows) // 2 : len(rows) // 2 + 5], *rows[-5:]]
+    probes += [(key, *(0,) * (arity - 1)) for key in (*EXTREMES, HUB)]
+    return rows, draw(st.booleans()), sorted(set(probes))
+
+
+@examples(60)
+@given(runs())
+def test_slices_of_larger_arrays_are_looked_up_alike(case: tuple[list[Row], bool, list[Row]]) -> None:
+    rows, has_weights, probes = case
+    own = columns(rows, len(probes[0]))
+    weights = np.arange(1, len(rows) + 1) if has_weights else None
+    expected = list(lookups(Run(own, weights), probes))
+    # What is around the slices would change every result.
+    larger = [np.concatenate((np.full(7, LEAST), column, np.full(9, GREATEST))) for column in own]
+    part = slice(7, 7 + len(rows))
+    for made in (
+        Run([column[part] for column in larger], weights),
+        Run.over([column.data[part] for column in larger], weights),
+        Run.over([column.data[part] for column in larger], weights, directory=directory_of(own[0]).data),
+        pickle.loads(pickle.dumps(Run.over([column.data[part] for column in larger], weights))),
+    ):
+        assert list(lookups(made, probes)) == expected
+        assert [column.tolist() for column in made.columns] == [column.tolist() for column in own]
+
+
+def test_a_small_run_over_a_slice_takes_less_than_a_kilobyte() -> None:
+    views = [column.data for column in columns([(number, number) for number in range(20_000)], 2)]
+    tracemalloc.start()
+    try:
+        made = [Run.over([view[start : start + 20] for view in views]) for start in range(0, 20_000, 20)]
+        assert all(run.seconds(20 * number) == [20 * number] for number, run in enumerate(made))
+        assert tracemalloc.get_traced_memory()[0] < 1000 * len(made)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_directory_is_made_by_the_first_lookup() -> None:
+    run = Run([np.arange(FEWEST_FOR_DIRECTORY), np.arange(FEWEST_FOR_DIRECTORY)])
+    size = run.nbytes
+    assert not isinstance(run._directory, memoryview)
+    assert run.seconds(3) == [3]
+    assert isinstance(run._directory, memoryview)
+    assert run.nbytes == size, "it was counted before"
 
 
 def test_other_processes_get_runs() -> None:

@@ -2,7 +2,9 @@
 
 Owns sorting and binary search. Invariant: rows are strictly increasing in lexicographic order. Ids are
 hashes, spread evenly over 64 bits: the top bits of a row's first column index a small directory, so that a
-search starts with a window of a few rows, independent of the size of the run.
+search starts with a window of a few rows, independent of the size of the run. A run of few rows has no
+directory: its only window is the whole run. Columns are arrays, or lie in a file that is checked as it is
+read; lookups are the same.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol, final
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -18,48 +21,104 @@ import numpy.typing as npt
 from sparqlive.zset.order import lexicographic
 
 Column = npt.NDArray[np.int64]
+Directory = npt.NDArray[np.unsignedinteger[Any]]
 
+# Bisecting a run of so many rows takes 0.3 µs more than with a directory, which takes 20 µs to make.
+FEWEST_FOR_DIRECTORY = 256
 _ROWS_PER_BUCKET = 4
 # How many rows become Python integers at a time.
 _FIRST_ROWS = 4
 _MOST_ROWS = 1 << 16
 _HALF = 1 << 63
 _MOST_FOUND = 256
+_NONE_FOUND: set[tuple[int, int]] = set()  # shared, never added to
 
 
 class Run:
-    """A sorted run. `columns` are sorted lexicographically; `weights` is None if each row has weight one."""
+    """A sorted run. `columns` are sorted lexicographically; `weights` is None if each row has weight one.
+
+    Indexing a memoryview returns Python integers several times faster than a NumPy array: lookups read
+    `views`. A run can be made of either. Nothing is copied: both may be slices of larger arrays. If a run has
+    a `source`, only rows that a lookup found may be read from `views` and `weights`; `columns` are checked.
+    """
 
     __slots__ = (
         "__weakref__",
+        "_columns",
         "_directory",
         "_first",
         "_found",
         "_shift",
+        "_source",
         "_total",
-        "columns",
         "length",
         "views",
         "weights",
     )
 
-    def __init__(self, columns: Sequence[Column], weights: Column | None = None) -> None:
-        self.columns = tuple(columns)
+    def __init__(
+        self, columns: Sequence[Column], weights: Column | None = None, *, directory: Starts | None = None
+    ) -> None:
+        self._columns: tuple[Column, ...] | None = tuple(columns)
+        self._set([column.data for column in columns], weights, directory, None)
+
+    @classmethod
+    def over(
+        cls,
+        views: Sequence[memoryview],
+        weights: Column | None = None,
+        *,
+        directory: Starts | None = None,
+        source: Source | None = None,
+    ) -> Run:
+        """A run over memoryviews of 64-bit integers.
+
+        A slice of a memoryview costs a fraction of a slice of an array: this is for many small runs, and for
+        columns that are not read as arrays. With a `source`, the directory checks what it leads to.
+        """
+        run = cls.__new__(cls)
+        run._columns = None
+        run._set(views, weights, directory, source)
+        return run
+
+    def _set(
+        self,
+        views: Sequence[memoryview],
+        weights: Column | None,
+        directory: Starts | None,
+        source: Source | None,
+    ) -> None:
+        self.views = tuple(views)
         self.weights = weights
-        self.length = len(columns[0]) if columns else 0
-        # Indexing a memoryview returns Python integers several times faster than a NumPy array.
-        self.views = tuple(column.data for column in self.columns)
-        bits = max(1, (self.length // _ROWS_PER_BUCKET).bit_length())
-        self._shift = 64 - bits
-        buckets = (self.columns[0].view(np.uint64) ^ np.uint64(_HALF)) >> np.uint64(self._shift)
-        counts = np.bincount(buckets.view(np.int64), minlength=1 << bits)
-        starts = np.zeros(len(counts) + 1, dtype=np.uint32 if self.length < 1 << 32 else np.uint64)
-        np.cumsum(counts, out=starts[1:])
-        self._directory = starts.data
+        self.length = length = len(views[0])
+        self._source = source
         self._total: int | None = None
         self._first: list[tuple[int, ...]] | None = None
-        self._found: set[tuple[int, int]] = set()
+        self._found = _NONE_FOUND
         """Pairs that were found lately: what goes, and comes back, often goes again."""
+        # A key's bucket is what is left of it after a shift. All 64 bits shifted away leave one bucket.
+        self._shift = 64
+        self._directory: Starts = (0, length)
+        if directory is not None:
+            self._shift = 65 - len(directory).bit_length()
+            self._directory = directory
+        elif length >= FEWEST_FOR_DIRECTORY:
+            self._shift = 64 - _bucket_bits(length)
+            self._directory = _UnmadeDirectory(self)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns as arrays."""
+        if self._columns is None:
+            source = self._source
+            self._columns = tuple(
+                [np.asarray(view) for view in self.views] if source is None else source.columns()
+            )
+        return self._columns
+
+    def use_directory(self, directory: memoryview) -> None:
+        """Replaces the directory by one of the same buckets that is quicker to read."""
+        self._directory = directory
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Other processes make the views and the directory themselves."""
@@ -88,6 +147,8 @@ class Run:
     def total(self) -> int:
         """The sum of all weights."""
         if self._total is None:
+            if self.weights is not None:
+                self._check(0, self.length)
             self._total = self.length if self.weights is None else int(self.weights.sum())
         return self._total
 
@@ -153,6 +214,7 @@ class Run:
     def rows(self) -> Iterator[tuple[int, ...]]:
         """All rows in order. The first ones are kept: the search for a match often ends with them."""
         if self._first is None:
+            self._check(0, _FIRST_ROWS)
             self._first = list(zip(*[view[:_FIRST_ROWS].tolist() for view in self.views], strict=True))
         if self.length <= _FIRST_ROWS:
             return iter(self._first)
@@ -162,8 +224,13 @@ class Run:
         """The rows after the first ones."""
         start, count = _FIRST_ROWS, 4 * _FIRST_ROWS
         while start < self.length:
+            self._check(start, start + count)
             yield zip(*[view[start : start + count].tolist() for view in self.views], strict=True)
             start, count = start + count, min(4 * count, _MOST_ROWS)
+
+    def _check(self, start: int, stop: int) -> None:
+        if self._source is not None:
+            self._source.check(start, min(stop, self.length))
 
     def has_pair(self, first: int, second: int) -> bool:
         """Whether the run contains a row of two columns."""
@@ -184,7 +251,7 @@ class Run:
             low = bisect_left(seconds, second, low, high)
             if low == high or seconds[low] != second:
                 return False
-        if len(self._found) >= _MOST_FOUND:
+        if self._found is _NONE_FOUND or len(self._found) >= _MOST_FOUND:
             self._found = set()
         self._found.add(pair)
         return True
@@ -248,6 +315,8 @@ class Run:
 
         Sorted rows are found several times faster.
         """
+        if self._source is not None:
+            return self._places_in_windows(rows)
         first, keys = self.columns[0], rows[0]
         low = np.searchsorted(first, keys)
         high = low.copy()
@@ -263,10 +332,83 @@ class Run:
             )
         return low, low < high
 
+    def _places_in_windows(self, rows: Sequence[Column]) -> tuple[Column, npt.NDArray[np.bool_]]:
+        """Like `places`, reading nothing outside the windows of the directory."""
+        buckets = ((rows[0].view(np.uint64) ^ np.uint64(_HALF)) >> np.uint64(self._shift)).tolist()
+        directory = self._directory
+        low = np.array([directory[bucket] for bucket in buckets], dtype=np.int64)
+        high = np.array([directory[bucket + 1] for bucket in buckets], dtype=np.int64)
+        for view, values in zip(self.views, rows, strict=True):
+            column = np.asarray(view)
+            low, high = (
+                search(column, values, low, high, before=True),
+                search(column, values, low, high, before=False),
+            )
+        return low, low < high
+
     @property
     def nbytes(self) -> int:
-        size = sum(column.nbytes for column in self.columns) + self._directory.nbytes
+        size = sum(view.nbytes for view in self.views)
+        if self._shift < 64:
+            size += 4 << (64 - self._shift)  # its directory, also if no lookup has needed it yet
         return size + (self.weights.nbytes if self.weights is not None else 0)
+
+
+class Starts(Protocol):
+    """A directory: where the rows of each bucket begin, and the end of the last one. 2ⁿ buckets."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, bucket: int, /) -> int: ...
+
+
+class Source(Protocol):
+    """What the views of a run lie in, if it has to be checked before it is read."""
+
+    def check(self, start: int, stop: int) -> None:
+        """Raises if some of the rows, or their weights, are damaged."""
+
+    def columns(self) -> Sequence[Column]:
+        """The columns as arrays, after checking all rows."""
+
+
+class _UnmadeDirectory:
+    """The directory of a run until a lookup needs it: then it is made, and takes this one's place."""
+
+    __slots__ = ("_made", "_run")
+
+    def __init__(self, run: Run) -> None:
+        self._run = ref(run)  # not a cycle: what many large runs hold is freed at once
+        self._made: memoryview | None = None
+
+    def __len__(self) -> int:
+        return len(self._directory())
+
+    def __getitem__(self, bucket: int) -> int:
+        start: int = self._directory()[bucket]
+        return start
+
+    def _directory(self) -> memoryview:
+        if self._made is None:
+            run = self._run()
+            assert run is not None
+            self._made = directory_of(run.columns[0]).data
+            run.use_directory(self._made)
+        return self._made
+
+
+def _bucket_bits(rows: int) -> int:
+    return max(1, (rows // _ROWS_PER_BUCKET).bit_length())
+
+
+def directory_of(first: Column) -> Directory:
+    """The directory of a run, made of its first column."""
+    bits = _bucket_bits(len(first))
+    buckets = (first.view(np.uint64) ^ np.uint64(_HALF)) >> np.uint64(64 - bits)
+    counts = np.bincount(buckets.view(np.int64), minlength=1 << bits)
+    number: type[np.unsignedinteger[Any]] = np.uint32 if len(first) < 1 << 32 else np.uint64
+    starts: Directory = np.zeros(len(counts) + 1, dtype=number)
+    np.cumsum(counts, out=starts[1:])
+    return starts
 
 
 class Places(Protocol):

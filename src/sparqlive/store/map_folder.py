@@ -1,0 +1,122 @@
+"""The folder of a store's maps: which one, and what may be opened, created and removed in it.
+
+Decides where maps can be: on a disk of this machine. The pages of a file on a network or in another process
+can fail to come, which ends the process that reads them under a map. Invariants: a name leads to a file in
+the folder itself; links are not followed; files of others are not removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+
+from xxhash import xxh3_128_hexdigest
+
+from sparqlive.errors import StoreFailed
+from sparqlive.store.maps import UNFINISHED, Map, MapWriter, Sections, writing
+from sparqlive.store.private import make_directory, make_folder
+
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*\.map")
+_UNFINISHED = re.compile(_NAME.pattern + "-[0-9a-f]{32}" + re.escape(UNFINISHED))
+_MOUNTS = Path("/proc/self/mountinfo")
+# File systems whose files are on other machines or come from another process. `fuse` has names of its kinds.
+_REMOTE = re.compile(
+    r"(nfs\d*|cifs|smb\w*|fuse\b.*|fuseblk|9p|virtiofs|vboxsf|vmhgfs|afs|ceph|lustre|gpfs|beegfs|gfs2|ocfs2)"
+)
+
+
+def map_folder(directory: Path) -> Path:
+    """The folder for the maps of a store: in its directory, or else among the caches of this machine."""
+    if is_local(directory):
+        return directory / "maps"
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    if not is_local(caches):
+        raise StoreFailed(
+            f"Neither {directory} nor {caches} is on a local disk. Set XDG_CACHE_HOME to a directory on one."
+        )
+    return caches / "sparqlive" / f"maps-{xxh3_128_hexdigest(bytes(directory.resolve()))}"
+
+
+def is_local(directory: Path) -> bool:
+    """Whether a directory, or the place where it will be created, is on a disk of this machine.
+
+    True on systems other than Linux, which do not list their mounts in a file.
+    """
+    if not _MOUNTS.exists():
+        return True
+    path = directory.resolve()
+    lines = _MOUNTS.read_text("utf-8", "surrogateescape").splitlines()
+    found, kind = -1, ""
+    for line in lines:
+        # Fields vary in number up to a dash: https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
+        mount, _, filesystem = line.partition(" - ")
+        point = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mount.split(" ")[4]))
+        # Of two file systems at one place, the later covers the earlier.
+        if path.is_relative_to(point) and len(point.parts) >= found:
+            found, kind = len(point.parts), filesystem.split(" ")[0]
+    return bool(kind) and _REMOTE.fullmatch(kind) is None
+
+
+class MapFolder:
+    """The maps in a folder. Readers may create maps; only the writer of the store removes them."""
+
+    def __init__(self, folder: Path) -> None:
+        if folder.is_symlink():
+            raise StoreFailed(
+                f"{folder} is a link, but maps must be in a folder of their own. Remove the link."
+            )
+        self._folder = folder
+
+    def open(self, name: str, sources: Sequence[str]) -> Map:
+        """Opens a map; raises UnusableMap if it has to be created."""
+        return Map(self._path(name), sources)
+
+    def writing(
+        self, name: str, sources: Sequence[str], sections: Sections
+    ) -> AbstractContextManager[MapWriter]:
+        """Creates a map, replacing one of the same name."""
+        path = self._path(name)
+        try:
+            make_directory(self._folder.parent)
+            make_folder(self._folder, self._folder.parent)
+        except OSError as error:
+            raise StoreFailed(f"The folder {self._folder} could not be created: {error}.") from error
+        return writing(path, sources, sections)
+
+    def names(self) -> list[str]:
+        """The names of all maps."""
+        return [name for name in self._listed() if _NAME.fullmatch(name)]
+
+    def remove(self, name: str) -> None:
+        """Removes a map. Processes that have it open can still read it."""
+        self._path(name).unlink(missing_ok=True)
+
+    def remove_unfinished(self) -> None:
+        """Removes what processes left that were killed while they wrote a map."""
+        for name in self._listed():
+            if _UNFINISHED.fullmatch(name):
+                with suppress(OSError):  # one that is written now is locked, or has just got its name
+                    _remove_unlocked(self._folder / name)
+
+    def _listed(self) -> list[str]:
+        with suppress(FileNotFoundError), os.scandir(self._folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+        return []
+
+    def _path(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise StoreFailed(f"{name!r} is not the name of a map.")
+        return self._folder / name
+
+
+def _remove_unlocked(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(descriptor)

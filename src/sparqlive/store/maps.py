@@ -1,0 +1,380 @@
+"""Maps: files of sorted columns that are read as memory, without loading them.
+
+Owns the format: a header, then sections of integers. A map is derived from other files of a store, which its
+`sources` identify; it may be deleted at any time and is created again. Each block has a checksum, and so has
+the header. Invariants: a file with the name of a map was complete and synced when it got that name; the
+checksum of a block is compared before the first number of the block is returned.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import stat
+import struct
+import sys
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh3_64, xxh3_64_intdigest
+
+from sparqlive.errors import StoreFailed
+from sparqlive.store.private import open_private
+from sparqlive.zset.run import FEWEST_FOR_DIRECTORY, Column, Run
+
+Array = npt.NDArray[Any]
+Sections = Mapping[str, tuple[str, int]]
+"""The name of each section, the type of its numbers as NumPy spells it, and how many there are."""
+
+# The first lookup that meets a block reads all of it: 0.2 ms from the page cache, 2 ms if blocks had 1 MiB.
+# Checking a whole file takes as long with either, and a third longer with blocks of 64 KiB.
+BLOCK = 1 << 18
+UNFINISHED = ".unfinished"
+"""How the names of files end that are being written, or whose writer was killed."""
+_MAGIC, _VERSION = b"sprqlmap", 1
+# Magic, version, length of the description, number of blocks, length of the file, checksum of the header.
+_PREFIX = struct.Struct("<8sIIQQQ")
+_ALIGNMENT = 64
+_TYPES = {np.dtype(kind).str for kind in (np.int64, np.uint64, np.uint32)}
+# So many buckets of a directory are checked at a time: they lead to about one block of each column.
+_BUCKET_BITS = 13
+
+
+class UnusableMap(StoreFailed):
+    """A map is missing, damaged, or derived from other sources. The remedy is to create it again."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"The map {path} cannot be used: {reason}. Delete it, and it is created again.")
+
+
+@dataclass(frozen=True)
+class _Section:
+    type: str
+    item: int
+    """The size of a number, in bytes."""
+    length: int
+    offset: int
+    """Its first byte in the file."""
+    first_block: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.length * self.item
+
+
+def _blocks(nbytes: int) -> int:
+    return -(-nbytes // BLOCK)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The description at the start of a file, and what follows from it."""
+
+    description: bytes
+    sections: Mapping[str, _Section]
+    blocks: int
+    file_bytes: int
+
+    @classmethod
+    def of(cls, sources: Sequence[str], sections: Sections) -> _Layout:
+        description = json.dumps({"sources": [*sources], "sections": sections}).encode()
+        items = {name: np.dtype(kind).itemsize for name, (kind, _) in sections.items()}
+        blocks = sum(_blocks(length * items[name]) for name, (_, length) in sections.items())
+        placed, end, block = {}, _PREFIX.size + len(description) + 8 * blocks, 0
+        for name, (kind, length) in sections.items():
+            section = _Section(kind, items[name], length, end + -end % _ALIGNMENT, block)
+            placed[name] = section
+            end, block = section.offset + section.nbytes, block + _blocks(section.nbytes)
+        return cls(description, placed, blocks, end)
+
+    def header(self, checksums: Array) -> bytes:
+        rest = self.description + checksums.astype("<u8").tobytes()
+        fields = _MAGIC, _VERSION, len(self.description), self.blocks, self.file_bytes
+        return _PREFIX.pack(*fields, _header_checksum(fields, rest)) + rest
+
+
+def _header_checksum(fields: tuple[Any, ...], rest: bytes) -> int:
+    return xxh3_64_intdigest(_PREFIX.pack(*fields, 0) + rest)
+
+
+class MapWriter:
+    """Fills the sections of a map, in any order and in pieces, up to the lengths they were created with."""
+
+    def __init__(self, descriptor: int, layout: _Layout) -> None:
+        self._descriptor = descriptor
+        self._layout = layout
+        self._checksums = np.zeros(layout.blocks, dtype=np.uint64)
+        self._written = dict.fromkeys(layout.sections, 0)
+        self._digests = {name: xxh3_64() for name in layout.sections}
+
+    def append(self, name: str, numbers: Array) -> None:
+        """Adds numbers to the end of a section."""
+        section, digest = self._layout.sections[name], self._digests[name]
+        assert numbers.dtype.str == section.type, f"{name} has {section.type}, not {numbers.dtype}"
+        rest = np.ascontiguousarray(numbers).view(np.uint8).data
+        assert self._written[name] + len(rest) <= section.nbytes, f"too many numbers for {name}"
+        while rest:
+            written = self._written[name]
+            piece = rest[: BLOCK - written % BLOCK]
+            _write(self._descriptor, piece, section.offset + written)
+            digest.update(piece)
+            written += len(piece)
+            if written % BLOCK == 0 or written == section.nbytes:
+                self._checksums[section.first_block + (written - 1) // BLOCK] = digest.intdigest()
+                digest.reset()
+            self._written[name], rest = written, rest[len(piece) :]
+
+    def finish(self) -> None:
+        """Writes the header, without which the file is no map."""
+        for name, section in self._layout.sections.items():
+            assert self._written[name] == section.nbytes, f"too few numbers for {name}"
+        _write(self._descriptor, memoryview(self._layout.header(self._checksums)), 0)
+        os.fsync(self._descriptor)
+
+
+def _write(descriptor: int, data: memoryview, offset: int) -> None:
+    while data:
+        written = os.pwrite(descriptor, data, offset)
+        data, offset = data[written:], offset + written
+
+
+@contextmanager
+def writing(path: Path, sources: Sequence[str], sections: Sections) -> Iterator[MapWriter]:
+    """Creates a map, which gets its name when it is complete and synced.
+
+    The space is allocated first, so that a full disk is noticed before anything is written. Nothing may be
+    missing from a map: reading such a page would end the process.
+    """
+    layout = _Layout.of(sources, sections)
+    unfinished = path.with_name(f"{path.name}-{uuid4().hex}{UNFINISHED}")
+    try:
+        descriptor = open_private(unfinished, os.O_RDWR | os.O_EXCL, path.parent)
+        try:
+            # The lock ends with the process, so that the file of one that was killed can be told.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if sys.platform == "darwin":  # has no such call; then writing notices that the disk is full
+                os.ftruncate(descriptor, layout.file_bytes)
+            else:
+                os.posix_fallocate(descriptor, 0, layout.file_bytes)
+            writer = MapWriter(descriptor, layout)
+            yield writer
+            writer.finish()
+            unfinished.rename(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise StoreFailed(f"The map {path} could not be written: {error}.") from error
+
+
+def write_map(path: Path, sources: Sequence[str], arrays: Mapping[str, Array]) -> None:
+    """Creates a map of whole arrays."""
+    sections = {name: (array.dtype.str, len(array)) for name, array in arrays.items()}
+    with writing(path, sources, sections) as writer:
+        for name, array in arrays.items():
+            writer.append(name, array)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Map:
+    """An open map. It can be read as long as something refers to it, also after its file was deleted."""
+
+    def __init__(self, path: Path, sources: Sequence[str]) -> None:
+        """Raises UnusableMap if the file is missing, incomplete, or not derived from these sources."""
+        self._path = path
+        try:
+            # A link is not followed, and a pipe is not waited for.
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise UnusableMap(path, error.strerror or str(error)) from error
+        weakref.finalize(self, os.close, self._descriptor)
+        self._layout, self._checksums = self._read_header(sources)
+        self._is_checked = bytearray(self._layout.blocks)
+        # Lookups read single pages all over the file.
+        self._for_lookups = self._mapped(mmap.MADV_RANDOM)
+        self._views: dict[str, memoryview] = {}
+
+    def _read_header(self, sources: Sequence[str]) -> tuple[_Layout, list[int]]:
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnusableMap(self._path, "it is not a file")
+        *fields, checksum = _PREFIX.unpack(self._read(_PREFIX.size, 0))
+        magic, version, described, blocks, file_bytes = fields
+        if (magic, version) != (_MAGIC, _VERSION):
+            raise UnusableMap(self._path, "it is not a map of this version")
+        # Reading beyond the end of the file, under a map, ends the process.
+        if file_bytes != status.st_size or described + 8 * blocks > file_bytes:
+            raise UnusableMap(self._path, f"it has {status.st_size} bytes instead of {file_bytes}")
+        rest = self._read(described + 8 * blocks, _PREFIX.size)
+        if _header_checksum(tuple(fields), rest) != checksum:
+            raise UnusableMap(self._path, "its header is damaged")
+        about = json.loads(rest[:described])
+        layout = _Layout.of(about["sources"], about["sections"])
+        if (
+            about["sources"] != [*sources]
+            or not {section.type for section in layout.sections.values()} <= _TYPES
+        ):
+            raise UnusableMap(self._path, "it was derived from something else")
+        return layout, np.frombuffer(rest, "<u8", blocks, described).tolist()
+
+    def _read(self, size: int, offset: int) -> bytes:
+        """Reads from the file, not from the map: other threads run meanwhile."""
+        try:
+            data = os.pread(self._descriptor, size, offset)
+        except OSError as error:
+            raise UnusableMap(self._path, error.strerror or str(error)) from error
+        if len(data) != size:
+            raise UnusableMap(self._path, "it is too short")
+        return data
+
+    def _mapped(self, advice: int) -> mmap.mmap:
+        try:
+            mapped = mmap.mmap(self._descriptor, self._layout.file_bytes, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise UnusableMap(self._path, str(error)) from error
+        mapped.madvise(advice)
+        return mapped
+
+    @cached_property
+    def _for_scans(self) -> mmap.mmap:
+        return self._mapped(mmap.MADV_SEQUENTIAL)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._layout.sections
+
+    def length(self, name: str) -> int:
+        """How many numbers a section has."""
+        return self._layout.sections[name].length
+
+    def check(self, name: str, start: int, stop: int) -> None:
+        """Compares the checksums of the blocks that have these numbers of a section, unless it was done."""
+        if start >= stop:
+            return
+        section = self._layout.sections[name]
+        for place in range(start * section.item // BLOCK, (stop * section.item - 1) // BLOCK + 1):
+            block = section.first_block + place
+            if not self._is_checked[block]:
+                offset = place * BLOCK
+                data = self._read(min(BLOCK, section.nbytes - offset), section.offset + offset)
+                if xxh3_64_intdigest(data) != self._checksums[block]:
+                    raise UnusableMap(self._path, f"block {place} of its section {name} is damaged")
+                self._is_checked[block] = 1
+
+    def array(self, name: str, start: int = 0, stop: int | None = None) -> Array:
+        """A section or a slice of it, checked, for reading all of it."""
+        stop = self.length(name) if stop is None else stop
+        self.check(name, start, stop)
+        return self._unchecked(self._for_scans, name)[start:stop]
+
+    def _unchecked(self, mapped: mmap.mmap, name: str) -> Array:
+        section = self._layout.sections[name]
+        whole = np.frombuffer(mapped, dtype=np.uint8)
+        return whole[section.offset : section.offset + section.nbytes].view(section.type)
+
+    def _view(self, name: str) -> memoryview:
+        view = self._views.get(name)
+        if view is None:
+            view = self._views[name] = self._unchecked(self._for_lookups, name).data
+        return view
+
+    def run(
+        self,
+        columns: Sequence[str],
+        weights: str | None = None,
+        directory: str | None = None,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> Run:
+        """The rows of some sections as a run: all of them, or a slice.
+
+        `directory` names the section that has the directory of exactly these rows. With it, a large run is
+        checked as it is read; without it, all of it is checked at the first lookup.
+        """
+        stop = self.length(columns[0]) if stop is None else stop
+        views = [self._view(name)[start:stop] for name in columns]
+        numbers = None if weights is None else self._unchecked(self._for_lookups, weights)[start:stop]
+        rows = _Rows(self, columns, weights, start, stop)
+        if stop - start < FEWEST_FOR_DIRECTORY:
+            rows.check(0, stop - start)
+            return Run.over(views, numbers)
+        if directory is None:
+            return Run.over(views, numbers, source=rows)
+        checked = _CheckedDirectory(self, rows, directory, self._view(directory))
+        run = Run.over(views, numbers, directory=checked, source=rows)
+        checked.run = weakref.ref(run)
+        return run
+
+
+class _Rows:
+    """Some rows of a map: what checks a run of them."""
+
+    __slots__ = ("_columns", "_map", "_names", "_start", "_stop")
+
+    def __init__(
+        self, source: Map, columns: Sequence[str], weights: str | None, start: int, stop: int
+    ) -> None:
+        self._map = source
+        self._columns = columns
+        self._names = [*columns] if weights is None else [*columns, weights]
+        self._start, self._stop = start, stop
+
+    def check(self, start: int, stop: int) -> None:
+        for name in self._names:
+            self._map.check(name, self._start + start, self._start + stop)
+
+    def columns(self) -> Sequence[Column]:
+        self.check(0, self._stop - self._start)  # the weights too
+        return [self._map.array(name, self._start, self._stop) for name in self._columns]
+
+
+class _CheckedDirectory:
+    """The directory of a run that checks itself, and the rows that it leads to, until all have been checked.
+
+    So lookups need not check anything, and none is slower than in memory once the whole run has been read.
+    """
+
+    __slots__ = ("_is_checked", "_map", "_name", "_rows", "_starts", "run")
+
+    def __init__(self, source: Map, rows: _Rows, name: str, starts: memoryview) -> None:
+        self._map, self._rows, self._name, self._starts = source, rows, name, starts
+        self._is_checked = bytearray((len(starts) >> _BUCKET_BITS) + 1)
+        self.run: weakref.ref[Run] | None = None
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, bucket: int) -> int:
+        if not self._is_checked[bucket >> _BUCKET_BITS]:
+            self._check(bucket >> _BUCKET_BITS)
+        start: int = self._starts[bucket]
+        return start
+
+    def _check(self, group: int) -> None:
+        first = group << _BUCKET_BITS
+        last = min(first + (1 << _BUCKET_BITS), len(self._starts) - 1)
+        self._map.check(self._name, first, last + 1)
+        self._rows.check(self._starts[first], self._starts[last])
+        self._is_checked[group] = 1
+        run = None if self.run is None else self.run()
+        if run is not None and all(self._is_checked):
+            run.use_directory(self._starts)
