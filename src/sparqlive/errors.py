@@ -1,4 +1,6 @@
-"""Every error that sparqlive raises on purpose. Each message says what happened and what to do about it."""
+"""Every error that sparqlive raises on purpose, and its warning. Each message says what happened and what to
+do about it.
+"""
 
 from __future__ import annotations
 
@@ -93,3 +95,11 @@ class Timeout(Error):
 
 class TooLarge(Error):
     """A query exceeded a limit on its size or on its number of rows."""
+
+
+class EmptyResultWarning(UserWarning):
+    """A view or query has no rows because of a name, or because of the graphs that it reads.
+
+    It is never raised as an error, also where warnings are: a result may well be empty. `view.hint` and
+    `answer.hint` have the reason.
+    """

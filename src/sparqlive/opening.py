@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sparqlive.errors import Error, StoreFailed, StoreLocked
-from sparqlive.session import Session
+from sparqlive.session import DefaultGraphs, Session
 from sparqlive.store import ground
 from sparqlive.store.locks import WriterLock
 
@@ -34,6 +34,14 @@ _OTHERS = ("tokens.", "audit.")
 def is_store(directory: Path) -> bool:
     """Whether the directory holds a store that this process can see."""
     return os.path.exists(directory / "catalog.sqlite")
+
+
+def default_graph_of(directory: Path, wanted: DefaultGraphs | None = None) -> DefaultGraphs | None:
+    """The setting to open a store with: what is wanted, or else union for a new one, and its own for others.
+
+    Sources put triples into named graphs, so queries that name no graph would not see them in strict stores.
+    """
+    return wanted or (None if is_store(directory) else "union")
 
 
 def ensure_store(directory: Path) -> None:

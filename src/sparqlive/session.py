@@ -29,6 +29,7 @@ from sparqlive.engine.changes import apply_batch, apply_changes, load_files, tex
 from sparqlive.engine.check import check
 from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.deferred import Refresh
+from sparqlive.engine.empty import warn_empty
 from sparqlive.engine.frames import apply_frames, frames_of
 from sparqlive.engine.graphs import CapturedGraph, sizes_of_graphs
 from sparqlive.engine.limits import Limits
@@ -36,7 +37,7 @@ from sparqlive.engine.once import query_once
 from sparqlive.engine.register import Registration
 from sparqlive.engine.results import Answer
 from sparqlive.engine.streams import Streams
-from sparqlive.engine.updates import check_size, documents_of, on_dataset, requested_changes
+from sparqlive.engine.updates import PreparedUpdate, prepare_update, requested_changes
 from sparqlive.engine.view import Epoch, View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, InvalidChange, Unsupported
@@ -53,9 +54,7 @@ from sparqlive.rdf.dictionary import UNDEF, Dictionary, Term
 from sparqlive.rdf.frames import (
     FrameColumns,
     StatementFiles,
-    frame_columns,
     is_frame,
-    names_of,
 )
 from sparqlive.rdf.read import named_graph
 from sparqlive.rdf.table_mapping import TableMapping
@@ -69,7 +68,6 @@ from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import within
 from sparqlive.sparql.interrupts import uninterrupted
-from sparqlive.sparql.syntax import parse_update
 
 Changes = str | Iterable[Any]
 DefaultGraphs = Literal["strict", "union"]
@@ -110,12 +108,16 @@ class Session:
     ) -> None:
         """Opens a session on the store in directory `path`, created if missing; or in memory without `path`.
 
+        Queries read the unnamed graph, as the SPARQL specification has it, and named graphs with GRAPH.
+        Sources fill named graphs: for queries that see them without GRAPH, use `default_graph="union"`.
+
         `spark`: a Spark session or a master URL. By default, a local session starts when first needed.
         `bulk`: the backend for large batches and large new views: "duckdb", "spark", or "auto".
         `memory`: how much memory quads and views may use, in bytes or as "4GB"; half of the machine's memory
         by default. Views of a store that do not fit stay in its files, and the bulk backend updates them.
         `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones.
-        "strict" (the default): it is the unnamed graph only. A store keeps the setting it was created with.
+        "strict" (the default): it is the unnamed graph only. A store keeps the setting it was created with;
+        those of the command line are created with "union".
         `durability="epoch"`: an epoch is on disk before `apply` returns. "relaxed": within
         `sync_milliseconds`; a crash of the machine can lose the last epochs, but only whole ones.
         `retain="relevant"`: memory holds the stored quads that views read. "all": all stored quads.
@@ -159,6 +161,7 @@ class Session:
         """Identifies the history of epochs: epoch numbers are comparable only within one lineage."""
         if path is None:
             self._registration = Registration(self._epochs, self.default_graph == "union")
+            self.dictionary.give_back()
             return
         # Imported late because it is slow to import.
         from sparqlive.engine.persistence import Persistence, Retention
@@ -178,11 +181,17 @@ class Session:
             self._epochs.budget.limit,
         )
         try:
-            self._open_store(store, default_graph, retain, progress or (lambda done, of: None))
-            if durability == "epoch":  # otherwise a crash can lose an epoch whose number is then reused
-                self.lineage = store.lineage() or self.lineage
+            # Whatever starts here, such as a timer or the thread of sources, waits until the session is open.
+            with self._epochs.lock:
+                stored = self._open_store(store, default_graph, retain, progress or (lambda done, of: None))
+                if durability == "epoch":  # otherwise a crash can lose an epoch whose number is then reused
+                    self.lineage = store.lineage() or self.lineage
+                self._start(store, stored)
         except BaseException:
-            store.close()
+            self._stop()
+            self._epochs.close()
+            if self._epochs.persistence is None:
+                store.close()
             raise
 
     def _open_store(
@@ -191,30 +200,39 @@ class Session:
         default_graph: DefaultGraphs | None,
         retain: str,
         progress: Callable[[int, int], None],
-    ) -> None:
-        """Loads quads, terms, and views with their stored rows; nothing is computed again."""
+    ) -> list[Source]:
+        """Loads quads, terms, views with their stored rows, and what sources assert; starts nothing.
+
+        Returns the sources to watch.
+        """
         self.default_graph = store.default_graph(default_graph)
         self._registration = Registration(self._epochs, self.default_graph == "union")
         store.load_quads()
-        with self._epochs.lock:
-            self._epochs.moved_to(store.epoch)
+        self._epochs.moved_to(store.epoch)
         self._epochs.keep_in_store(store)
         self._registration.load(store, progress)
         if retain == "all":
             self._epochs.quads.warm_all()
+        stored = list[Source]()
+        if not self.read_only:
+            stored = [Source.from_note(self._feeds, note) for note in store.source_notes()]
+            for source in stored:
+                self._epochs.assertions.add(source.name, store.rows(source.key))
+            self._epochs.assertions.load_local(store.rows("sources/local"))
+        self._epochs.attach(store)
+        return stored
+
+    def _start(self, store: Persistence, stored: Sequence[Source]) -> None:
+        """Starts what acts by itself: readers follow the writer; timers, sources and links run."""
         if self.read_only:
-            self._epochs.attach(store)
             store.follow(partial(self._registration.follow, store))
             return
-        stored = [Source.from_note(self._feeds, note) for note in store.source_notes()]
-        for source in stored:
-            self._epochs.assertions.add(source.name, store.rows(source.key))
-        self._epochs.assertions.load_local(store.rows("sources/local"))
-        self._epochs.attach(store)
-        for source in stored:
-            self._feeds.start(source, stored_watcher(source.kind, source.address, source.options))
+        watchers = [stored_watcher(source.kind, source.address, source.options) for source in stored]
+        for source, watching in zip(stored, watchers, strict=True):
+            self._feeds.start(source, watching)
         self._traversal.load(store)
         self._links.load(store)
+        self._epochs.start_clocks()
 
     @property
     def epoch(self) -> int:
@@ -251,8 +269,8 @@ class Session:
         if is_frame(source):
             if on_error != "fail":
                 raise Unsupported('on_error="skip" works only for files; all rows of a frame must be valid.')
-            meaning = frame_columns(names_of(source), mapping=mapping, graph=name)
-            return self._apply_frames([(source, meaning)], "auto", batch)
+            given = frames_of(source, None, None, op=None, order=None, mapping=mapping, graph=name)
+            return self._apply_frames(given, "auto", batch)
         if mapping is not None:
             raise Error("mapping is for data frames; files and quads have terms already.")
         return load_files(self._epochs, source, name, on_error, batch)
@@ -385,24 +403,30 @@ class Session:
         Each operation sees the effects of the operations before it. `strategy` as in `apply`. LOAD fetches
         documents from the Web, under the same rules as sources; `allow_private` also allows addresses that
         are not public. `dataset` is the dataset of every WHERE clause; the request must then not contain
-        USING or WITH. If parsing and the WHERE clauses exceed `timeout_seconds`, the update is stopped and
-        changes nothing. The number of operations and of documents to LOAD is limited.
+        USING or WITH. If reading it, fetching its documents, or its WHERE clauses exceed `timeout_seconds`,
+        the update is stopped and changes nothing; LOAD SILENT goes on without a document that is not there
+        by then. The number of operations and of documents to LOAD is limited.
         """
         self._check_strategy(strategy)
         if timeout_seconds is not None:
             seconds("timeout_seconds", timeout_seconds)
-        operations = within(timeout_seconds, lambda: parse_update(text, base), "Reading the update")
-        check_size(operations)
-        if dataset is not None:
-            operations = on_dataset(operations, dataset)
-        documents = documents_of(operations, allow_private)
+        return self.carry_out(prepare_update(text, base, dataset, allow_private, timeout_seconds), strategy)
+
+    def carry_out(self, update: PreparedUpdate, strategy: Strategy = "auto") -> Epoch:
+        """Executes an update whose documents are fetched, like `update`."""
         epochs = self._epochs
         with epochs.lock, uninterrupted, collector_paused():
             epochs.ensure_open()
             translated = self._registration.planning.translated
             is_asserted = epochs.assertions.is_asserted
             wanted = requested_changes(
-                operations, epochs.quads, self.terms, translated, documents, is_asserted, timeout_seconds
+                update.operations,
+                epochs.quads,
+                self.terms,
+                translated,
+                update.documents,
+                is_asserted,
+                update.timeout_seconds,
             )
             return epochs.commit(*wanted, strategy)
 
@@ -457,11 +481,12 @@ class Session:
         object: Term | None = None,  # noqa: A002 - the word of the field
     ) -> Iterator[Quad]:
         """Yields the quads of the current epoch, or those that have the given graph and terms."""
-        find = self.dictionary.find
         given = {SUBJECT: subject, PREDICATE: predicate, OBJECT: object}
         with ExitStack() as files:
             with self._epochs.capturing():
                 self.ensure_open()
+                dictionary = self.terms.captured().dictionary
+                find = dictionary.find
                 known = {position: find(term) for position, term in given.items() if term is not None}
                 scopes = EVERY_GRAPH if graph is None else [Scope("one", frozenset({find(graph) or UNDEF}))]
                 if None in known.values():  # no quad has a term that is unknown
@@ -469,7 +494,7 @@ class Session:
                 lent = self._epochs.quads.lend([(scope, known.get(PREDICATE)) for scope in scopes])
                 files.enter_context(self._epochs.pinned(lent))
             found = (lent.matching(scope, known) for scope in scopes)  # type: ignore[arg-type]
-            yield from self.dictionary.quads(chain.from_iterable(found))
+            yield from dictionary.quads(chain.from_iterable(found))
 
     def graphs(self) -> dict[NamedNode | DefaultGraph, int]:
         """Returns the graphs of the current epoch with their sizes; the unnamed graph is always there."""
@@ -505,6 +530,10 @@ class Session:
         address. Adding the same source again returns the existing one. A relative path is resolved against
         the current directory once, so that it means the same file wherever the store is opened next.
         """
+        return self.add_source(kind, address, name, options)
+
+    def add_source(self, kind: str, address: str, name: str | None, options: Mapping[str, Any]) -> Source:
+        """Adds a source like `source`, with options from outside: they may have any name."""
         address = address_of(kind, address)
         name, address = name or address, whole_path(kind, address)
         if len(quote(name, safe="", errors="replace")) > _SOURCE_NAME_BYTES:
@@ -512,7 +541,7 @@ class Session:
                 f"The source name {short_repr(name)} is too long: a percent-encoded name has at most "
                 f"{_SOURCE_NAME_BYTES:,} bytes. Set a shorter name, and keep the address."
             )
-        source = Source(self._feeds, name, kind, address, options)
+        source = Source(self._feeds, name, kind, address, dict(options))
         return self._feeds.add(source, watcher(kind, address, options))
 
     def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> SourcesFromView:
@@ -544,15 +573,16 @@ class Session:
         self._epochs.limit(limits)
 
     def memory(self) -> tuple[int, int]:
-        """The bytes that quads and held views use, about, and how many they may use.
+        """The bytes that quads, held views, their deltas and terms use, about, and how many they may use.
 
-        While an epoch is carried, the former is as of the last time, because state changes.
+        The terms of a store's files are not counted. While an epoch is carried, the former is as of the last
+        time, because state changes.
         """
         with self._epochs.capturing() as is_carrying:
             if is_carrying and self._used_bytes is not None:
                 return self._used_bytes, self._epochs.budget.limit
         with self.reading():
-            self._used_bytes = self._epochs.used_bytes()
+            self._used_bytes = self._epochs.used_bytes() + self._epochs.sweeper.used_bytes()
             return self._used_bytes, self._epochs.budget.limit
 
     @within_reach()
@@ -607,7 +637,9 @@ class Session:
             )
             self._traversal.begin(view, settings)
             self._links.wake()
-            return view
+        if settings is None and not temporary:  # otherwise its data is still to come, or nobody reads it here
+            view.warn_if_empty()
+        return view
 
     def drop(self, name: str) -> None:
         """Drops a view."""
@@ -643,10 +675,13 @@ class Session:
         that are not public. All endpoints are asked before this returns. One that fails is an error, or with
         SILENT one solution without bindings. With a `service_refusal`, all fail with that error.
         """
-        return query_once(
+        answer = query_once(
             self._epochs, self._registration.planning, query, base, timeout_seconds, row_limit, dataset,
             from_views, stream, allow_private, service_refusal,
         )  # fmt: skip
+        if answer.hint is not None:
+            warn_empty("The query", answer.hint)
+        return answer
 
     @within_reach()
     def explained(
@@ -693,11 +728,12 @@ class Session:
         self._epochs.views.observe(observer)
 
     def repair(self) -> list[str]:
-        """Verifies every file of the store, and recomputes views whose files are damaged or missing.
+        """Recomputes the views that `check` would find wrong, and those whose files are damaged or missing.
 
-        Of views that are not held in memory, it also recomputes what differs from its recomputation, such as
-        the totals of groups. Returns the names of the views. Quads and terms cannot be recomputed: an error
-        names their damaged file.
+        Verifies every file of the store, and compares every view like `check`; of views that are not held in
+        memory, also what they store, such as the totals of groups. The history of a recomputed view starts
+        now. Returns the names of these views. Quads and terms cannot be recomputed: an error names their
+        damaged file.
         """
         return self._registration.repair()
 
@@ -745,12 +781,16 @@ class Session:
         """Closes the session; closing it again does nothing."""
         if self._epochs.ended_by_fork():
             return
+        self._stop()
+        with uninterrupted:
+            self._epochs.close()
+
+    def _stop(self) -> None:
+        """Stops streams, links and sources. The caller must not hold the lock, which they may wait for."""
         self._streams.stop()
         self._traversal.stop()
         self._links.stop()
         self._feeds.stop()
-        with uninterrupted:
-            self._epochs.close()
 
     def __enter__(self) -> Session:
         return self

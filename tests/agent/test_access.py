@@ -407,3 +407,15 @@ def test_changes_of_sources_are_in_the_audit_log_without_their_options(
         ("local", "DELETE /sources/shop", "204", None),
     ]
     assert "hunter2" not in text
+
+
+def test_only_who_may_read_all_data_learns_why_a_view_is_empty(
+    guarded: httpx.Client, bearer: Bearer, session: sparqlive.Session
+) -> None:
+    session.apply(insert="<http://x/secret> <http://x/p> <http://x/o> .")
+    session.view("v", "SELECT * { ?s <http://x/none> ?o }", replace=True)
+    for path in ("/views/v", "/views/v/rows"):
+        assert "sparqlive-hint" in guarded.get(path, headers=bearer("read")).headers
+        one = guarded.get(path, headers=bearer("read:view=v"))
+        assert one.status_code == 200
+        assert "sparqlive-hint" not in one.headers

@@ -309,9 +309,9 @@ class Slow(sparqlive.Session):
         with self._waited():
             return super().view(*arguments, **options)
 
-    def update(self, *arguments: Any, **options: Any) -> Any:
+    def carry_out(self, *arguments: Any, **options: Any) -> Any:
         with self._waited():
-            return super().update(*arguments, **options)
+            return super().carry_out(*arguments, **options)
 
     def replace(self, *arguments: Any, **options: Any) -> Any:
         with self._waited():

@@ -1,8 +1,8 @@
 """Each benchmark with the smallest sizes. They stop where a result is wrong.
 
 Others are run in small elsewhere: throughput, regret and bulk_aggregates (tests/engine), crash (tests/store),
-soak (tests/sources), subscribers and hostile (tests/agent), paper, peers and ivm (beside this file). The data
-of bsbm is not part of the project; here it runs on a few products.
+soak (tests/sources), subscribers and hostile (tests/agent), paper, peers, ivm, wide and beyond_memory (beside
+this file). The data of bsbm is not part of the project; here it runs on a few products.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ON_SPARK = {
     },
     "growth": {"smallest": 300, "sizes": 1, "changes": 5, "rounds": 0},
 }
-ELSEWHERE = {"bulk_aggregates", "throughput", "subscribers", "hostile"}
+ELSEWHERE = {"bulk_aggregates", "throughput", "subscribers", "hostile", "wide", "beyond_memory"}
 
 
 @pytest.mark.slow

@@ -57,6 +57,7 @@ class Shop:
             "Created store shop.store.",
             f"Created store {self.folder / 'shop.store'}.",
             "There are no views",
+            "No triple has the predicate <x:never>. ",
         )
         assert all(line.startswith(said) for line in err.splitlines())
         return out
@@ -313,14 +314,55 @@ def test_a_text_of_the_wrong_kind_says_so(filled: Shop, arguments: tuple[str, ..
     ],
 )
 def test_an_empty_view_says_why(
-    filled: Shop, query: str, said: str | None, capsys: pytest.CaptureFixture[str]
+    shop: Shop, query: str, said: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    filled("update", "INSERT DATA { GRAPH <http://x/g> { <http://x/tea> <http://x/stock> 1 } }")
+    shop("load", "data.nt", "--default-graph", "strict")
+    shop("update", "INSERT DATA { GRAPH <http://x/g> { <http://x/tea> <http://x/stock> 1 } }")
+    for command in (
+        ["view", "new", query],
+        ["view", "as-json", query, "--json"],
+        ["view", "new"],
+        ["query", query],
+        ["watch", "new"],
+    ):
+        with pytest.raises(SystemExit):
+            cli.main([*command, "--store", "shop.store"])
+        _, hint = capsys.readouterr()
+        assert said in hint if said is not None else hint == ""
+        assert len(hint.splitlines()) == (said is not None)  # and no warning
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("load", "data.nt"),
+        ("view", "prices", "prices.rq"),
+        ("source add", "file", "data.nt"),
+        ("apply", "day.changes"),
+        ("update", "INSERT DATA { <http://x/a> <http://x/b> 1 }"),
+    ],
+)
+def test_a_new_store_has_the_union_as_its_default_graph(shop: Shop, command: tuple[str, ...]) -> None:
+    """Like those of `serve` and `run`: sources put their triples into named graphs."""
+    shop(*command)
+    with sparqlive.open(shop.folder / "shop.store", watch=False) as session:
+        assert session.default_graph == "union"
+
+
+def test_an_existing_store_keeps_its_default_graph(shop: Shop) -> None:
+    with sparqlive.open(shop.folder / "shop.store"):
+        pass
+    shop("load", "data.nt", "--graph", "http://x/g")
+    with sparqlive.open(shop.folder / "shop.store") as session:
+        assert session.default_graph == "strict"
+    assert "was created with" in shop("load", "data.nt", "--default-graph", "union", code=1)
+    (shop.folder / "pipeline.toml").write_text(
+        'store = "shop.store"\n[[views]]\nname = "all"\nquery = "prices.rq"\n'
+    )
     with pytest.raises(SystemExit):
-        cli.main(["view", "--store", "shop.store", "new", query])
-    out, hint = capsys.readouterr()
-    assert "0 solutions" in out
-    assert said in hint if said is not None else hint == ""
+        cli.main(["run", "pipeline.toml"])
+    with sparqlive.open(shop.folder / "shop.store") as session:
+        assert session.default_graph == "strict"
 
 
 @pytest.mark.parametrize(

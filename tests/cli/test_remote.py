@@ -149,3 +149,21 @@ def test_files_that_change_nothing_say_so(remote: Remote) -> None:
 def test_an_agent_decides_what_load_reaches(remote: Remote) -> None:
     said = remote("update", "LOAD <http://127.0.0.1:1/>", "--allow-private", code=1)
     assert "--allow-private works with --store" in said
+
+
+def test_an_empty_result_says_why(remote: Remote) -> None:
+    remote("update", "CLEAR ALL")
+    remote("load", str(remote.folder / "data.nt"))
+    query = "SELECT ?é { ?é <http://x/prizé> ?o }"
+    for command in (
+        ["query", query],
+        ["query", query, "--format", "table"],
+        ["view", "empty", query],
+        ["view", "empty"],
+    ):
+        remote.capsys.readouterr()
+        with pytest.raises(SystemExit):
+            cli.main([*command, "--agent", remote.address])
+        said = remote.capsys.readouterr().err
+        assert said == "No triple has the predicate <http://x/prizé>. Check its prefix and spelling.\n"
+    remote("view", "empty", "--drop")

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import sparqlive
-from bench.orders import Catalogue
-from bench.scale import PREFIX, VIEWS
+from bench.orders import PREFIX, VIEWS, Catalogue
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.store import compaction, layout, runs
 from sparqlive.store.runs import Verified

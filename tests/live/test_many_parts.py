@@ -75,16 +75,62 @@ def test_some_hundred_patterns_work(patterns: str) -> None:
         assert len(session.query(query.replace(subject, "*", 1))) == 0
 
 
-def _lines(count: int) -> int:
-    """How many lines of code a view of so many patterns is."""
+FORMS = [
+    "?s :p{i} ?o{i} .",
+    "?v{i} :p{i} ?v{j} .",
+    "OPTIONAL {{ ?s :p{i} ?o{i} }}",
+    "FILTER NOT EXISTS {{ ?s :p{i} ?o }}",
+]
+
+
+def _lines(form: str, count: int) -> int:
+    """How many lines of code a view of so many parts is when it is registered."""
     with sparqlive.open() as session:
-        body = " . ".join(f"?s <http://x/p{i}> ?o{i}" for i in range(count))
-        view = session.view("v", f"SELECT * {{ {body} }}")
+        body = " ".join(form.format(i=i, j=i + 1) for i in range(count))
+        view = session.view("v", f"PREFIX : <http://x/> SELECT * {{ ?s :p ?v0 . {body} }}")
         return sum(source.count("\n") for source in view.content.sources)
 
 
-def test_code_grows_with_the_square_of_the_patterns() -> None:
-    assert _lines(80) < 5 * _lines(40) < 25 * _lines(20)
+@pytest.mark.parametrize("form", FORMS)
+def test_code_written_at_registration_grows_with_the_parts(form: str) -> None:
+    assert _lines(form, 160) < 2.5 * _lines(form, 80)
+
+
+LATE = [
+    "SELECT * { ?a :p ?b . ?b :q ?c . ?d :p ?c }",
+    "SELECT * { ?a ?p ?b . ?b ?p ?c }",
+    "SELECT * { GRAPH ?g { ?a :p ?b . ?c :q ?b } }",
+    "SELECT * { GRAPH ?g { ?a ?p ?b } ?b ?p ?c }",
+    "SELECT * FROM :g FROM :h { ?a :p ?b . ?c :q ?b }",
+    "SELECT ?a (COUNT(*) AS ?n) { ?a :p ?b OPTIONAL { ?c :q ?b } } GROUP BY ?a",
+    "SELECT * { ?a :p+ ?b . ?c :q ?b }",
+    "SELECT * { ?a :p ?b FILTER NOT EXISTS { ?c :q ?b } }",
+    "SELECT * { ?a :p ?b MINUS { ?b :q ?c } } ORDER BY ?b LIMIT 2",
+]
+
+
+@pytest.mark.parametrize("query", LATE)
+@pytest.mark.parametrize("union", [False, True])
+def test_what_is_written_while_changes_are_staged(
+    query: str, union: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first change of each pattern writes its function, and creates the indexes that it reads."""
+    monkeypatch.setattr("sparqlive.live.compiler._WRITTEN_AHEAD", 0)
+    graphs = [None, node("g"), node("h")]
+    quads = [
+        Quad(node(f"n{i % 3}"), node("pq"[i % 2]), node(f"n{i % 4}"), *([graph] if graph else []))
+        for i in range(12)
+        for graph in graphs
+    ]
+    with sparqlive.open(default_graph="union" if union else "strict") as session:
+        session.load(quads[:12])
+        session.view("v", f"PREFIX : <http://x/> {query}")
+        for quad in quads[12:]:
+            session.apply(insert=[quad])
+            session.check()
+        for quad in quads[:18]:
+            session.apply(delete=[quad])
+            session.check()
 
 
 def test_steps_grow_with_the_square_of_the_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +146,7 @@ def test_steps_grow_with_the_square_of_the_patterns(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Search, "_rate", counted)
     for count in (20, 40):
         rated = 0
-        _lines(count)
+        _lines(FORMS[0], count)
         assert rated < 4 * count * count
 
 

@@ -24,6 +24,7 @@ from sparqlive.plan.rewrites.compare_by_join import compare_by_join
 from sparqlive.plan.rewrites.flatten_joins import flatten_joins
 from sparqlive.plan.rewrites.push_conditions import push_conditions
 from sparqlive.plan.rewrites.push_filters import push_filters
+from sparqlive.plan.rewrites.split_optional import split_optional
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.rewrites.sum_early import sum_early
 from sparqlive.plan.rewrites.walk import bottom_up, with_children
@@ -238,6 +239,37 @@ PAIRS: list[tuple[Rule, str, str, str]] = [
         "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c FILTER(?b > 1) } }",
         "π[?a ?b ?c]((?a :p ?b) ⟕[?b > 1] (?b :q ?c))",
         "π[?a ?b ?c]((?a :p ?b) ⟕ σ[?b > 1](?b :q ?c))",
+    ),
+    (
+        split_optional,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c OPTIONAL { ?a :r ?d } } }",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⟕ ((?b :q ?c) ⟕ (?a :r ?d)))",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⟕ (((?b :q ?c) ⋈ (?a :r ?d)) + ((?b :q ?c) ▷ (?a :r ?d))))",
+    ),
+    (
+        split_optional,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c OPTIONAL { ?a :r ?d FILTER(?c > 1) } } }",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⟕ ((?b :q ?c) ⟕[?c > 1] (?a :r ?d)))",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⟕ (σ[?c > 1]((?b :q ?c) ⋈ (?a :r ?d)) "
+        "+ σ[COALESCE(!(?c > 1), true)](?b :q ?c) + (σ[?c > 1](?b :q ?c) ▷ (?a :r ?d))))",
+    ),
+    (
+        split_optional,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c OPTIONAL { ?a :r ?d FILTER(?c > ?d) } } }",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⟕ ((?b :q ?c) ⟕[?c > ?d] (?a :r ?d)))",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⟕ ((?b :q ?c) ⟕[?c > ?d] (?a :r ?d)))",
+    ),
+    (
+        split_optional,
+        "SELECT * { ?a :p ?b OPTIONAL { ?a :q ?c } ?c :r ?d }",
+        "π[?a ?b ?c ?d](((?a :p ?b) ⟕ (?a :q ?c)) ⋈ (?c :r ?d))",
+        "π[?a ?b ?c ?d](((?a :p ?b) ⟕ (?a :q ?c)) ⋈ (?c :r ?d))",
+    ),
+    (
+        split_optional,
+        "SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c OPTIONAL { ?c :r ?d } } }",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⟕ ((?b :q ?c) ⟕ (?c :r ?d)))",
+        "π[?a ?b ?c ?d]((?a :p ?b) ⟕ ((?b :q ?c) ⟕ (?c :r ?d)))",
     ),
     (
         push_filters,

@@ -121,7 +121,7 @@ def test_what_cannot_be_read_is_refused(spark: SparkSession, tmp_path: Path) -> 
             hidden.changes_to_spark(1)
     reader = spark.read.format("sparqlive")
     assert [row.s for row in reader.load(store).collect()] == ["<u:a>"], "the path is the store"
-    with pytest.raises(Exception, match="variable '_weight', which is the name of a column of its own"):
+    with pytest.raises(Exception, match=r"variable \?_weight has the name of the column _weight"):
         reader.option("view", "odd").load(store).collect()
     with pytest.raises(Exception, match=r"The view has the columns s\. Leave out schema"):
         reader.option("view", "hidden").schema("a STRING, _epoch BIGINT, _weight BIGINT").load(

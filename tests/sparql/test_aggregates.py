@@ -98,10 +98,10 @@ class Changing:
         return [None if value is None else value.term for value in self.group.results()]
 
     def check(self) -> None:
-        rows = [(term,) for term, weight in self.bag.items() for _ in range(weight)]
+        rows = {(term,): weight for term, weight in self.bag.items() if weight}
         expected = [aggregate_of(aggregate, (X,), rows) for aggregate in self.aggregates]
         assert self.results() == expected
-        assert self.group.weight == len(rows)
+        assert self.group.weight == sum(rows.values())
 
 
 @pytest.mark.laws

@@ -49,6 +49,18 @@ def values(view: sparqlive.View) -> list[object]:
             [Decimal("1.5"), Decimal("-2.25")],
         ),
         (['"4"^^xsd:decimal'], pa.decimal128(38, 0), [Decimal(4)]),
+        (['"1.5000000000000000000000"^^xsd:decimal'], pa.decimal128(38, 1), [Decimal("1.5")]),
+        (['"0.0000000000000000001"^^xsd:decimal'], pa.decimal128(38, 19), [Decimal("1e-19")]),
+        (
+            [f'"{"9" * 38}"^^xsd:decimal', f'"-{"9" * 38}"^^xsd:decimal'],
+            pa.decimal128(38, 0),
+            [Decimal("9" * 38), Decimal("-" + "9" * 38)],
+        ),
+        (
+            ['"-12345678901234567890.25"^^xsd:decimal', '"0.5"^^xsd:decimal'],
+            pa.decimal128(38, 2),
+            [Decimal("-12345678901234567890.25"), Decimal("0.5")],
+        ),
         (['"1e3"^^xsd:double', '"INF"^^xsd:double'], pa.float64(), [1000.0, float("inf")]),
         (['"1.5"^^xsd:float'], pa.float32(), [1.5]),
         (['"true"^^xsd:boolean', '"0"^^xsd:boolean'], pa.bool_(), [True, False]),
@@ -95,7 +107,8 @@ def test_one_datatype_is_one_type(objects: list[str], type_: pa.DataType, expect
         ['"2024-01-01Z"^^xsd:date'],
         ['"12:00:00"^^xsd:time'],
         [f'"{10**40}"^^xsd:integer'],
-        ['"0.0000000000000000001"^^xsd:decimal'],
+        [f'"1.{"1" * 38}"^^xsd:decimal'],
+        [f'"{"1" * 38}"^^xsd:decimal', '"0.1"^^xsd:decimal'],
         ['"0000-12-31"^^xsd:date', '"2024-02-29"^^xsd:date'],
         ['"10000-01-01T00:00:00"^^xsd:dateTime'],
         ['"0001-01-01T00:00:00+14:00"^^xsd:dateTime'],
@@ -192,3 +205,76 @@ def test_what_no_row_binds_is_a_column_of_nulls() -> None:
     assert view.to_arrow().column("n").to_pylist() == [None]
     assert session.query("SELECT ?s { ?s <http://x/none> ?o }").to_arrow().num_rows == 0
     assert session.query("ASK { ?s ?p ?o }").to_arrow().to_pylist() == [{"answer": True}]
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        (['"tea"@en', '"Tee"@de'], ["Tee", "tea"]),
+        (['"tea"@en', '"tea"'], ["tea", "tea"]),
+        (["<http://x/a>", '"4"^^xsd:integer', '"x"'], ["4", "http://x/a", "x"]),
+        (["_:b", '"x"@en'], ["_:", "x"]),
+        (['"4"^^xsd:integer', '"05"^^xsd:nonNegativeInteger', '"6"^^xsd:byte'], [4, 5, 6]),
+        (
+            ['"4"^^xsd:integer', '"2.5"^^xsd:decimal', '"1e0"^^xsd:double', '"3"^^xsd:float'],
+            [1.0, 2.5, 3.0, 4.0],
+        ),
+        (['"123456789012345678901"', '"4"^^xsd:integer'], ["123456789012345678901", "4"]),
+        (['"123456789012345678901"^^xsd:integer', '"5"^^xsd:int'], [5.0, 123456789012345678901.0]),
+        (['"4"^^xsd:integer', '"true"^^xsd:boolean'], ["4", "true"]),
+        (['"true"^^xsd:boolean', '"false"^^xsd:boolean'], [False, True]),
+        (['"no"^^xsd:integer', '"4"^^xsd:integer'], ["4", "no"]),
+        (
+            ['"2020-01-02"^^xsd:date', '"2020-01-02T03:04:05"^^xsd:dateTime'],
+            ["2020-01-02", "2020-01-02T03:04:05"],
+        ),
+        (['"10000-01-01T00:00:00"^^xsd:dateTime'], ["10000-01-01T00:00:00"]),
+        (['"x"^^<http://x/own>', '"a\\"b"'], ['a"b', "x"]),
+    ],
+)
+def test_cells_of_data_frames_are_plain(objects: list[str], expected: list[object]) -> None:
+    """Numbers where all are numbers, and strings where they are not; dicts only on request."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    view = of(*objects)
+    for found in (view.to_pandas()["o"].tolist(), view.to_polars()["o"].to_list()):
+        found = ["_:" if isinstance(cell, str) and cell.startswith("_:") else cell for cell in found]
+        assert sorted(found, key=str) == sorted(expected, key=str)
+        assert {type(cell) for cell in found} == {type(cell) for cell in expected}
+    if view.to_arrow().schema.field("o").type == STRUCT:
+        as_dicts = view.to_pandas(terms="struct")["o"].tolist()
+        assert as_dicts == view.to_polars(terms="struct")["o"].to_list() == view.to_arrow()["o"].to_pylist()
+    assert isinstance(view.to_pandas(), pandas.DataFrame)
+
+
+def test_plain_cells_may_be_unbound_and_come_in_any_order() -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    with sparqlive.open() as session:
+        session.update(
+            """PREFIX : <http://x/>
+            INSERT DATA { :a :p 1 ; :l "eins"@de ; :n 1 . :b :p 2 ; :n 2.5 . :c :p 3 }"""
+        )
+        query = """PREFIX : <http://x/>
+            SELECT ?l ?n { ?s :p ?p OPTIONAL { ?s :l ?l } OPTIONAL { ?s :n ?n } } ORDER BY ?p"""
+        for result in (session.query(query), session.view("v", query)):
+            frame = result.to_pandas()
+            assert frame["l"].tolist()[0] == "eins"
+            assert frame["l"].isna().tolist() == [False, True, True]
+            assert frame["n"].dtype == "float64"
+            assert frame["n"].isna().tolist() == [False, False, True]
+            assert result.to_polars().to_dict(as_series=False) == {
+                "l": ["eins", None, None],
+                "n": [1.0, 2.5, None],
+            }
+            assert result.to_pandas(weights=True)["_weight"].tolist() == [1, 1, 1]
+
+
+def test_a_wrong_form_of_terms_is_refused() -> None:
+    pytest.importorskip("polars")
+    view = of('"4"^^xsd:integer')
+    with pytest.raises(sparqlive.Error, match='terms must be "plain" or "struct", not'):
+        view.to_polars(terms="dicts")  # type: ignore[arg-type]
+    with pytest.raises(sparqlive.Error, match="N-Triples"):
+        view.to_polars(typed=False, terms="struct")
+    assert view.to_polars(typed=False)["o"].to_list() == [f'"4"^^<{XSD}integer>']

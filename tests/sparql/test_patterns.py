@@ -122,6 +122,8 @@ def test_no_query_freezes_the_process() -> None:
         "                ask(query)\n"
         "            except sparqlive.Timeout as stopped:\n"
         "                assert 'was stopped' in str(stopped), stopped\n"
+        "            except sparqlive.TooLarge as rejected:\n"
+        "                assert name == 'large pattern', rejected\n"
         "        print(name, flush=True)\n"
     )
     done = subprocess.run(
@@ -161,8 +163,8 @@ def test_the_time_of_a_query_is_the_limit_of_its_matches_too() -> None:
 @pytest.mark.parametrize(
     ("pattern", "problem"),
     [
-        ("\\w" * 4000, "too large"),
-        ("a" * 10_001, "more than 10000"),
+        ("\\w" * 4000, "too many sets"),
+        ("a" * 10_001, "at most 10,000"),
         ("[a-" * 3000, "Not a|too deep"),
         ("a{1,99999999999999999999}", "Not a"),
     ],

@@ -94,3 +94,68 @@ def test_check_does_not_share_the_translation(monkeypatch: pytest.MonkeyPatch) -
         session.view("view", f"{PROLOGUE}SELECT ?b {{ ?b :p ?d FILTER NOT EXISTS {{ {body} }} }}")
         with pytest.raises(sparqlive.CheckFailed, match="instead of 0"):
             session.check()
+
+
+STEPS = 40
+COMPLETE = [
+    ox.Quad(ox.NamedNode(f"{EX}n{start}"), ox.NamedNode(f"{EX}{p}"), ox.NamedNode(f"{EX}n{end}"))
+    for start in range(4)
+    for end in range(4)
+    for p in "pq"
+]
+"""Four nodes, with `:p` and `:q` from each to each: a path of n steps has 4 ** (n + 1) solutions."""
+
+
+def chain(form: str) -> str:
+    """A step of a pattern, as often as a path has steps."""
+    return " ".join(form.replace("#1", f"?x{n + 1}").replace("#", f"?x{n}") for n in range(STEPS))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (f"SELECT * {{ ?a {'/'.join([':p'] * STEPS)} ?b }}", 4 ** (STEPS - 1)),
+        (f"SELECT * {{ ?a {'/'.join(['(:p|:q)'] * STEPS)} ?b }}", 2**STEPS * 4 ** (STEPS - 1)),
+        (f"SELECT * {{ ?a {'/'.join(['(:p|^:q)'] * STEPS)} ?b }}", 2**STEPS * 4 ** (STEPS - 1)),
+        (f"SELECT * {{ ?a {'/'.join([':p?'] * STEPS)} ?b }}", 4 ** (STEPS - 1)),
+        (f"SELECT * {{ ?a {'/'.join(['!:q'] * STEPS)} ?b }}", 4 ** (STEPS - 1)),
+        (f"SELECT ?x0 {{ {chain('# :p #1 .')} }}", 4**STEPS),
+        (f"SELECT ?x0 {{ {chain('?x0 :p #1 .')} }}", 4**STEPS),
+        (f"SELECT ?x0 {{ {chain('# :p ?y#1 .').replace('?y?', '?y')} }}", 4 ** (2 * STEPS - 1)),
+        (f"SELECT ?x0 {{ {chain('{ # :p #1 }')} }}", 4**STEPS),
+        (f"SELECT ?x0 {{ {chain('{ # :p #1 } UNION { # :q #1 }')} }}", 8**STEPS),
+        (f"SELECT ?x0 {{ ?x0 :q ?y {chain('OPTIONAL { # :p #1 }')} }}", 4 * 4**STEPS),
+        (f"SELECT ?x0 {{ {chain('# :p #1 .')} FILTER(?x0 != ?x1) }}", 3 * 4 ** (STEPS - 1)),
+        (f"SELECT ?x0 ?z {{ {chain('# :p #1 .')} BIND(1 AS ?z) }}", 4**STEPS),
+        (f"SELECT ?x0 {{ ?x0 :p ?y MINUS {{ {chain('# :none #1 .')} }} }}", 4),
+        (f"SELECT ?x0 {{ ?x0 :p ?y FILTER EXISTS {{ {chain('# :p #1 .')} }} }}", 4),
+        (f"SELECT ?x0 {{ {{ SELECT ?x0 {{ {chain('# :p #1 .')} }} ORDER BY ?x1 }} }}", 4**STEPS),
+        (f"SELECT DISTINCT ?x0 {{ {chain('# :p #1 .')} }}", 1),
+        (f"CONSTRUCT {{ ?x0 :r ?x1 }} {{ {chain('# :p #1 .')} }}", 1),
+    ],
+)
+def test_solutions_are_counted_and_not_multiplied_out(query: str, expected: int) -> None:
+    """All of them have more solutions than a machine can list."""
+    weights = Reference(COMPLETE).weights(parse_query(PROLOGUE + query))
+    assert len(weights) in (4, 16)
+    assert set(weights.values()) == {expected}
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "expected"),
+    [
+        ("COUNT(*)", 4**STEPS),
+        ("COUNT(?x1)", 4**STEPS),
+        ("COUNT(DISTINCT ?x1)", 4),
+        ("SUM(2)", 2 * 4**STEPS),
+        ("AVG(2)", 2),
+        ("MIN(3)", 3),
+        ("GROUP_CONCAT(?x1)", None),
+    ],
+)
+def test_aggregates_of_counted_solutions(aggregate: str, expected: int | None) -> None:
+    """GROUP_CONCAT would be longer than a computed string may be."""
+    body = f"{{ {chain('# :p #1 .')} }} GROUP BY ?x0"
+    query = parse_query(f"{PROLOGUE}SELECT ?x0 ({aggregate} AS ?n) {body}")
+    found = {row[1] for row in Reference(COMPLETE).weights(query)}
+    assert {None if term is None else int(float(term.value)) for term in found} == {expected}

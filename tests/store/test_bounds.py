@@ -17,7 +17,7 @@ import pytest
 import sparqlive
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.term_columns import SAME, UNKNOWN, Gathered, TermColumns
-from sparqlive.store import bounds, compaction, runs
+from sparqlive.store import bounds, compaction, quad_runs, runs, seeking
 from sparqlive.store.compaction import Writer
 from sparqlive.store.place import LocalPlace
 from sparqlive.store.quad_runs import QuadRuns
@@ -88,7 +88,7 @@ def test_terms_of_many_files(term_files: tuple[LocalPlace, list[RunFile], TermCo
 def test_quads_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "ROWS_PER_GROUP", GROUP)
     monkeypatch.setattr(compaction, "ROWS_A_FILE", TERMS_A_FILE)
-    monkeypatch.setattr(bounds, "PAIR_ROWS", 2 * TERMS_A_FILE)
+    monkeypatch.setattr(bounds, "PAIR_BYTES", 10_000)
     monkeypatch.setattr(bounds, "GROUP_ROWS", 3 * GROUP)
     place, subjects = LocalPlace(tmp_path, "."), np.arange(FILES * TERMS_A_FILE)
     writer = Writer(place, ".", QUADS, 4)
@@ -106,9 +106,66 @@ def test_quads_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         for run in writer.runs:
             readers.of(run).column("g")
             readers.group(run, 0, "p")
-        assert quads._cached_rows == sum(run.length for run in quads._cached.values()) <= bounds.PAIR_ROWS
+        kept = sum(map(quad_runs._kept_bytes, quads._cached.values()))
+        assert quads._cached_bytes == kept <= bounds.PAIR_BYTES
         assert readers._rows == sum(map(len, readers._groups.values())) <= bounds.GROUP_ROWS
         assert footers() == before
+
+
+@pytest.mark.parametrize("is_mapped", [True, False], ids=["mapped", "read"])
+@pytest.mark.parametrize("is_log", [False, True], ids=["base", "log"])
+def test_many_graphs_in_one_row_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_mapped: bool, is_log: bool
+) -> None:
+    """Each graph and predicate is read from row groups that are read once, and keeps none of them."""
+    if not is_mapped:
+        monkeypatch.setattr(seeking, "has_layout", lambda metadata: False)
+    opened, real = list[str](), seeking.verified
+
+    def noted(place: LocalPlace, run: RunFile, *rest: Any) -> Any:
+        opened.append(run.path)
+        return real(place, run, *rest)
+
+    monkeypatch.setattr(seeking, "verified", noted)
+    monkeypatch.setattr(runs, "verified", noted)
+    graphs, rows = 1000, 20
+    place, writer = (
+        LocalPlace(tmp_path, "."),
+        Writer(LocalPlace(tmp_path, "."), ".", QUADS, 4, 1 if is_log else None),
+    )
+    names = np.repeat(np.arange(graphs), rows)
+    subjects = np.tile(np.arange(rows), graphs)
+    weights = [np.ones_like(names)] if is_log else []
+    writer.add((np.full_like(names, 7), names, subjects, names * rows + subjects, *weights))
+    writer.flush()
+    readers = Readers(place)
+    quads = QuadRuns(readers, [], [writer.runs]) if is_log else QuadRuns(readers, writer.runs)
+    opened.clear()
+    before = pa.total_allocated_bytes()
+    for graph in range(graphs):
+        assert quads.values((graph, 7), 3) == [graph * rows + 3]
+        assert quads.has_pair((graph, 7), 4, graph * rows + 4)
+    assert len(opened) <= 6  # what is known of a column, and the column
+    assert all(column.base is None for run in quads._cached.values() for column in run.columns)
+    assert pa.total_allocated_bytes() - before <= 9 * sum(map(len, readers._groups.values()))
+    assert readers._rows <= 3 * graphs * rows
+    late = quads.read((5, 7))
+    assert late.columns[1].tolist() == [5 * rows + number for number in range(rows)]
+    few = np.array([3, 4])
+    assert quads.has_pairs((9, 7), few, few + 9 * rows).all()
+    assert len(list(quads.of_subjects(few, lambda graph, predicate: True))) == graphs
+    assert len(opened) <= 6
+
+
+def test_small_runs_are_counted_with_what_belongs_to_them(tmp_path: Path) -> None:
+    place, names = LocalPlace(tmp_path, "."), np.arange(300)
+    writer = Writer(place, ".", QUADS, 4)
+    writer.add((np.full_like(names, 7), names, names, names))
+    writer.flush()
+    quads = QuadRuns(Readers(place), writer.runs, cached_bytes=100_000)
+    for graph in names.tolist():
+        assert quads.values((graph, 7), graph) == [graph]
+    assert 10 < len(quads._cached) < 100
 
 
 def test_an_epoch_that_meets_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

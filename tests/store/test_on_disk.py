@@ -17,6 +17,8 @@ from sparqlive.store import bounds, compaction, quad_runs, runs
 from sparqlive.store.term_runs import TermRuns
 
 PREDICATES, SUBJECTS, ROWS_A_FILE = 6, 60, 25
+RUN_BYTES = 3_000
+"""More than a run of one file takes."""
 
 
 def quad(subject: int, predicate: int, graph: str = "g") -> ox.Quad:
@@ -35,8 +37,8 @@ ALL = [quad(subject, predicate) for subject in range(SUBJECTS) for predicate in 
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sparqlive.Session]:
     """A store of 360 quads in files of 25 rows, of which two may stay in memory."""
     monkeypatch.setattr(compaction, "ROWS_A_FILE", ROWS_A_FILE)
-    monkeypatch.setattr(bounds, "PAIR_ROWS", 2 * ROWS_A_FILE)
-    monkeypatch.setattr(persistence, "_MEMORY_PER_CACHED_ROW", 1 << 60)
+    monkeypatch.setattr(bounds, "PAIR_BYTES", 2 * RUN_BYTES)
+    monkeypatch.setattr(persistence, "_CACHED_PART", 1 << 60)
     with sparqlive.open(tmp_path / "store") as made:
         made.apply(insert=ALL)
         made.compact()
@@ -45,16 +47,16 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sparqli
 
 @contextmanager
 def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The files that are read, each as often as it is."""
+    """The files that are read, each as often as a segment of it is."""
     read: list[str] = []
-    real = quad_runs.read_columns
+    real = quad_runs.read_pairs
 
-    def noted(place: Any, name: str, *rest: Any) -> Any:
-        read.append(name)
-        return real(place, name, *rest)
+    def noted(readers: Any, segment: quad_runs.Segment) -> Any:
+        read.append(segment.path)
+        return real(readers, segment)
 
     with monkeypatch.context() as patch:
-        patch.setattr(quad_runs, "read_columns", noted)
+        patch.setattr(quad_runs, "read_pairs", noted)
         yield read
 
 

@@ -91,12 +91,17 @@ class Access:
             if right != "known":
                 self.require(request, right)
 
+    def may(self, request: Request, right: Right) -> bool:
+        """Whether the caller has a right."""
+        token = caller_of(request).token
+        return token is None or token.may(right, request.path_params.get("name"))
+
     def require(self, request: Request, right: Right) -> None:
         """Rejects a caller that lacks a right."""
-        token = caller_of(request).token
-        view = request.path_params.get("name")
-        if token is None or token.may(right, view):
+        if self.may(request, right):
             return
+        token, view = caller_of(request).token, request.path_params.get("name")
+        assert token is not None
         required = f"read:view={view}" if right == "read:view" else right
         raise Refused(
             403,

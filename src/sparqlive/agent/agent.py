@@ -25,7 +25,7 @@ from sparqlive.agent.problems import Refused
 from sparqlive.agent.settings import Settings
 from sparqlive.errors import Closed
 from sparqlive.session import Session
-from sparqlive.sparql.deadline import being_urgent, urgently
+from sparqlive.sparql.deadline import being_urgent, cancelled_by, urgently
 
 if TYPE_CHECKING:
     from sparqlive.agent.routes.uploads import Job
@@ -34,6 +34,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _THREADS = 8
+_STATUS_THREADS = 2
 _READING_THREADS = 2
 
 
@@ -57,11 +58,15 @@ class Agent:
         session.observe(self.log.hear)
         self.hub = Hub(self)
         self._stopped = False
+        # One pool per thing that its work waits for, so that no kind of work can hold up another.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")
+        self._status = ThreadPoolExecutor(_STATUS_THREADS, thread_name_prefix="agent-status")
+        self._computing = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent-views")
         self._long = ThreadPoolExecutor(self.settings.queries, thread_name_prefix="agent-query")
+        self._for_others = ThreadPoolExecutor(self.settings.queries, thread_name_prefix="agent-waiting")
         self._reading = ThreadPoolExecutor(_READING_THREADS, thread_name_prefix="agent-events")
-        self._turns: dict[str, asyncio.Semaphore] = {}
-        self._waiting: Counter[str] = Counter()
+        self._turns: dict[tuple[str, bool], asyncio.Semaphore] = {}
+        self._waiting: Counter[tuple[str, bool]] = Counter()
         session.limits = self.settings.limits()
 
     async def run(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
@@ -73,9 +78,27 @@ class Agent:
         with urgently():
             return await self.run(being_urgent()(work), *args, **options)
 
+    async def run_status(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Runs work that reports on the agent, in threads that nothing else can occupy."""
+        return await self._run(self._status, partial(work, *args, **options))
+
+    async def run_computing(self, work: Callable[[], T]) -> T:
+        """Runs work that computes a view, loads a file, or ends a source."""
+        return await self._run(self._computing, work)
+
     async def run_long(self, work: Callable[[], T]) -> T:
         """Runs work that may take as long as a query, in separate threads so that it blocks no other work."""
         return await self._run(self._long, work)
+
+    async def run_for_others(self, request: Request, work: Callable[[], T]) -> T:
+        """Runs work that waits for other servers: in its own threads, in turns, until the client leaves."""
+        gone = threading.Event()
+        watching = asyncio.create_task(_set_when_gone(request, gone))
+        try:
+            async with self.turn(request, for_others=True):
+                return await self._run(self._for_others, cancelled_by(gone)(work))
+        finally:
+            watching.cancel()
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         if self._stopped:
@@ -87,11 +110,15 @@ class Agent:
         return await self._run(self._reading, partial(work, *args, **options))
 
     @asynccontextmanager
-    async def turn(self, request: Request) -> AsyncIterator[None]:
-        """Waits until the caller may run one more query, and counts it within the block."""
+    async def turn(self, request: Request, for_others: bool = False) -> AsyncIterator[None]:
+        """Waits until the caller may run one more query, and counts it within the block.
+
+        Those that wait for other servers (`for_others`) are counted apart.
+        """
         caller = caller_of(request)
         settings = self.settings
-        if self._waiting[caller.name] >= settings.queries_waiting:
+        key = caller.name, for_others
+        if self._waiting[key] >= settings.queries_waiting:
             raise Refused(
                 429,
                 f"{settings.queries_waiting:,} queries of {caller.name!r} are waiting already. Try again "
@@ -99,24 +126,31 @@ class Agent:
                 {"Retry-After": "5"},
             )
         most = settings.queries if caller.token is None else settings.queries_per_token
-        turns = self._turns.setdefault(caller.name, asyncio.Semaphore(min(most, settings.queries)))
-        self._waiting[caller.name] += 1
+        turns = self._turns.setdefault(key, asyncio.Semaphore(min(most, settings.queries)))
+        self._waiting[key] += 1
         try:
             await turns.acquire()
         finally:
-            self._waiting[caller.name] -= 1
+            self._waiting[key] -= 1
         try:
             yield
         finally:
             turns.release()
 
     async def answer(
-        self, request: Request, work: Callable[[], Result], seconds: float, what: str = "Query"
+        self,
+        request: Request,
+        work: Callable[[], Result],
+        seconds: float,
+        what: str = "Query",
+        for_others: bool = False,
     ) -> Response:
         """Runs work that gives a result, and streams the result; both together have a time limit.
 
-        Holds the caller's turn until the result is sent, and stops if the client leaves.
+        Holds the caller's turn until the result is sent, and stops if the client leaves. `for_others`: the
+        work may wait for other servers.
         """
+        run = partial(self._run, self._for_others) if for_others else self.run_long
         paced = Paced(seconds, what)
 
         def begin() -> tuple[Result, tuple[bytes, bool]]:
@@ -126,14 +160,14 @@ class Agent:
         async with AsyncExitStack() as held:
             watching = asyncio.create_task(_set_when_gone(request, paced.cancelled))
             held.callback(watching.cancel)
-            await held.enter_async_context(self.turn(request))
-            result, first = await self.run_long(begin)
+            await held.enter_async_context(self.turn(request, for_others))
+            result, first = await run(begin)
             return Streamed(
                 result,
                 first,
                 paced,
                 coder_for(request),
-                self.run_long,
+                run,
                 held.pop_all(),
                 self.settings.stall_seconds,
             )
@@ -160,9 +194,11 @@ class Agent:
         """Stops the streams and threads; leaves the session open."""
         self._stopped = True
         self.hub.stop()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._long.shutdown(wait=False, cancel_futures=True)
-        self._reading.shutdown(wait=False, cancel_futures=True)
+        pools = (
+            self._threads, self._status, self._computing, self._long, self._for_others, self._reading,
+        )  # fmt: skip
+        for pool in pools:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 async def _set_when_gone(request: Request, event: threading.Event) -> None:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -32,7 +33,15 @@ _FIRST_BYTES = 1 << 12
 # Smaller bodies are not worth compressing.
 _SMALL_BYTES = 1_000
 
+PLAIN = " !\"#$&'()*+,:;<=>?@[\\]^`{|}"
+"""What a header has besides letters and digits; all else in a name or a sentence is percent-encoded."""
+
 _log = logging.getLogger("sparqlive.agent")
+
+
+def hint_header(hint: str | None) -> dict[str, str]:
+    """The header that says why a result has no rows, if there is something to say."""
+    return {} if hint is None else {"Sparqlive-Hint": quote(hint, safe=f"{PLAIN}/")}
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ OPERATIONS: tuple[Operation, ...] = (
 _DOCUMENT = document(OPERATIONS)
 EXPOSED = (
     *("Accept-Encoding", "ETag", "Location", "Retry-After", "WWW-Authenticate", "X-Request-Id"),
-    *("Sparqlive-Epoch", "Sparqlive-Lineage", "Sparqlive-View"),
+    *("Sparqlive-Epoch", "Sparqlive-Hint", "Sparqlive-Lineage", "Sparqlive-View"),
 )
 """Response headers that pages of other origins may read, in addition to those that browsers always expose."""
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sparqlive.store.names import ensure_file
 from sparqlive.store.private import open_private
 
 FILE = "audit.jsonl"
@@ -22,6 +23,8 @@ class Audit:
 
     def __init__(self, directory: Path | None) -> None:
         self._path = None if directory is None else directory / FILE
+        if self._path is not None:  # rather than at the first change
+            ensure_file(self._path, writes=True)
 
     def note(self, who: str, what: str, outcome: str, **more: Any) -> None:
         """Appends a line in one write, so that lines of several processes never mix."""

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sparqlive.web.headers import AGENT
+
 if TYPE_CHECKING:
     from sparqlive.agent.agent import Agent
 
@@ -105,6 +107,7 @@ class Requests:
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request
+                headers[AGENT] = "1"
                 for name, value in _GUARDS.items():
                     headers.setdefault(name, value)
                 streams = headers.get("content-type", "").startswith(_STREAM)

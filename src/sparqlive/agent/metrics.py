@@ -92,7 +92,9 @@ class _Present(Collector):
             len(self._session.dictionary.exceptions),
         )
         used, limit = self._session.memory()
-        yield GaugeMetricFamily("sparqlive_memory_used_bytes", "Memory of quads and held views.", used)
+        yield GaugeMetricFamily(
+            "sparqlive_memory_used_bytes", "Memory of quads, held views, their deltas and terms.", used
+        )
         yield GaugeMetricFamily("sparqlive_memory_limit_bytes", "What quads and views may use.", limit)
         yield from self._views()
         yield from self._sources(list(self._session.sources.values()))

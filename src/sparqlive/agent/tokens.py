@@ -23,6 +23,7 @@ from typing import Any
 
 from sparqlive.errors import Error, StoreFailed
 from sparqlive.numbers import MOST, number, whole
+from sparqlive.store.names import read_small
 from sparqlive.store.private import make_directory, open_private
 
 FILE = "tokens.json"
@@ -30,6 +31,7 @@ _RIGHTS = ("read", "write", "service", "admin")
 _VIEW = "read:view="
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _SECRET = "sparqlive_"
+_MOST_BYTES = 100_000_000
 LEAST = 0.001
 """The lower bound of rates and of seconds: about one request in a quarter of an hour."""
 
@@ -82,12 +84,12 @@ class Tokens:
     @property
     def required(self) -> bool:
         """Whether requests need a token: the store has or had one."""
-        return self._path.exists()
+        return os.path.lexists(self._path)
 
     def all(self) -> Mapping[str, Token]:
         """The current tokens of the file, by name."""
         try:
-            found = self._path.stat()
+            found = self._path.lstat()
         except FileNotFoundError:
             self._read_as, self._tokens = None, {}
             return {}
@@ -99,7 +101,7 @@ class Tokens:
 
     def _read(self) -> Mapping[str, Token]:
         try:
-            entries = json.loads(self._path.read_text(encoding="utf-8"))
+            entries = json.loads(read_small(self._path, _MOST_BYTES) or b"")
             return {name: _token(name, entry) for name, entry in entries.items()}
         except (Error, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreFailed(f"Cannot read {self._path}, so all requests are rejected: {error}.") from error
@@ -155,7 +157,11 @@ class Tokens:
         with open(descriptor, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             tokens = dict(self.all())
+            before = self._read_as
             yield tokens
+            self.all()
+            if self._read_as != before:  # the lock was removed, or the file system grants it twice
+                raise StoreFailed(f"Another process has changed {self._path} meanwhile. Try again.")
             entries = {name: _entry(token) for name, token in tokens.items()}
             new = self._path.with_suffix(".new")
             new.unlink(missing_ok=True)

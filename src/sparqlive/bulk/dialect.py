@@ -1,7 +1,9 @@
 """The differences between the SQL of the backends: lists, structs, and rows made from them.
 
 Everything else is written once, in SQL that both backends understand. Numbers carry their type, because a
-bare `1` has 32 bits in one place and 64 in another.
+bare `1` has 32 bits in one place and 64 in another. Invariant: texts from outside (terms, parts of them,
+patterns, paths) enter SQL only through `Dialect.text`, which a backend reads back character by character,
+whatever the settings of its session are; names from outside never do.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def total(name: str) -> str:
 
 class Dialect(Protocol):
     def text(self, value: str) -> str:
-        """A constant text."""
+        """A constant text: the only way of a text from outside into SQL."""
 
     def explode(self, values: Sequence[str]) -> str:
         """One row per value."""
@@ -91,8 +93,10 @@ _TRY_FUNCTIONS = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
 
 class SparkSql:
     def text(self, value: str) -> str:
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{escaped}'"
+        """By the digits of its bytes: before Spark parses a query, it replaces `${env:…}` and the like, also
+        in quotes; and what a backslash means there is up to a setting of the session.
+        """
+        return f"CAST(X'{value.encode().hex()}' AS STRING)"
 
     def explode(self, values: Sequence[str]) -> str:
         return f"explode(array({', '.join(values)}))"
@@ -158,6 +162,7 @@ class SparkSql:
 
 class DuckDbSql:
     def text(self, value: str) -> str:
+        """In quotes, in which DuckDB knows nothing but a doubled quote."""
         escaped = value.replace("'", "''")
         return f"'{escaped}'"
 

@@ -139,7 +139,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per l
 Default = Annotated[
     DefaultGraph | None,
     typer.Option(
-        help="What queries see as the default graph: only the unnamed graph (strict), or all graphs (union)."
+        help="What queries see as the default graph: all graphs (union, the default of a new store), or only "
+        "the unnamed graph (strict)."
     ),
 ]
 Output = Annotated[

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -110,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Path("docs/reference/cli.md").write_text(reference(), encoding="utf-8")
         return
     as_json = "--json" in words
+    warnings.simplefilter("ignore", sparqlive.EmptyResultWarning)  # commands say it themselves
     try:
         _reject_misplaced(words)
         app(words)

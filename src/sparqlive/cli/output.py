@@ -36,6 +36,12 @@ def say_empty(things: str, action: str, command: str, store: Path | None, agent:
     say(f"There are no {things} yet. To {action}, run: sparqlive {command} {where}")
 
 
+def say_hint(hint: str | None) -> None:
+    """Says why a result has no rows, if there is something to say."""
+    if hint is not None:
+        say(hint)
+
+
 def epoch_report(epoch: Epoch, source: str | None = None, seconds: float | None = None) -> dict[str, Any]:
     """What an epoch changed, with the members of an agent's answer first."""
     report: dict[str, Any] = {
@@ -75,6 +81,7 @@ def write_result(result: View | Answer, output: Format | None) -> None:
     else:
         solutions = result.solutions()
         write_table(result.variables, [[one.get(name) for name in result.variables] for one in solutions])
+    say_hint(result.hint)
 
 
 def write_table(variables: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

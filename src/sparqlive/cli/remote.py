@@ -16,7 +16,7 @@ from pyoxigraph import NamedNode
 
 import sparqlive
 from sparqlive.cli.arguments import Format
-from sparqlive.cli.output import chosen_format, print_json, write_table
+from sparqlive.cli.output import chosen_format, print_json, say_hint, write_table
 from sparqlive.cli.sessions import change_files
 from sparqlive.opening import say
 from sparqlive.pipeline.progress import Progress, duration
@@ -129,10 +129,12 @@ def _write(
         with Progress.on_standard_error().waiting("waiting for the agent"):
             found = client.json(method, path, body, content_type=content_type, format="json")
         _write_table(found)
+        say_hint(client.hint)
         return
     for piece in client.pieces(method, path, body, content_type=content_type, format=chosen.value):
         sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
+    say_hint(client.hint)
 
 
 def _write_table(found: Mapping[str, Any]) -> None:
@@ -164,6 +166,7 @@ def register(
             replace="true" if replace else "false",
             refresh=refresh,
         )
+        say_hint(client.hint)
         return found
 
 

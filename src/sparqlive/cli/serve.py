@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 import sparqlive
-from sparqlive.cli.arguments import DefaultGraph, NewStore, check_count, check_port, check_seconds
+from sparqlive.cli.arguments import Default, NewStore, check_count, check_port, check_seconds
 from sparqlive.cli.sessions import default_graph_value
 from sparqlive.engine.budget import memory_limit
-from sparqlive.opening import is_store, say_created
+from sparqlive.opening import default_graph_of, is_store, say_created
 from sparqlive.store.locks import describe_writer
 
 
@@ -23,12 +23,7 @@ def serve(
         int,
         typer.Option(callback=check_port, metavar="PORT", help="Port to listen on; 0 picks a free port."),
     ] = 8080,
-    default_graph: Annotated[
-        DefaultGraph | None,
-        typer.Option(
-            help="Default graph of a new store: all graphs (union), or only the unnamed graph (strict)."
-        ),
-    ] = None,
+    default_graph: Default = None,
     tls_certificate: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Serve over TLS with this certificate (PEM).")
     ] = None,
@@ -37,7 +32,10 @@ def serve(
     ] = None,
     allow_private: Annotated[
         bool,
-        typer.Option("--allow-private", help="Let sources, LOAD and SERVICE reach non-public addresses."),
+        typer.Option(
+            "--allow-private",
+            help="Let LOAD and SERVICE reach non-public addresses, and let clients add sources there.",
+        ),
     ] = False,
     no_service: Annotated[
         bool, typer.Option("--no-service", help="Reject queries that ask other endpoints (SERVICE).")
@@ -128,10 +126,8 @@ def serve(
 
     def open_session(opening: Opening) -> sparqlive.Session:
         is_new = not is_store(store)
-        graph = DefaultGraph.union if default_graph is None and is_new else default_graph
-        session = sparqlive.open(
-            store, default_graph=default_graph_value(graph), progress=opening, memory=most_bytes
-        )
+        graph = default_graph_of(store, default_graph_value(default_graph))
+        session = sparqlive.open(store, default_graph=graph, progress=opening, memory=most_bytes)
         if is_new:
             say_created(store)
         describe_writer(store, f"the agent at {addresses[0]}")

@@ -16,7 +16,7 @@ from typing import Any
 import sparqlive
 from sparqlive.cli.arguments import DefaultGraph, Strategy, Syntax
 from sparqlive.engine.view import Epoch
-from sparqlive.opening import reading, writing
+from sparqlive.opening import default_graph_of, reading, writing
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch, read_batches
 from sparqlive.rdf.changes import Batch, is_changes_name, parse_changes
 from sparqlive.rdf.files import matching_files
@@ -31,7 +31,7 @@ def writing_session(
     store: Path, default_graph: DefaultGraph | None, *, creates: bool = True, runs: str | None = None
 ) -> AbstractContextManager[sparqlive.Session]:
     """Returns a session for a command that writes. It watches no sources: `run` and `serve` do that."""
-    graph = default_graph_value(default_graph)
+    graph = default_graph_of(store, default_graph_value(default_graph))
     open_session = partial(sparqlive.open, store, default_graph=graph, watch=False, runs=runs)
     return writing(store, open_session, creates=creates)
 

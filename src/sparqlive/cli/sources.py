@@ -68,7 +68,7 @@ def add_source(
     else:
         assert store is not None
         with writing_session(store, default_graph) as session:
-            status = session.source(kind, address, name=name, **options).status()
+            status = session.add_source(kind, address, name, options).status()
         then = f"To watch it, run: sparqlive serve --store {store}"
     if kind == "file" and agent is None and not is_address(address) and not matching_files(address):
         say(f"There is no file {address} yet. It is read once it is there.")

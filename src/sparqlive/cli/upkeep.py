@@ -25,7 +25,7 @@ from sparqlive.pipeline.progress import Progress
 def check(
     store: Store,
     repair: Annotated[
-        bool, typer.Option("--repair", help="First recompute views whose files are damaged or missing.")
+        bool, typer.Option("--repair", help="First recompute views that are damaged or wrong.")
     ] = False,
     default_graph: Default = None,
     json: Json = False,

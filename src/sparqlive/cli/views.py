@@ -29,8 +29,7 @@ from sparqlive.cli.arguments import (
     refuse_private,
     store_or_agent,
 )
-from sparqlive.cli.hints import why_empty
-from sparqlive.cli.output import asked_format, print_delta, print_json, say_empty, write_result
+from sparqlive.cli.output import asked_format, print_delta, print_json, say_empty, say_hint, write_result
 from sparqlive.cli.sessions import apply_files, default_graph_value, reading_session, writing_session
 from sparqlive.engine.deferred import Refresh, parse_refresh
 from sparqlive.engine.register import check_view_name
@@ -102,15 +101,13 @@ def view(
         with writing_session(store, default_graph) as session:
             if json:
                 with waiting:
-                    statistics = _register(session, name, text, replace, lag).stats()
-                _print_registered(name, statistics, json)
-                return
-            with Progress().step(f"computing {name}") as step:
-                registered = _register(session, name, text, replace, lag)
-                step.end_with(solution_count(len(registered)))
-            hint = None if len(registered) else why_empty(session, text)
-            if hint is not None:
-                say(hint)
+                    registered = _register(session, name, text, replace, lag)
+                _print_registered(name, registered.stats(), json)
+            else:
+                with Progress().step(f"computing {name}") as step:
+                    registered = _register(session, name, text, replace, lag)
+                    step.end_with(solution_count(len(registered)))
+            say_hint(registered.hint)
     elif name is None:
         _list_views(store, default_graph, agent, token, json)
     elif agent is not None:
@@ -277,6 +274,7 @@ def watch(
         watched = session.views[name]
         for delta in watched.changes(since=-1 if since is None else since):
             print_delta(watched.variables, delta, json)
+        say_hint(watched.hint)
         for _, epoch, _ in apply_files(session, files or (), Strategy.auto):
             changed: Delta = epoch.deltas[name]
             if changed:

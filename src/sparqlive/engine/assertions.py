@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 from sparqlive.live.quads import Change, Quad
 from sparqlive.zset.relation import Relation, Row
+from sparqlive.zset.run import Column
 
 _LOCAL = "sources/local"
 
@@ -66,6 +67,11 @@ class Assertions:
         return len(own) + sum(
             weight for quad, weight in wanted.items() if (own.weight_before(quad) > 0) != (weight > 0)
         )
+
+    def ids(self) -> Iterator[Column]:
+        """The ids in all quads that sources assert."""
+        for relation in (*self._of.values(), self._counts, self._local):
+            yield from relation.ids()
 
     # Epochs
 

@@ -11,19 +11,21 @@ changes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from sparqlive.engine.results import TermRow
 from sparqlive.engine.stored_names import all_names
 from sparqlive.engine.view import View
 from sparqlive.engine.writer import Epochs
-from sparqlive.errors import CheckFailed
+from sparqlive.errors import CheckFailed, ViewFailed
 from sparqlive.live.content import PlanContent
 from sparqlive.live.once import compute_rewritten, snapshot_for
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
+from sparqlive.plan.checks import within_reach
 from sparqlive.plan.operators import Listing, kept_of
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.memory import give_back
@@ -42,6 +44,7 @@ _EVALUATORS: Mapping[str | None, tuple[str, ...]] = {
     None: ("duckdb", "live"),
 }
 """What recomputes a content, by what last computed or carried it."""
+_REMEDY = "`sparqlive check --repair`, or `repair()` of the session, computes it again."
 
 
 def check(epochs: Epochs, union: bool) -> dict[str, tuple[str, ...]]:
@@ -50,26 +53,52 @@ def check(epochs: Epochs, union: bool) -> dict[str, tuple[str, ...]]:
     Returns what recomputed each view. `union`: whether a query's default graph is the union of all graphs.
     Called under the lock.
     """
+    compare = _comparison(epochs, union)
+    used = {name: compare(view) for name, view in epochs.views.items() if _is_kept(view)}
+    if epochs.quads.size <= REFERENCE_QUADS:
+        for view, content in _unheld_contents(epochs):
+            _check_unheld(view, content, epochs)
+    return used
+
+
+def _is_kept(view: View) -> bool:
+    """Whether a view is kept up to date; one that was found wrong still is."""
+    return view.failure is None or view.is_wrong
+
+
+def _comparison(epochs: Epochs, union: bool) -> Callable[[View], tuple[str, ...]]:
+    """How a view is compared with its recomputation: raises CheckFailed, or returns what recomputed it."""
     if epochs.quads.size > REFERENCE_QUADS:
-        return _check_by_backends(epochs)
-    _check_by_reference(epochs, union)
-    for view, content in _unheld_contents(epochs):
-        _check_unheld(view, content, epochs)
-    return {name: ("reference",) for name, view in epochs.views.items() if view.failure is None}
+        epochs.quads.check_size()
+        return partial(_check_by_backends, epochs)
+    epochs.quads.check()
+    views, dictionary = epochs.views, epochs.terms.dictionary
+
+    def reference(numbers: Iterable[tuple[int, int, int, int]]) -> Reference:
+        return Reference(dictionary.quads(numbers), union=union, query_of=lambda name: views[name].query)
+
+    current = reference(epochs.quads)
+
+    def compare(view: View) -> tuple[str, ...]:
+        is_current = view.epoch == epochs.epoch
+        _check_by_reference(view, current if is_current else reference(_quads_of(view, epochs.quads)))
+        return ("reference",)
+
+    return compare
 
 
 def _unheld_contents(epochs: Epochs) -> Iterator[tuple[View, PlanContent]]:
     """Contents that are not held, each once, with a view that has them."""
     seen: set[PlanContent] = set()
     for view in epochs.views.values():
-        for content in view.content.stored_parts() if view.failure is None else ():
+        for content in view.content.stored_parts() if _is_kept(view) else ():
             if not content.is_held and content not in seen:
                 seen.add(content)
                 yield view, content
 
 
-def wrong_relations(epochs: Epochs, damaged: Set[str]) -> set[str]:
-    """The relations of contents that are not held which differ from their recomputation.
+def wrong_relations(epochs: Epochs, union: bool, damaged: Set[str]) -> set[str]:
+    """The relations of the contents that differ from their recomputation.
 
     Contents with a damaged relation are not compared.
     """
@@ -77,29 +106,31 @@ def wrong_relations(epochs: Epochs, damaged: Set[str]) -> set[str]:
     for _, content in _unheld_contents(epochs):
         if damaged.isdisjoint(all_names(content)):
             found |= _differing(content, epochs)[1].keys()
+    compare = _comparison(epochs, union)
+    for view in epochs.views.values():
+        names = all_names(view.content)
+        if _is_kept(view) and view.content.is_held and damaged.isdisjoint(names):
+            try:
+                compare(view)
+            except CheckFailed:
+                found |= names
     return found
 
 
 # By the reference evaluator
 
 
-def _check_by_reference(epochs: Epochs, union: bool) -> None:
-    views, quads, dictionary = epochs.views, epochs.quads, epochs.terms.dictionary
-
-    def reference(numbers: Iterable[tuple[int, int, int, int]]) -> Reference:
-        return Reference(dictionary.quads(numbers), union=union, query_of=lambda name: views[name].query)
-
-    current = reference(quads)
-    quads.check()
-    for view in views.values():
-        if view.failure is None:
-            stands = current if view.epoch == epochs.epoch else reference(_quads_of(view, quads))
-            if isinstance(view.plan, Listing):
-                listed = stands.listed(view.query)
-                _compare(view, view.weights(), Counter(listed))
-                _compare_order(view, listed)
-            else:
-                _compare(view, view.weights(), stands.weights(view.query))
+@within_reach()
+def _check_by_reference(view: View, stands: Reference) -> None:
+    try:
+        if isinstance(view.plan, Listing):
+            listed = stands.listed(view.query)
+            _compare(view, view.weights(), Counter(listed))
+            _compare_order(view, listed)
+        else:
+            _compare(view, view.weights(), stands.weights(view.query))
+    except ViewFailed as error:  # reading has found it wrong
+        raise CheckFailed(str(error)) from error
 
 
 def _quads_of(view: View, quads: Quads) -> Iterator[tuple[int, int, int, int]]:
@@ -113,25 +144,23 @@ def _quads_of(view: View, quads: Quads) -> Iterator[tuple[int, int, int, int]]:
 # By another backend
 
 
-def _check_by_backends(epochs: Epochs) -> dict[str, tuple[str, ...]]:
-    epochs.quads.check_size()
-    used: dict[str, set[str]] = {}
-    for name, view in epochs.views.items():
-        if view.failure is None:
-            by = used.setdefault(name, set())
-            with _as_of(view, epochs.quads):
-                for content in view.content.stored_parts():
-                    if not content.is_held:
-                        by.add(_check_unheld(view, content, epochs))
-                        continue
-                    assert content.maintained is not None
-                    for evaluator in _EVALUATORS[content.maintained.evaluator]:
-                        give_back()  # the recomputed rows are in memory
-                        _check_content(view, content, epochs, evaluator)
-                        by.add(evaluator)
-            if isinstance(view.plan, Listing):
-                _compare_order(view, _in_order(view))
-    return {name: tuple(sorted(by)) for name, by in used.items()}
+def _check_by_backends(epochs: Epochs, view: View) -> tuple[str, ...]:
+    if view.is_wrong:
+        raise CheckFailed(view.failure)
+    by: set[str] = set()
+    with _as_of(view, epochs.quads):
+        for content in view.content.stored_parts():
+            if not content.is_held:
+                by.add(_check_unheld(view, content, epochs))
+                continue
+            assert content.maintained is not None
+            for evaluator in _EVALUATORS[content.maintained.evaluator]:
+                give_back()  # the recomputed rows are in memory
+                _check_content(view, content, epochs, evaluator)
+                by.add(evaluator)
+    if isinstance(view.plan, Listing):
+        _compare_order(view, _in_order(view))
+    return tuple(sorted(by))
 
 
 @contextmanager
@@ -184,7 +213,7 @@ def _check_unheld(view: View, content: PlanContent, epochs: Epochs) -> str:
         raise CheckFailed(
             f"What view {view.name!r} stores for its next delta differs from its recomputation, although "
             f"its result does not (relations: {', '.join(sorted(differing))}; differing rows: {count:,}). "
-            f"Run `sparqlive check --repair`."
+            f"{_REMEDY}"
         )
     count, missing = differing[content.name]
     shown = {tuple(map(view.dictionary.term, row)): weight for row, weight in missing.items()}
@@ -195,7 +224,7 @@ def _check_unheld(view: View, content: PlanContent, epochs: Epochs) -> str:
     )
     more = f" and {count - 5:,} more" if count > 5 else ""
     raise CheckFailed(
-        f"View {view.name!r} differs from its recomputation in {count:,} rows: {examples}{more}."
+        f"View {view.name!r} differs from its recomputation in {count:,} rows: {examples}{more}. {_REMEDY}"
     )
 
 
@@ -258,7 +287,7 @@ def _compare(view: View, weights: Mapping[TermRow, int], expected: Mapping[Any, 
     )
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
     raise CheckFailed(
-        f"View {view.name!r} differs from its recomputation in {len(rows)} rows: {shown}{more}."
+        f"View {view.name!r} differs from its recomputation in {len(rows)} rows: {shown}{more}. {_REMEDY}"
     )
 
 
@@ -269,5 +298,5 @@ def _compare_order(view: View, expected: Sequence[TermRow]) -> None:
             shown = [", ".join("UNDEF" if term is None else str(term) for term in r) for r in (row, other)]
             raise CheckFailed(
                 f"View {view.name!r} differs from its recomputation in its order: "
-                f"solution {place} is ({shown[0]}) instead of ({shown[1]})."
+                f"solution {place} is ({shown[0]}) instead of ({shown[1]}). {_REMEDY}"
             )

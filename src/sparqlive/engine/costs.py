@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _SMOOTHING = 0.3
+_MOST_PLANS = 10_000
 SWITCHING = 1.2
 """How many times as long a way takes, about, after another one, which left its own form of the state."""
 
@@ -182,14 +183,17 @@ class Measurements:
     def correct(self, plan: str, costs: Mapping[Way, float]) -> dict[Way, float]:
         """Corrects estimates by the recent measurements of a plan."""
         if plan not in self._plans:
+            if len(self._plans) >= _MOST_PLANS:  # most of them are of views that are gone
+                del self._plans[next(iter(self._plans))]
             self._plans[plan] = _Speeds(self._machine.factors)
         factors = self._plans[plan].factors
         return {way: seconds * factors.get(way, 1.0) for way, seconds in costs.items()}
 
     def learn(self, plan: str, way: Way, factor: float, is_switch: bool = False) -> None:
         """Records the ratio of measured to estimated time; `is_switch`: another way was before."""
-        for learner in (self._plans[plan], self._machine):
-            learner.learn(way, factor, is_switch)
+        for learner in (self._plans.get(plan), self._machine):
+            if learner is not None:
+                learner.learn(way, factor, is_switch)
 
     @property
     def factors(self) -> Mapping[Way, float]:

@@ -100,6 +100,11 @@ class Deferred:
         """The changes that lead from the current quads back to those of the view's epoch."""
         return [(*quad, -weight) for quad, weight in self.gathered.items()]
 
+    def agrees(self) -> bool:
+        """Whether the quads have what the gathered changes inserted, and lack what they deleted."""
+        present = self._quads.present(self.gathered)
+        return all(weight == (1 if quad in present else -1) for quad, weight in self.gathered.items())
+
     def load(self, gathered: Mapping[Row, int], epoch: int) -> None:
         """Sets the view's epoch, and the changes that it has not seen."""
         self.gathered = {(s, p, o, g): weight for (s, p, o, g), weight in gathered.items()}

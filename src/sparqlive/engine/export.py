@@ -7,7 +7,7 @@ none. Invariant: backends see the quads and terms as they were before the curren
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -32,6 +32,9 @@ from sparqlive.zset.run import Column
 if TYPE_CHECKING:
     from sparqlive.store.store import Sources
 
+_FEW_ROWS = 100_000
+"""Changes after the files of a session in memory; more than these, and than its quads, are not kept."""
+
 
 class BulkData:
     """The quads and terms of one session, for bulk backends."""
@@ -50,6 +53,7 @@ class BulkData:
         """The dictionary's entries by columns, those that are in no file."""
         self._basis: tuple[int, tuple[str, ...]] | None = None
         """The moves of the dictionary and the files that `_terms` belongs to."""
+        self._left: tuple[Mapping[int, str], list[TermColumns]] | None = None
         self._term_files: dict[str, pa.Table] = {}
         """The terms of a store's files, which never change."""
 
@@ -89,9 +93,16 @@ class BulkData:
             new = entry_table(islice(entries.items(), self._counted, None))
             self._terms = pa.concat_tables([self._terms, new])
         self._basis, self._counted = basis, len(entries)
-        parts = self.dictionary.columns()
+        parts = [*self.dictionary.columns(), *self._leaving()]
         self._columns = {part: self._columns.get(part) or self._in_no_file(part) for part in parts}
         return pa.concat_tables([self._terms, *self._columns.values(), *self._term_files.values()])
+
+    def _leaving(self) -> list[TermColumns]:
+        """The terms that only requests still read, as columns; the same ones until the dictionary moves."""
+        leaving = self.dictionary.leaving()
+        if self._left is None or self._left[0] is not leaving:
+            self._left = leaving, [TermColumns.of(list(leaving.items()))] if leaving else []
+        return self._left[1]
 
     def _in_no_file(self, terms: TermColumns) -> pa.Table:
         """The typed columns of terms that are in no file."""
@@ -104,9 +115,11 @@ class BulkData:
         """Records the changes of a committed epoch."""
         if self._export is not None:
             self._export.add(changes)
+            if self._export.log_rows > max(_FEW_ROWS, self.quads.size):
+                self.close()
 
     def close(self) -> None:
-        """Removes the files."""
+        """Removes the files; they are written again when they are needed."""
         if self._export is not None:
             self._export.close()
             self._export = None
@@ -150,6 +163,11 @@ class _Export:
     def add(self, changes: Sequence[Change]) -> None:
         self._log.extend(changes)
 
+    @property
+    def log_rows(self) -> int:
+        """The number of changes after the files."""
+        return len(self._log)
+
     def sources(self) -> Sources:
         found = self._store.sources(self._dictionary.new_entries)
         rows = np.array(self._log, dtype=np.int64).reshape(-1, 5)
@@ -157,6 +175,7 @@ class _Export:
         return replace(found, find_later=lambda: later)
 
     def close(self) -> None:
+        self._dictionary.end_journal()
         self._store.close()
         self._directory.cleanup()
 

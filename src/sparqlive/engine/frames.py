@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparqlive.engine.batches import Batch
 from sparqlive.engine.carry import Strategy, failure_of
 from sparqlive.engine.changes import is_blank, text_bytes
 from sparqlive.engine.view import Epoch
-from sparqlive.engine.writer import Batch, Epochs
+from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error
 from sparqlive.numbers import short_repr
 from sparqlive.rdf.columns import Encoded, Encoder, Ids, labels
@@ -29,6 +30,7 @@ from sparqlive.rdf.frames import (
     is_frame,
     is_spark_frame,
     names_of,
+    wanted_names,
 )
 from sparqlive.rdf.read import changes_of, check_quad
 
@@ -54,15 +56,27 @@ def frames_of(
             raise Error(
                 f"changes must be a data frame of Spark, Arrow, pandas or Polars, not {short_repr(changes)}."
             )
-        return [(changes, frame_columns(names_of(changes), weight=None, op=op, order=order, **shape))]
+        names = column_names(changes, shape["mapping"], op, order)
+        return [(changes, frame_columns(names, weight=None, op=op, order=order, **shape))]
     if op is not None or order is not None:
         raise Error("op and order describe a frame of changes: pass it as changes=…")
     return [
-        (side, frame_columns(names_of(side), weight=weight, **shape))
+        (side, frame_columns(column_names(side, shape["mapping"]), weight=weight, **shape))
         if is_frame(side)
         else (side, FrameColumns(weight=weight))
         for side, weight in sides
     ]
+
+
+def column_names(
+    frame: Any, mapping: object, op: str | None = None, order: str | None = None
+) -> Sequence[str]:
+    """The names of a frame's columns; of Spark's, also of what it finds by other names."""
+    if not is_spark_frame(frame):
+        return names_of(frame)
+    from sparqlive.bulk.backends.spark.columns import Columns
+
+    return Columns.of(frame).names(wanted_names(mapping, op, order))
 
 
 def apply_frames(epochs: Epochs, given: Sequence[Given], strategy: Strategy, batch: Batch | None) -> Epoch:

@@ -27,7 +27,7 @@ def sizes_of_graphs(epochs: Epochs) -> tuple[int, dict[GraphName, int]]:
     with epochs.capturing():
         epochs.ensure_open()
         epoch, sizes = epochs.epoch, {DEFAULT_GRAPH: 0, **epochs.quads.graph_sizes()}
-    term = epochs.terms.dictionary.term
+        term = epochs.terms.captured().dictionary.term
     return epoch, {
         DefaultGraph() if number == DEFAULT_GRAPH else term(number): size  # type: ignore[misc]
         for number, size in sizes.items()
@@ -38,11 +38,11 @@ class CapturedGraph:
     """The triples of one graph at the current epoch, whatever happens later."""
 
     def __init__(self, epochs: Epochs, name: GraphName) -> None:
-        self._dictionary = epochs.terms.dictionary
-        self._scope = Scope("one", frozenset({self._dictionary.find(name) or UNDEF}))
         files = ExitStack()
         with epochs.capturing():
             epochs.ensure_open()
+            self._dictionary = epochs.terms.captured().dictionary
+            self._scope = Scope("one", frozenset({self._dictionary.find(name) or UNDEF}))
             self.epoch = epochs.epoch
             """The epoch that the triples belong to."""
             self._quads = epochs.quads.lend([(self._scope, None)])

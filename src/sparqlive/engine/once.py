@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice
 
+from sparqlive.engine.empty import seems_empty, why_empty
 from sparqlive.engine.planning import PlannedQuery, Planning
 from sparqlive.engine.results import Answer
 from sparqlive.engine.rows import RowStream
@@ -51,12 +52,11 @@ def query_once(
         planned = within(timeout_seconds, plan_it, began=began)
     parsed, plan = planned.query, planned.plan
     spelling = planned.spelling if from_views and not planned.asks_endpoints else None
-    terms = epochs.terms.extended()
     files: ExitStack | None = None
     rows: Iterator[tuple[Row, int]]
     with epochs.capturing() as is_carrying:
         epochs.ensure_open()
-        epoch = epochs.epoch
+        epoch, terms = epochs.epoch, epochs.terms.extended()
         view = None if spelling is None else epochs.views.standing(parsed.form, spelling, epoch)
         if view is not None and is_carrying and not view.content.capturable:
             view = None
@@ -67,9 +67,10 @@ def query_once(
                 files.enter_context(epochs.pinned(quads))
             bulk = epochs.strategies.contents_if_any(quads, terms.dictionary, epochs.lock)
         else:
-            captured = view.content.captured()
+            captured, terms = view.captured(), view.terms.captured()
             if stream or timeout_seconds is None:
-                return Answer(parsed, plan, captured, view.terms, epoch, view.name)
+                reason = partial(getattr, view, "hint")
+                return Answer(parsed, plan, captured, terms, epoch, view.name, why_empty=reason)
             rows, row_limit = rows_in(captured()), None
     if view is None:
         if planned.asks_endpoints:
@@ -87,7 +88,12 @@ def query_once(
         found.start()
     each = found.once if stream else found.__iter__
     blocks = partial(_blocks, each, len(planned.kept.variables))
-    return Answer(parsed, plan, blocks, terms, epoch, None if view is None else view.name, each)
+    name = None if view is None else view.name
+    few = found.few()
+    if few is None or not seems_empty(plan, [tuple(terms.dictionary.terms_in(row)) for row in few]):
+        return Answer(parsed, plan, blocks, terms, epoch, name, each)
+    reason = partial(why_empty, epochs, plan, epoch)
+    return Answer(parsed, plan, blocks, terms, epoch, name, each, reason)
 
 
 def _planned(

@@ -38,7 +38,7 @@ from sparqlive.store.connections import Poller
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.saving import Saved
-from sparqlive.store.store import Sources, Store
+from sparqlive.store.store import REFRESHES, Sources, Store
 from sparqlive.store.streaming import StoredParts, parts_of
 from sparqlive.store.term_runs import MOST_BYTES, TermRuns, write_term_run
 from sparqlive.zset.relation import Elsewhere, Relation, Row
@@ -59,8 +59,8 @@ class Retention:
     seconds: float | None
 
 
-_MEMORY_PER_CACHED_ROW = 8 * 16
-"""Rows of two ids that were read from files use an eighth of the memory at most."""
+_CACHED_PART = 8
+"""What was read from files uses an eighth of the memory at most for terms, and another for quads."""
 _NO_EXCEPTIONS: Mapping[str, int] = {}
 _NOTHING_SAVED: Mapping[str, Saved] = {}
 # Relations that cannot be recomputed from the quads.
@@ -88,8 +88,8 @@ class Persistence:
             durability=durability,
             sync_milliseconds=sync_milliseconds,
             runs=runs,
-            term_bytes=max(bounds.TERM_BYTES, memory // 8),
-            cached_rows=max(bounds.PAIR_ROWS, memory // _MEMORY_PER_CACHED_ROW),
+            term_bytes=max(bounds.TERM_BYTES, memory // _CACHED_PART),
+            cached_bytes=max(bounds.PAIR_BYTES, memory // _CACHED_PART),
         )
         self._retention = retention
         self._dictionary = dictionary
@@ -177,6 +177,8 @@ class Persistence:
 
     def parts(self, name: str) -> StoredParts:
         """Where the rows of a relation are."""
+        if not self.store.catalog.read_only:  # otherwise it would belong to another epoch than the session
+            self.store.catalog.ensure_sole_writer()
         found = parts_of(self.store.place, self.store.catalog, name)
         assert found is not None, "the relations of a content that is not held are in the store"
         return found
@@ -283,10 +285,6 @@ class Persistence:
         """Raises unless every file, every term and all history of the store is as it was written."""
         self.store.verify()
 
-    def reads(self, content: PlanContent, relations: Set[str]) -> bool:
-        """Whether a content uses one of the relations."""
-        return not relations.isdisjoint(all_names(content))
-
     def save(
         self,
         name: str,
@@ -294,12 +292,19 @@ class Persistence:
         epoch: int,
         damaged: Set[str] = frozenset(),
         since: int | None = None,
+        deferred: Deferred | None = None,
     ) -> int:
-        """Writes a recomputed content. Returns where its history starts: now, or `since` if rows stay."""
+        """Writes a recomputed content. Returns where its history starts: now, or `since` if rows stay.
+
+        `deferred`: of a deferred view, which may be at another epoch now.
+        """
         commit = self._contents(content, epoch, damaged)
         forgotten = {*commit.forgotten, *(damaged & all_names(content))}
         if since is None or not all(map(is_totals, forgotten)):
             since = epoch
+        if deferred is not None and not deferred.gathered:
+            forgotten.add(deferred.relation)
+            commit = replace(commit, bases={**commit.bases, deferred.relation: (4, {})})
         self._data.committed(self.store.save(name, replace(commit, forgotten=forgotten), since))
         return since
 
@@ -354,6 +359,35 @@ class Persistence:
                 self.store.catalog.set_since(name, self.epoch)
 
     # Deferred views
+
+    def has_gathered_all(self, name: str, deferred: Deferred) -> bool:
+        """Whether the store has the changes of every epoch that a deferred view has not seen.
+
+        Older versions could refresh a view while its store opened, and the store missed it; and two views
+        of one product shared their history.
+        """
+        catalog = self.store.catalog
+        base = catalog.base(deferred.relation)
+        if base is None or self.store.refreshed(name) > self.epoch:
+            return False
+        if catalog.meta(REFRESHES) is None:
+            return False
+        seen = catalog.delta_epochs(deferred.relation, base.epoch)
+        return catalog.change_epochs(base.epoch) <= seen
+
+    def trust_refreshes(self) -> None:
+        """Records that no refresh is missing: deferred views were computed again where one may be."""
+        if self.store.catalog.meta(REFRESHES) is None:
+            with self.store.catalog.transaction():
+                self.store.catalog.set_meta(REFRESHES, "1")
+
+    def is_beyond(self, content: PlanContent, epoch: int) -> bool:
+        """Whether a stored relation of a content belongs to a later epoch."""
+        return any(self.store.catalog.last_epoch(name) > epoch for name in all_names(content))
+
+    def relations(self) -> Set[str]:
+        """The names of all relations."""
+        return self.store.catalog.bases().keys() | self.store.catalog.delta_relations()
 
     def load_deferred(self, name: str, deferred: Deferred) -> None:
         """Loads the changes that a deferred view has not seen yet."""

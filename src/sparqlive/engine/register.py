@@ -7,6 +7,7 @@ content belongs to the view's epoch.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -46,6 +47,8 @@ from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
+
+_log = logging.getLogger("sparqlive.engine")
 
 # If Spark is running, it computes new views over at least this many quads.
 SPARK_QUADS = 2_000_000
@@ -90,6 +93,7 @@ class Registration:
     def __init__(self, epochs: Epochs, union: bool) -> None:
         self._epochs = epochs
         self._views = epochs.views
+        self._union = union
         self.planning = Planning(epochs.views, union)
         if not epochs.read_only:
             epochs.observe(Outgrown(epochs, self._move_to_store))
@@ -345,10 +349,10 @@ class Registration:
         owner: str | None,
         terms: Terms | None = None,
     ) -> View:
+        if terms is not None and not terms.dictionary.is_swept:
+            terms.dictionary.give_back()
         view = View(self._epochs, name, text, query, plan, content, deferred, owner, terms)
         self._views.add(view)
-        if not self._epochs.read_only:
-            self._epochs.start_clock(view)
         return view
 
     def drop(self, name: str) -> None:
@@ -363,31 +367,39 @@ class Registration:
             self._views.remove(name)
 
     def repair(self) -> list[str]:
-        """Recomputes views whose files are damaged or missing; see `Session.repair`."""
+        """Recomputes views whose content is damaged, missing or wrong; see `Session.repair`."""
         with self._epochs.lock, uninterrupted:
             self._epochs.ensure_open()
             store = self._epochs.persistence
-            if store is None:
-                return []
-            damaged = store.damaged()
-            damaged |= wrong_relations(self._epochs, damaged)
+            damaged = set() if store is None else store.damaged()
+            damaged |= wrong_relations(self._epochs, self._union, damaged)
             stale = [
                 view
                 for view in self._views.by_name.values()
-                if view.failure is None and store.reads(view.content, damaged)
+                if (view.failure is None or view.is_wrong) and not damaged.isdisjoint(all_names(view.content))
             ]
             for view in stale:
                 self._views.release_content(view)
             held = [view for view in stale if view.content.is_held]
             unheld = [view for view in stale if not view.content.is_held]
             for view in held:
+                if view.deferred is not None and not view.deferred.agrees():
+                    view.deferred.load({}, self._epochs.epoch)
                 keep = self._views.keeper.keep if view.deferred is None else view.deferred.keep
                 self._views.give(view, keep(rewrite(kept_of(view.plan)), None))
             for view in held:
-                view.begin_history(store.save(view.name, view.content, view.epoch, damaged))
+                view.moved()
+                view.begin_history(self._saved(store, view, damaged))
             if unheld:
+                assert store is not None
                 self._repair_in_store(store, unheld, damaged)
             return [view.name for view in stale]
+
+    def _saved(self, store: Persistence | None, view: View, damaged: Set[str]) -> int:
+        """Stores the recomputed content of a view, if there is a store; returns where its history starts."""
+        if store is None or view.temporary:
+            return view.epoch
+        return store.save(view.name, view.content, view.epoch, damaged, deferred=view.deferred)
 
     def _repair_in_store(self, store: Persistence, views: Sequence[View], damaged: Set[str]) -> None:
         """Computes damaged relations of contents that are not held again. If it fails, opening does it."""
@@ -411,6 +423,8 @@ class Registration:
         for number, entry in enumerate(entries):
             progress(number, len(entries))
             self._load_view(store, *entry)
+        if not self._epochs.read_only:
+            store.trust_refreshes()
 
     def _load_view(
         self, store: Persistence, name: str, text: str, base: str | None, since: int, refresh: str
@@ -420,9 +434,6 @@ class Registration:
         deferred = self._deferred(name, stored_refresh(refresh), since)
         if deferred is not None:
             store.load_deferred(name, deferred)
-        keep = self._views.keeper.keep if deferred is None else deferred.keep
-        if deferred is not None and read_only:
-            keep = deferred.keeper.keep
         kept = rewrite(kept_of(plan))
         needed, why = self._stays_in_store(kept) if deferred is None else (0, None)
         if why is not None:
@@ -430,7 +441,7 @@ class Registration:
         else:
             if deferred is None and not read_only:
                 self._store_rows(store, name, kept, since)
-            content = keep(kept, store.saved)
+            content = self._stored_content(store, name, kept, deferred)
             content.reserve(needed)
             if deferred is None and not read_only:
                 store.forget_totals(content)
@@ -441,7 +452,31 @@ class Registration:
             if read_only:
                 view.fail(f"View {name!r} is not available yet: the store's writer has to recompute it.")
             else:
-                view.begin_history(store.save(name, content, view.epoch))
+                view.begin_history(self._saved(store, view, frozenset()))
+
+    def _stored_content(
+        self, store: Persistence, name: str, kept: Operator, deferred: Deferred | None
+    ) -> PlanContent:
+        """The held content of a stored view. If it is not that of the view's epoch, it is computed again."""
+        keeper = self._views.keeper if deferred is None else deferred.keeper
+        if self._epochs.read_only:
+            return keeper.keep(kept, store.saved)
+        keep = keeper.keep if deferred is None else deferred.keep
+        agrees = deferred is None or (store.has_gathered_all(name, deferred) and deferred.agrees())
+        if agrees:
+            content = keep(kept, store.saved)
+            epoch = self._epochs.epoch if deferred is None else deferred.epoch
+            if not store.is_beyond(content, epoch):
+                return content
+            keeper.release(content)
+        if deferred is not None:
+            deferred.load({}, self._epochs.epoch)
+        content = keep(kept, None)
+        stored = all_names(content) & store.relations()
+        if stored:  # otherwise the view had failed, and has no content
+            _log.warning("View %r may not have had the content of its epoch, and was computed again.", name)
+            store.forget(stored)
+        return content
 
     def _stays_in_store(self, kept: Operator) -> tuple[int, str | None]:
         """The memory that a stored view needs, and why it is not held; None if it is.
@@ -472,7 +507,11 @@ class Registration:
         unheld = self._views.unheld
         assert unheld is not None
         if unheld.is_stored(kept):
-            return unheld.keep(kept, why), since
+            content = unheld.keep(kept, why)
+            if self._epochs.read_only or not store.is_beyond(content, self._epochs.epoch):
+                return content, since
+            unheld.release(content)
+            store.forget(all_names(content) & store.relations(), [name])
         with unheld.computed(kept, self._by_files("auto"), why) as content:
             return content, store.save(name, content, self._epochs.epoch, since=since)
 

@@ -6,17 +6,20 @@ Terms are decoded only when they are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
 from itertools import chain, islice
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from pyoxigraph import Quad
 
 from sparqlive.engine.collector import collector_paused
+from sparqlive.engine.sweeping import HeldDeltas
 from sparqlive.errors import Error
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order, order_of
+from sparqlive.numbers import short_repr
 from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.rdf.dictionary import UNDEF, Dictionary
 from sparqlive.sparql import html
@@ -221,16 +224,35 @@ class Readable:
         """
         return self._tables(typed, weights).table()
 
-    def to_pandas(self, *, typed: bool = True, weights: bool = False) -> Any:
-        """Returns the Arrow table as a pandas data frame; decimals become doubles."""
+    def to_pandas(
+        self, *, typed: bool = True, weights: bool = False, terms: Literal["plain", "struct"] = "plain"
+    ) -> Any:
+        """Returns a pandas data frame: a column per variable, and a row per solution, as in `to_arrow`.
+
+        A variable whose values are all numbers, booleans, dates or date-times has such a column; numbers of
+        several datatypes, and decimals, become doubles. All other variables are strings: IRIs without
+        brackets, blank nodes as `_:label`, literals as their text, without language tag and datatype. Unbound
+        ones are missing. `terms="struct"` gives variables without a single datatype as dicts of value, type
+        and language, as `to_arrow` does.
+        """
         pandas = _package("pandas")
         from sparqlive.sparql.arrow import data_frame
 
-        return data_frame(self.to_arrow(typed=typed, weights=weights), pandas)
+        return data_frame(self._frame(typed, weights, terms), pandas)
 
-    def to_polars(self, *, typed: bool = True, weights: bool = False) -> Any:
-        """Returns the Arrow table as a Polars data frame."""
-        return _package("polars").from_arrow(self.to_arrow(typed=typed, weights=weights))
+    def to_polars(
+        self, *, typed: bool = True, weights: bool = False, terms: Literal["plain", "struct"] = "plain"
+    ) -> Any:
+        """Returns a Polars data frame with the columns of `to_pandas`; decimals stay decimals."""
+        return _package("polars").from_arrow(self._frame(typed, weights, terms))
+
+    def _frame(self, typed: bool, weights: bool, terms: str) -> Any:
+        """The Arrow table of a data frame."""
+        if terms not in ("plain", "struct"):
+            raise Error(f'terms must be "plain" or "struct", not {short_repr(terms)}.')
+        if not typed and terms == "struct":
+            raise Error('typed=False gives terms in N-Triples syntax. Leave out terms="struct".')
+        return self._tables(typed, weights, plain=terms == "plain").table()
 
     def to_rdflib(self) -> Any:
         """Returns an rdflib Graph for CONSTRUCT and DESCRIBE, an rdflib Result for SELECT and ASK."""
@@ -254,8 +276,10 @@ class Readable:
             rows, noun = ([one.get(name) for name in self.variables] for one in self), "solution"
         return html.table([f"?{name}" for name in self.variables], rows, noun)
 
-    def _tables(self, typed: bool, weights: bool) -> Any:
-        """The result as tables, with the distinct rows and their weights if `weights`."""
+    def _tables(self, typed: bool, weights: bool, plain: bool = False) -> Any:
+        """The result as tables, with the distinct rows and their weights if `weights`; without structs if
+        `plain`.
+        """
         raise NotImplementedError
 
     def typed_pieces(self, syntax: str, weights: bool = False) -> Iterator[str] | Iterator[bytes]:
@@ -315,6 +339,7 @@ class Answer(Readable):
         epoch: int,
         view: str | None = None,
         rows: Callable[[], Iterator[tuple[Row, int]]] | None = None,
+        why_empty: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`rows`: the content row by row, if it is computed that way; a row may come several times."""
         self.form = query.form
@@ -327,6 +352,12 @@ class Answer(Readable):
         self._rows = rows
         self._columns = Columns(plan, terms)
         self._dictionary = terms.dictionary
+        self._why_empty = why_empty
+
+    @cached_property
+    def hint(self) -> str | None:
+        """Why there are no rows: a predicate or class that no triple has, or that other graphs have."""
+        return self._why_empty()
 
     def weights(self) -> dict[TermRow, int]:
         return decoded(self._dictionary, self._columns.visible(self._gathered()))
@@ -351,7 +382,7 @@ class Answer(Readable):
             return blocks_of(self._columns.visible(self._gathered()).items(), len(self.variables))
         return self._columns.distinct(self._blocks)
 
-    def _tables(self, typed: bool, weights: bool) -> Any:
+    def _tables(self, typed: bool, weights: bool, plain: bool = False) -> Any:
         from sparqlive.sparql.arrow import Tables, answer_tables  # imported late because it is slow to import
 
         if self.form == "ASK" and not weights:
@@ -360,7 +391,7 @@ class Answer(Readable):
         if self._dictionary.is_limited:
             width = len(self.variables)
             blocks = (joined(part, width) for part in _together(iter(blocks), _TERM_ROWS))
-        return Tables(self.variables, list(blocks), self.texts, typed, weights)
+        return Tables(self.variables, list(blocks), self.texts, typed, weights, plain)
 
     def texts(self, numbers: Sequence[int]) -> list[str]:
         return self._dictionary.texts(numbers)
@@ -406,21 +437,35 @@ class Answer(Readable):
         return sum(int(block.weights.sum()) for block in self._blocks())
 
 
+class Decoder:
+    """Reads the terms of a view's deltas, as long as somebody holds them."""
+
+    __slots__ = ("dictionary", "held")
+
+    def __init__(self, dictionary: Dictionary, held: HeldDeltas | None) -> None:
+        """`held`: where deltas are noted that are in no history, if terms may be given back."""
+        self.dictionary = dictionary
+        self.held = held
+
+    def __call__(self, rows: Mapping[Row, int]) -> dict[TermRow, int]:
+        return decoded(self.dictionary, rows)
+
+    def hold(self, delta: Delta) -> Delta:
+        """Keeps the terms of a delta readable while somebody holds it."""
+        if self.held is not None and delta.rows:
+            self.held.add(delta)
+        return delta
+
+
 class Delta:
     """The change of a view from one epoch to the next.
 
     `reset` marks the whole content in place of a change, because the requested changes are no longer kept.
     """
 
-    __slots__ = ("_decode", "epoch", "reset", "rows")
+    __slots__ = ("__weakref__", "_decode", "epoch", "reset", "rows")
 
-    def __init__(
-        self,
-        epoch: int,
-        rows: Mapping[Row, int],
-        decode: Callable[[Mapping[Row, int]], dict[TermRow, int]],
-        reset: bool = False,
-    ) -> None:
+    def __init__(self, epoch: int, rows: Mapping[Row, int], decode: Decoder, reset: bool = False) -> None:
         self.epoch = epoch
         self.reset = reset
         self.rows = rows
@@ -434,13 +479,18 @@ class Delta:
         rows = dict(deltas[0].rows)
         for delta in deltas[1:]:
             add_into(rows, delta.rows)
-        return cls(deltas[-1].epoch, rows, deltas[0]._decode, deltas[0].reset)
+        decode = deltas[0]._decode
+        return decode.hold(cls(deltas[-1].epoch, rows, decode, deltas[0].reset))
 
     def blocks(self, width: int) -> Iterator[Block]:
-        """Yields the changed rows, of `width` columns, as blocks of ids with weights."""
+        """Yields the changed rows, of `width` columns, as blocks of ids with weights.
+
+        The delta, whose terms stay while it is there, is held until the last block.
+        """
         if type(self.rows) is RunRows and self.rows.run.weights is not None:
-            return cut(self.rows.run.columns, self.rows.run.weights)
-        return blocks_of(self.rows.items(), width)
+            yield from cut(self.rows.run.columns, self.rows.run.weights)
+        else:
+            yield from blocks_of(self.rows.items(), width)
 
     def weights(self) -> dict[TermRow, int]:
         """Returns added rows (positive weight) and removed rows (negative weight)."""

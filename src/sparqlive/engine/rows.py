@@ -85,6 +85,12 @@ class RowStream:
             self._total, self._known = total, []
         return self._total
 
+    def few(self) -> list[Row] | None:
+        """All rows, if they are computed and not more than one; after `start` or `gathered`."""
+        if self._rest is not None or len(self._known) + len(self._total or ()) > 1:
+            return None
+        return [row for row, _ in (*self._known, *(self._total or {}).items())]
+
     def start(self) -> None:
         """Computes the first rows, if this takes only a moment: many errors show with them."""
         self._advance(partial(self._take, _FIRST_ROWS))

@@ -79,12 +79,12 @@ class Services:
         if find_spec("httpx") is None:
             raise Unsupported("SERVICE needs an HTTP client. Run: pip install 'sparqlive[sources]'")
         from sparqlive.web.endpoint import solutions_of
-        from sparqlive.web.network import Reach, checked_url
+        from sparqlive.web.network import ReachOnce, checked_url
 
         assert not isinstance(service.name, Var)
         left = seconds_left()
         limit = _MOST_SECONDS if left is None else min(_MOST_SECONDS, left + _MORE_SECONDS)
-        reach = Reach(allow_private=self._allow_private, timeout_seconds=limit)
+        reach = ReachOnce(allow_private=self._allow_private, timeout_seconds=limit)
         address = str(checked_url(service.name.value))
         rows = solutions_of(address, queries, [column.name for column in columns], reach)
         gathers(rows)

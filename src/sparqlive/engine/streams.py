@@ -13,10 +13,11 @@ from urllib.parse import quote
 from pyoxigraph import NamedNode
 
 from sparqlive.engine.carry import failure_of
+from sparqlive.engine.frames import column_names
 from sparqlive.engine.view import Epoch
 from sparqlive.errors import Error
 from sparqlive.numbers import short_repr
-from sparqlive.rdf.frames import FrameColumns, frame_columns, is_spark_frame, names_of, operation_column
+from sparqlive.rdf.frames import FrameColumns, frame_columns, is_spark_frame, operation_column
 from sparqlive.rdf.table_mapping import TableMapping
 
 if TYPE_CHECKING:
@@ -59,9 +60,8 @@ class Streams:
                 on_epoch(epoch)
 
         weight = None if op or operation_column(frame.columns, mapping) else 1
-        meaning = frame_columns(
-            names_of(frame), weight=weight, op=op, order=order, mapping=mapping, graph=graph
-        )
+        names = column_names(frame, mapping, op, order)
+        meaning = frame_columns(names, weight=weight, op=op, order=order, mapping=mapping, graph=graph)
         place = None if checkpoint is None else os.fspath(checkpoint)
         folder = self._folder(name)
         try:
@@ -85,10 +85,14 @@ class Streams:
         """The folder of a stream: in the store, where it lasts; for a session in memory, a temporary one."""
         if self._store is None:
             return self._scratch.enter_context(tempfile.TemporaryDirectory(prefix="sparqlive-"))
+        from sparqlive.store.names import ensure_folder
         from sparqlive.store.private import make_folder
 
         make_folder(self._store / "streams", self._store)
+        if not name or name in (".", ".."):
+            raise Error(f"Invalid name of a stream: {name!r}. Pass another name.")
         folder = str(self._store.absolute() / "streams" / quote(name, safe=""))
+        ensure_folder(Path(folder))
         running = self._running.get(folder)
         if running is not None:
             if running.query.isActive:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyoxigraph import DefaultGraph, Quad
 
 from sparqlive.errors import HistoryGone, Unsupported
+from sparqlive.sparql.column_names import check_column_names
 
 if TYPE_CHECKING:
     from sparqlive.engine.results import Readable
@@ -105,6 +106,8 @@ def _frame(epochs: Epochs, table: pa.Table, ordered: bool) -> Any:
     spark = epochs.strategies.registered_spark()
     if not table.column_names:
         raise Unsupported("The view has no columns: it cannot be a DataFrame.")
+    check_column_names(table.column_names, ignore_case=True)
+    from sparqlive.bulk.backends.spark.files import parquet
     from sparqlive.bulk.backends.spark.start import frame_of, master_of
 
     if table.num_rows <= _FEW_ROWS:
@@ -119,5 +122,5 @@ def _frame(epochs: Epochs, table: pa.Table, ordered: bool) -> Any:
     folder = epochs.scratch.enter_context(TemporaryDirectory(prefix="sparqlive-"))
     path = Path(folder) / f"{next(_NUMBERS)}.parquet"
     pq.write_table(table, path)
-    frame = spark.read.parquet(path.as_uri())
+    frame = parquet(spark, [path.as_uri()])
     return frame.orderBy(_POSITION).drop(_POSITION) if ordered else frame

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import TypeAlias
 
@@ -23,7 +24,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 from pyoxigraph import Quad as Statement
 
 from sparqlive.engine.limits import LOADED_DOCUMENTS, UPDATE_OPERATIONS
-from sparqlive.errors import Error, TooLarge, Unsupported
+from sparqlive.errors import Error, Timeout, TooLarge, Unsupported
 from sparqlive.live.once import compute_once, lend_for, reads_of
 from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
@@ -34,12 +35,45 @@ from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import check_quad
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import QuadPattern, Var
-from sparqlive.sparql.deadline import within
+from sparqlive.sparql.deadline import seconds_left, within
 from sparqlive.sparql.interrupts import interruptible
+from sparqlive.sparql.syntax import parse_update
 from sparqlive.zset.relation import Row
 
 Documents: TypeAlias = Mapping[NamedNode, Sequence[Statement] | Error]
 """The content of documents by address, or the error that prevented loading."""
+
+# The update's own limit comes first: its error says more.
+_MORE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class PreparedUpdate:
+    """An update that is read, with the documents of its LOADs: nothing is left to wait for."""
+
+    operations: Sequence[al.UpdateOperation]
+    documents: Documents
+    timeout_seconds: float | None
+
+
+def prepare_update(
+    text: str,
+    base: str | None = None,
+    dataset: al.Dataset | None = None,
+    allow_private: bool = False,
+    timeout_seconds: float | None = None,
+) -> PreparedUpdate:
+    """Reads an update and fetches its documents, without a session: this may wait for others.
+
+    `timeout_seconds` limits the reading, and the fetching of all documents together.
+    """
+    operations = within(timeout_seconds, lambda: parse_update(text, base), "Reading the update")
+    check_size(operations)
+    if dataset is not None:
+        operations = on_dataset(operations, dataset)
+    return PreparedUpdate(
+        operations, documents_of(operations, allow_private, timeout_seconds), timeout_seconds
+    )
 
 
 def on_dataset(
@@ -72,13 +106,30 @@ def check_size(operations: Sequence[al.UpdateOperation]) -> None:
         )
 
 
-def documents_of(operations: Iterable[al.UpdateOperation], allow_private: bool) -> Documents:
-    """Fetches the documents of all LOAD operations, as sources do, before anything else happens."""
+def documents_of(
+    operations: Iterable[al.UpdateOperation], allow_private: bool, timeout_seconds: float | None
+) -> Documents:
+    """Fetches the documents of all LOAD operations, as sources do, before anything else happens.
+
+    A document that is not there when the time is up is a failed LOAD, which SILENT ignores.
+    """
+    began = time.monotonic()
     found: dict[NamedNode, Sequence[Statement] | Error] = {}
+    late: Timeout | None = None
     for operation in operations:
         if isinstance(operation, al.Load) and operation.source not in found:
+            if late is not None:
+                found[operation.source] = late
+                continue
             try:
-                found[operation.source] = _fetch(operation.source.value, allow_private)
+                found[operation.source] = within(
+                    timeout_seconds,
+                    partial(_fetch, operation.source.value, allow_private),
+                    "Fetching the documents of the update",
+                    began,
+                )
+            except Timeout as error:
+                late = found[operation.source] = error
             except Error as error:
                 found[operation.source] = error
     return found
@@ -88,9 +139,12 @@ def _fetch(address: str, allow_private: bool) -> Sequence[Statement]:
     if find_spec("httpx") is None:
         raise Unsupported("LOAD needs an HTTP client. Run: pip install 'sparqlive[sources]'")
     from sparqlive.web.document import fetch_document
-    from sparqlive.web.network import Reach
+    from sparqlive.web.network import ReachOnce
 
-    return fetch_document(address, Reach(allow_private=allow_private))
+    reach, left = ReachOnce(allow_private=allow_private), seconds_left()
+    if left is not None:
+        reach = replace(reach, timeout_seconds=min(reach.timeout_seconds, left + _MORE_SECONDS))
+    return fetch_document(address, reach)
 
 
 def requested_changes(

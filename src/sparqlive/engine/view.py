@@ -6,6 +6,7 @@ Invariant: everything that is read together belongs to one epoch.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,11 +18,13 @@ from pyoxigraph import Quad
 
 from sparqlive.engine.carry import Choice
 from sparqlive.engine.deferred import Deferred, Refresh
+from sparqlive.engine.empty import seems_empty, warn_empty, why_empty
 from sparqlive.engine.results import (
     FORMS,
     GRAPH_FORMS,
     Answer,
     Columns,
+    Decoder,
     Delta,
     Readable,
     Solution,
@@ -38,7 +41,8 @@ from sparqlive.plan.spelling import Spelling, spelling_of
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Query
-from sparqlive.zset.blocks import Block, blocks_of, rows_in
+from sparqlive.sparql.column_names import EPOCH, WEIGHT, check_column_names
+from sparqlive.zset.blocks import Block, Blocks, blocks_of, rows_in
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into
 
@@ -51,7 +55,9 @@ __all__ = ["FORMS", "GRAPH_FORMS", "Answer", "Cost", "Delta", "Deltas", "Epoch",
 # The number of deltas and rows of history per view in memory; a store has more.
 RETAINED_DELTAS = 4_000
 RETAINED_ROWS = 1_000_000
+_BYTES_PER_DELTA, _BYTES_PER_ROW = 300, 150
 _T = TypeVar("_T")
+_log = logging.getLogger("sparqlive.engine")
 
 
 @dataclass(frozen=True, init=False)
@@ -189,16 +195,22 @@ class View(Readable):
         self._columns = Columns(plan, self.terms)
         self.since = epochs.epoch
         self.failure: str | None = None
+        self.is_wrong = False
+        """Whether it failed because reading found its content wrong, which `repair` computes again."""
         self.choice: tuple[int, Choice] | None = None
         self.follow: Any = None
         """The view's link following (`sources.links.traversal.LinkFollower`), if it has one."""
         self._epochs = epochs
-        self._decode = partial(decoded, self.terms.dictionary)  # one object for all deltas
+        dictionary = self.terms.dictionary
+        self._decode = Decoder(dictionary, None if dictionary.keeps_all else epochs.sweeper.deltas)
         self._history: deque[Delta] = deque()
         self._history_rows = 0
         self._retained_from = self.epoch
         self._state_bytes: int | None = None
         """What the state needed when that was last asked for."""
+        self._searched: tuple[int, str | None] = -1, None
+        """The last epoch at which a reason for having no rows was searched, and what was found."""
+        self._has_warned = False
 
     @property
     def epoch(self) -> int:
@@ -238,9 +250,11 @@ class View(Readable):
             whole("at", at)
         with self._epochs.reading():
             self._ensure_alive()
-            if at is None or at == self.epoch:
-                return self._decode(self._rows())
-            return self._decode(self._rows_at(at))
+            if at is not None and at != self.epoch:
+                return self._decode(self._rows_at(at))
+            found = self._decode(self._rows())
+        self.warn_if_empty()
+        return found
 
     def now(self, row_limit: int | None = None) -> Answer:
         """Captures the view's result, which can then be read without blocking writers.
@@ -266,8 +280,22 @@ class View(Readable):
                 f"View {self.name!r} has {count:,} rows; the limit is {row_limit:,} per read. Read a part of "
                 f"them with a query."
             )
+        captured, terms = self.captured(), self.terms.captured()
+        return Answer(
+            self.query, self.plan, captured, terms, self.epoch, self.name, why_empty=lambda: self.hint
+        )
+
+    def captured(self) -> Blocks:
+        """Captures the rows, to be listed later; see `PlanContent.captured`. Listing may find them wrong."""
         captured = self.content.captured()
-        return Answer(self.query, self.plan, captured, self.terms, self.epoch, self.name)
+
+        def listed() -> Iterator[Block]:
+            for block in captured():
+                if len(block.weights) and block.weights.min() < 0:
+                    raise self._wrong()
+                yield block
+
+        return listed
 
     def blocks(self) -> Iterator[Block]:
         return self.now().blocks()
@@ -278,11 +306,33 @@ class View(Readable):
     def texts(self, numbers: Sequence[int]) -> list[str]:
         return self.terms.dictionary.texts(numbers)
 
-    def _tables(self, typed: bool, weights: bool) -> Any:
-        return self.now()._tables(typed, weights)
+    def _tables(self, typed: bool, weights: bool, plain: bool = False) -> Any:
+        self.warn_if_empty()
+        return self.now()._tables(typed, weights, plain)
 
     def __iter__(self) -> Iterator[Solution]:
+        self.warn_if_empty()
         return iter(self.now())
+
+    @property
+    def hint(self) -> str | None:
+        """Why the view has no rows: a predicate or class that no triple has, or that other graphs have."""
+        if self.failure is not None or self._read_beside(self.content.row_count) > 1:
+            return None
+        shown = self.preview(2, -1)
+        if self._searched[0] != shown.epoch:
+            is_empty = seems_empty(self.plan, [row for row, _ in shown.first])
+            self._searched = (
+                shown.epoch,
+                why_empty(self._epochs, self.plan, shown.epoch) if is_empty else None,
+            )
+        return self._searched[1]
+
+    def warn_if_empty(self) -> None:
+        """Warns the first time that the view is read without rows and there is a reason."""
+        if not self._has_warned and (hint := self.hint) is not None:
+            self._has_warned = True
+            warn_empty(f"View {self.name!r}", hint)
 
     def live(self) -> LiveTable:
         """Shows the first rows in a notebook, and draws them again when they change, until `stop()`."""
@@ -304,9 +354,9 @@ class View(Readable):
                     f"View {self.name!r} cannot be listed in order at epoch {epoch}: its ORDER BY uses "
                     f"values that are not selected, and its deltas do not have them. Select them too."
                 )
-            rows = self._rows_at(epoch)
+            rows, terms = self._rows_at(epoch), self.terms.captured()
         blocks = partial(blocks_of, rows.items(), len(self.variables))
-        return Answer(self.query, self.plan, blocks, self.terms, epoch)
+        return Answer(self.query, self.plan, blocks, terms, epoch)
 
     def _rows_at(self, epoch: int) -> dict[Row, int]:
         """The content without the later deltas."""
@@ -326,7 +376,27 @@ class View(Readable):
         return rows
 
     def _rows(self) -> Mapping[Row, int]:
-        return self._columns.visible(dict(self.content.items()))
+        rows = dict(self.content.items())
+        if rows and min(rows.values()) < 0:
+            raise self._wrong()
+        return self._columns.visible(rows)
+
+    def _items(self) -> Iterator[tuple[Row, int]]:
+        for row, weight in self.content.items():
+            if weight < 0:
+                raise self._wrong()
+            yield row, weight
+
+    def _wrong(self) -> ViewFailed:
+        """Marks the view as failed because a row occurs less than never: some earlier delta was wrong."""
+        reason = (
+            f"View {self.name!r} is wrong: one of its rows has a negative weight. Run `sparqlive check "
+            f"--repair` on its store, or call `repair()` on the session, to compute it again."
+        )
+        if not self.is_wrong:
+            _log.error("%s", reason)
+        self.is_wrong, self.failure = True, reason
+        return ViewFailed(reason)
 
     def solutions(self) -> Iterable[Solution]:
         """Returns the solutions in the order of ORDER BY, with duplicates, without unbound variables.
@@ -334,6 +404,7 @@ class View(Readable):
         They are a list; of a view that stays in the store, unless it has an ORDER BY, an iterator over its
         files as of now.
         """
+        self.warn_if_empty()
         answer = self.now()
         return answer.solutions() if self.content.is_held or self.ordered else iter(answer)
 
@@ -354,24 +425,26 @@ class View(Readable):
         """Returns the first distinct rows, and how many there are; more than `most_sorted` are not sorted."""
         whole("count", count)
 
-        def read() -> tuple[Preview, Callable[[], Mapping[Row, int]]]:
-            content, rows = self.content, self.content.row_count()
+        def read() -> tuple[Preview, Callable[[], Mapping[Row, int]], Terms]:
+            content, rows, terms = self.content, self.content.row_count(), self.terms.captured()
             in_order = self.ordered and rows <= most_sorted
             about = Preview(self.epoch, rows, in_order, [])
             if content.capturable:
-                captured = content.captured()
-                return about, lambda: self._columns.first(rows_in(captured()), count, in_order)
-            found = self._columns.first(content.items(), count, in_order)
-            return about, lambda: found
+                captured = self.captured()
+                return about, lambda: self._columns.first(rows_in(captured()), count, in_order), terms
+            found = self._columns.first(self._items(), count, in_order)
+            return about, lambda: found, terms
 
-        about, first = self._read_beside(read)
-        return replace(about, first=list(self._decode(first()).items()))
+        about, first, terms = self._read_beside(read)
+        return replace(about, first=list(decoded(terms.dictionary, first()).items()))
 
     def __len__(self) -> int:
         """Number of solutions, counted with their multiplicity."""
         with self._epochs.reading():
             self._ensure_alive()
-            return self.content.total_weight()
+            if not self.content.is_held:  # counted by columns
+                return self.content.total_weight()
+            return sum(weight for _, weight in self._items())
 
     def changes(self, since: int = 0, follow: bool = False) -> Iterator[Delta]:
         """Yields the deltas after epoch `since`, one per epoch that changed the view.
@@ -421,11 +494,12 @@ class View(Readable):
 
         from sparqlive.sparql.arrow import Tables
 
+        check_column_names(self.variables, EPOCH, WEIGHT)
         width = len(self.variables)
         blocks = [(delta.epoch, block) for delta in deltas for block in delta.blocks(width)]
         tables = Tables(self.variables, [block for _, block in blocks], self.texts, typed, weights=True)
         epochs = [number for number, block in blocks for _ in range(len(block.weights))]
-        return tables.table().add_column(width, "_epoch", pa.array(epochs, pa.int64()))
+        return tables.table().add_column(width, EPOCH, pa.array(epochs, pa.int64()))
 
     def changes_after(self, epoch: int) -> tuple[int, list[Delta] | None]:
         """Returns the view's epoch, and the deltas after another; None if they are no longer kept."""
@@ -442,7 +516,7 @@ class View(Readable):
         with self._epochs.reading():
             epoch, deltas = self.changes_after(since)
             if deltas is None:
-                deltas = [Delta(epoch, self._rows(), self._decode, reset=True)]
+                deltas = [self._decode.hold(Delta(epoch, self._rows(), self._decode, reset=True))]
             return deltas, epoch
 
     def _after(self, epoch: int) -> list[Delta] | None:
@@ -542,6 +616,8 @@ class View(Readable):
     def read(self, content: PlanContent) -> None:
         """Switches the view to another content."""
         self.content = content
+        if self.is_wrong:
+            self.is_wrong, self.failure = False, None
 
     def begin_history(self, epoch: int) -> None:
         """Sets the epoch at which the view's history starts."""
@@ -564,8 +640,23 @@ class View(Readable):
         content has moved there.
         """
         self._retained_from = self.epoch
+        self.end_history()
         self._history.clear()
         self._history_rows = 0
+
+    def history(self) -> Iterable[Delta]:
+        """The deltas that are kept in memory."""
+        return self._history
+
+    def end_history(self) -> None:
+        """Notes that the session does not know the view's deltas any more; others may hold them."""
+        for delta in self._history:
+            self._decode.hold(delta)
+
+    @property
+    def history_bytes(self) -> int:
+        """The memory of the deltas that are kept, estimated."""
+        return _BYTES_PER_DELTA * len(self._history) + _BYTES_PER_ROW * self._history_rows
 
     def no_change(self, epoch: int) -> Delta:
         return Delta(epoch, {}, self._decode)
@@ -577,7 +668,7 @@ class View(Readable):
         delta = Delta(epoch, rows, self._decode)
         if not self.content.is_held:  # its history is in the store
             self._retained_from = epoch
-            return delta
+            return self._decode.hold(delta)
         if not rows:
             return delta
         self._history.append(delta)
@@ -585,7 +676,7 @@ class View(Readable):
         while (self._history_rows > RETAINED_ROWS or len(self._history) > RETAINED_DELTAS) and len(
             self._history
         ) > 1:
-            oldest = self._history.popleft()
+            oldest = self._decode.hold(self._history.popleft())
             self._history_rows -= len(oldest)
             self._retained_from = oldest.epoch
         return delta

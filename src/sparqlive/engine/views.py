@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sparqlive.engine.deferred import Deferred
 from sparqlive.engine.results import GRAPH_FORMS
 from sparqlive.engine.view import View
-from sparqlive.errors import Error, UnknownView, Unsupported
+from sparqlive.errors import Error, StoreFailed, UnknownView, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.plan.operators import Operator
@@ -66,6 +66,8 @@ class Views(Mapping[str, View]):
         self.unheld = unheld
 
     def add(self, view: View) -> None:
+        if (known := self.by_name.get(view.name)) is not None:
+            known.end_history()
         self.by_name[view.name] = view
         self.readers.setdefault(view.content, []).append(view)
         if view.deferred is not None:
@@ -79,6 +81,7 @@ class Views(Mapping[str, View]):
     def remove(self, name: str) -> View:
         """Removes a view."""
         view = self.by_name.pop(name)
+        view.end_history()
         self.release(view)
         return view
 
@@ -161,4 +164,9 @@ def readable(entries: Iterable[Entry]) -> Iterator[Entry]:
     waiting = {entry[0]: (entry, views_read(parse_query(entry[1], entry[2]))) for entry in entries}
     while waiting:
         ready = [name for name, (_, read) in waiting.items() if not any(other in waiting for other in read)]
+        if not ready:  # registration rejects this
+            raise StoreFailed(
+                f"The stored views {', '.join(map(repr, list(waiting)[:5]))} read each other's graphs, so "
+                f"none can be loaded. The catalog is damaged: restore the store from a backup."
+            )
         yield from (waiting.pop(name)[0] for name in ready)

@@ -21,6 +21,7 @@ import numpy as np
 from pyoxigraph import Quad, Triple
 
 from sparqlive.engine.assertions import Assertions
+from sparqlive.engine.batches import Batch, Batches
 from sparqlive.engine.budget import Budget
 from sparqlive.engine.carry import (
     NO_OUTCOME,
@@ -35,6 +36,7 @@ from sparqlive.engine.collector import SettledObjects, collector_paused
 from sparqlive.engine.export import BulkData
 from sparqlive.engine.limits import Limits
 from sparqlive.engine.results import Delta
+from sparqlive.engine.sweeping import Sweeper
 from sparqlive.engine.view import Deltas, Epoch, View
 from sparqlive.engine.views import Views
 from sparqlive.errors import Closed, Error, Timeout
@@ -63,8 +65,6 @@ if TYPE_CHECKING:
     from sparqlive.engine.incoming import Incoming
     from sparqlive.engine.persistence import Persistence
 
-Batch = tuple[str, int]
-"""A batch of a stream: its source and number."""
 _NO_NOTES: Mapping[str, str] = {}
 _WAIT_SECONDS = 0.01
 """Who captures the last epoch waits so long for the lock, and then looks whether an epoch is carried."""
@@ -106,9 +106,10 @@ class Epochs:
         self._waiting = 0
         """The number of threads that wait for an epoch."""
         self._begun = 0.0
-        self._batches: set[Batch] = set()
+        self._batches = Batches()
         self._gate = Gate(terms.dictionary)
         self._settled_objects = SettledObjects()
+        self.sweeper = Sweeper(self)
 
     def attach(self, persistence: Persistence) -> None:
         """Writes epochs into a store from now on."""
@@ -484,6 +485,7 @@ class Epochs:
         strategy, choices = carried.summary(), self._note_choices(number, carried)
         seconds = time.perf_counter() - self._begun
         epoch = Epoch(number, inserted, count - inserted, ignored, deltas, strategy, choices, seconds=seconds)
+        self.sweeper.count(count)
         self._notify(epoch)
         return epoch
 
@@ -646,7 +648,8 @@ class Epochs:
         """Brings a deferred view to the current epoch; see `View.refresh`."""
         with self.lock, uninterrupted, collector_paused():
             deferred = view.deferred
-            if deferred is None or view.failure is not None or self.closed:
+            # A timer may end while its view is being dropped or replaced: the new view has the same name.
+            if deferred is None or view not in self.views.later or self.closed:
                 return view.no_change(view.epoch)
             deferred.stop()
             if not deferred.gathered:
@@ -670,6 +673,16 @@ class Epochs:
         """Starts the timer that refreshes a deferred view."""
         if view.deferred is not None:
             view.deferred.start(partial(self._refresh_due, view))
+
+    def start_clocks(self) -> None:
+        """Starts the timers of all deferred views, once the session is open. Called under the lock."""
+        for view in self.views.later:
+            self.start_clock(view)
+
+    def stop_clocks(self) -> None:
+        """Stops the timers of all deferred views. Called under the lock."""
+        for deferred in self.views.later.values():
+            deferred.stop()
 
     def _refresh_due(self, view: View) -> None:
         """Refreshes a view when its timer ends; after a failure, starts the timer again."""
@@ -695,6 +708,15 @@ class Epochs:
                 del self._gathering[number]
                 return [(*quad, weight) for quad, weight in changes.items()]
         return None
+
+    def gathering(self) -> Sequence[Mapping[QuadIds, int]]:
+        """All changes that are collected now."""
+        return self._gathering
+
+    def forget_terms(self) -> None:
+        """Forgets what depends on terms that may be given back; called under the lock."""
+        self._bulk_data.close()
+        self._gate.forget()
 
     # Reading and closing
 
@@ -763,8 +785,7 @@ class Epochs:
     def close(self) -> None:
         """Ends the epochs; closing it again does nothing."""
         with self._advanced:
-            for deferred in self.views.later.values():
-                deferred.stop()
+            self.stop_clocks()
             self._settled_objects.unsettle()
             self._unlimit()
             was_closed, self.closed = self.closed, True

@@ -83,6 +83,8 @@ class Program:
         """Checked by all loops: an exception in it ends them, and a None makes them give way."""
         self.namespace: dict[str, Any] = {"stop": self.stop, "halt": self._halt, "either": _either}
         self.sources: list[str] = []
+        self.length = 0
+        """The number of characters of all sources."""
         self._names: dict[int, str] = {}
         self._objects: list[Any] = []
         self._numbers = count()
@@ -142,6 +144,7 @@ class Program:
 
     def define(self, source: str) -> None:
         self.sources.append(source)
+        self.length += len(source)
         exec(_compiled(source), self.namespace)
 
 

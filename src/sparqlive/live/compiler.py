@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache, partial
+from typing import Any, TypeAlias
 
 from sparqlive.live import extend, join, left_join, mark, scan, semi, template
 from sparqlive.live.code import Continue, Env, Function, Gathering, Local, Point, Program, times, tuple_of
@@ -20,13 +21,18 @@ from sparqlive.live.operators import OPERATORS
 from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
-from sparqlive.plan.checks import MOST_PARTS, too_large
+from sparqlive.plan.checks import MOST_PARTS, too_large, within_reach
 from sparqlive.plan.cost import estimate
 from sparqlive.plan.delta import Apply, Outer, State, Tested, Times, delta_term
 from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.keys import keys_of_flips, pushable
 from sparqlive.sparql.algebra import Var
 
+_WRITTEN_AHEAD = 200_000
+"""Characters of code from which on the function of an operator's change is written when it first changes.
+
+A join of n patterns has n such functions, of n - 1 loops each: all of 33 patterns are written ahead.
+"""
 _MOST_CHOICES = 3
 _OTHER_SIZE = 4
 _SMALL_SIZE = 8
@@ -106,13 +112,19 @@ def _needed_of_children(operator: op.Operator, needed: frozenset[Var]) -> list[f
             return []
 
 
+Carry: TypeAlias = Callable[[Any, dict[tuple[int, ...], int]], None]
+
+
 @dataclass(frozen=True)
 class Segment:
-    """A function from the change of one operator to where it is gathered."""
+    """A function from the change of one operator to where it is gathered.
+
+    `write` returns it. It may be called while changes are staged.
+    """
 
     source: Node
     target: Node
-    function: Callable[[Any, dict[tuple[int, ...], int]], None]
+    write: Callable[[], Carry]
 
 
 class _States(dict[int, Any]):
@@ -284,22 +296,31 @@ class Compiler:
         return compiled
 
     def segments(self) -> list[Segment]:
-        """One function for each operator that a change can start from and that has others above it."""
-        segments = []
+        """One function for each operator that a change can start from and that has others above it.
+
+        Those that are long in total are not written yet.
+        """
+        segments: list[Segment] = []
+
+        def add(source: Node, target: Node, write: Callable[[], Carry]) -> None:
+            segments.append(Segment(source, target, cache(within_reach()(write))))
+            if self.program.length < _WRITTEN_AHEAD:
+                segments[-1].write()
+
         for node in self.nodes:
             operator = node.operator
             is_kept = isinstance(operator, op.Keeping)
             if isinstance(operator, op.Scan | op.Names | op.Nodes) or (is_kept and node.parent is not None):
-                segments.append(self._segment(node))
+                add(node, _target(node), partial(self._from_change, node))
             if (
                 node.gathers
                 and node.parent
                 and isinstance(node.parent.operator, op.LeftJoin | op.Semi | op.Mark)
             ):
-                segments.append(self._flips(node))
+                add(node, _target(node.parent), partial(self._from_flips, node))
         return segments
 
-    def _segment(self, source: Node) -> Segment:
+    def _from_change(self, source: Node) -> Carry:
         function = self.program.function("delta", ["rows", "out"], Gathering.SUM)
         tests: list[str] = []
         if isinstance(source.operator, op.Scan):
@@ -310,10 +331,11 @@ class Compiler:
             header = f"for {tuple_of([env[v].name for v in variables])}, w in rows"
         with function.block(header), function.when(tests):
             self.up(function, source, env, "w")
-        return Segment(source, _target(source), self.program.namespace[function.finish()])
+        written: Carry = self.program.namespace[function.finish()]
+        return written
 
-    def _flips(self, node: Node) -> Segment:
-        """The segment of a change on the right side of OPTIONAL, MINUS or EXISTS: A' ⋈ (ΔB + flips)."""
+    def _from_flips(self, node: Node) -> Carry:
+        """Carries a change on the right side of OPTIONAL, MINUS or EXISTS: A' ⋈ (ΔB + flips)."""
         parent = node.parent
         assert parent is not None
         function = self.program.function("flips", ["rows", "out"], Gathering.SUM)
@@ -323,7 +345,8 @@ class Compiler:
         write_flips = OPERATORS[type(parent.operator)].flips
         assert write_flips is not None
         write_flips(self, function, parent, left_state)
-        return Segment(node, _target(parent), self.program.namespace[function.finish()])
+        written: Carry = self.program.namespace[function.finish()]
+        return written
 
     def probe(
         self,
@@ -445,7 +468,7 @@ class Compiler:
                     if child is not node
                 ]
                 top, items = extend.items_above(parent)
-                join.loop_over(self, f, rest, items, self._above(top, env, weight))
+                join.loop_over(self, f, rest, items, self._above(top, env, weight), self._reader(top))
             case Apply(op.Filter() | op.Extend()):
                 top, items = extend.items_above(node)
                 join.loop_over(self, f, [], items, self._above(top, env, weight))
@@ -463,6 +486,19 @@ class Compiler:
                 mark.attach(self, f, parent, right.state, point)
             case rule:
                 raise AssertionError(f"a change cannot continue through {rule}")
+
+    def _reader(self, node: Node) -> join.Reader | None:
+        """The left side of an operator whose right side is the node, maybe through unions and projections."""
+        shared = frozenset(node.operator.variables)
+        while node.parent is not None and isinstance(node.parent.operator, op.Union | op.Project):
+            node = node.parent
+            shared &= frozenset(node.operator.variables)
+        if not node.gathers or node.parent is None or isinstance(node.parent.operator, op.Keeping):
+            return None
+        term = delta_term(node.parent.operator, 1)
+        assert isinstance(term, Times)
+        left = node.parent.children[0]
+        return join.Reader(left, term.factors[0].state, shared & left.operator.always)  # type: ignore[union-attr]
 
     def _above(self, node: Node, env: Env, weight: str) -> Point:
         """The point at which a change has reached an operator, and continues from it."""

@@ -110,7 +110,8 @@ class PlanContent:
         run = held.copy().whole() if isinstance(held, Relation) else None
         if run is None:
             return dict(self.items())
-        return run if held is self.rows else Run(run.columns, np.ones(run.length, np.int64))
+        assert run.weights is not None
+        return run if held is self.rows else Run(run.columns, np.sign(run.weights))
 
     def _top(self) -> Any:
         assert self.maintained is not None
@@ -119,8 +120,10 @@ class PlanContent:
     def items(self) -> Iterator[tuple[Row, int]]:
         if self.rows is not None:
             return self.rows.items()
-        assert self.maintained is not None
-        return ((row, 1) for row in self.maintained.top_state().own_rows())
+        top = self._top()
+        if isinstance(top, Relation):  # a negative count is wrong, and shows
+            return ((row, 1 if weight > 0 else -1) for row, weight in top.items())
+        return ((row, 1) for row in top.own_rows())
 
     def is_empty(self) -> bool:
         """Whether there is no row."""
@@ -149,7 +152,7 @@ class PlanContent:
         top = self.maintained.top_state()
         if isinstance(top, Relation):
             counts = top.copy()
-            return lambda: (Block(block.columns, np.ones_like(block.weights)) for block in counts.blocks())
+            return lambda: (Block(block.columns, np.sign(block.weights)) for block in counts.blocks())
         rows, width = list(top.own_rows()), len(self.plan.variables)
         return lambda: blocks_of(((row, 1) for row in rows), width)
 
@@ -213,9 +216,14 @@ class Product(PlanContent):
     """The product of contents that share no variable; never stored, but expanded when it is read."""
 
     def __init__(
-        self, plan: op.Operator, parts: list[PlanContent], terms: Terms | None = None, key: Any = None
+        self,
+        plan: op.Operator,
+        parts: list[PlanContent],
+        scope: str = "",
+        terms: Terms | None = None,
+        key: Any = None,
     ) -> None:
-        super().__init__(plan, None, terms=terms, key=key)
+        super().__init__(plan, None, scope, terms, key)
         self.parts = parts
         self.is_held = all(part.is_held for part in parts)
         self.why = next((part.why for part in parts if part.why), "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sparqlive.live.code import Function, Local, Point, tuple_of
@@ -28,10 +28,6 @@ class Counts(Relation):
             if sign:
                 result[row] = sign
         return result
-
-    def own_rows(self) -> Iterator[Row]:
-        """The distinct solutions before the epoch."""
-        return (row for row, _ in self.items())
 
     def row_count(self) -> int:
         return len(self)

@@ -229,6 +229,10 @@ class Groups:
         run = self._rows.whole()
         self.load(dict(self._rows.items()) if run is None else run)
 
+    def given(self) -> Iterable[Row]:
+        """The rows of the groups in memory, which are taken back when a group changes."""
+        return (known.row for known in self._groups.values() if known.row is not None)
+
     def items(self) -> Iterable[tuple[Row, int]]:
         return self._rows.items()
 

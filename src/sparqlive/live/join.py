@@ -2,19 +2,24 @@
 
 Parts that share no unbound variable are separate groups. A group whose variables are not read later becomes a
 factor, computed once: its variables are summed away before the next loop, not after it. The other groups are
-opened before the first of them is looped over, so that an empty one ends the search.
+opened before the first of them is looped over, so that an empty one ends the search. A change on the right
+side of OPTIONAL, MINUS or EXISTS is read by left solutions only: a part that no bound variable restricts is
+looked up for the values that these have.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparqlive.live import extend, scan
-from sparqlive.live.code import Env, Function, Gathering, Point, locals_of, times
+from sparqlive.live.code import Continue, Env, Function, Gathering, Local, Point, locals_of, times, tuple_of
 from sparqlive.live.extend import Item
 from sparqlive.live.search import Part, Search
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
+from sparqlive.plan.keys import pushable
+from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.column_tests import ColumnTest, column_test
 
 if TYPE_CHECKING:
@@ -22,6 +27,18 @@ if TYPE_CHECKING:
 
 _FEW_ROWS = 64
 """Rows of a pattern with fewer are tested one by one."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The operator whose solutions alone a join's are looked up for; others may be left out.
+
+    `shared`: the variables that it always binds, and that are compared with those of the join.
+    """
+
+    node: Node
+    state: State
+    shared: frozenset[Var]
 
 
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
@@ -32,13 +49,23 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
     loop_over(compiler, f, [(part, state) for part in parts], items, point.within(env, point.then))
 
 
-def loop_over(compiler: Compiler, f: Function, parts: list[Part], items: list[Item], point: Point) -> None:
-    """Writes the loops over `parts` from a point on, with filters and bindings as early as possible."""
+def loop_over(
+    compiler: Compiler,
+    f: Function,
+    parts: list[Part],
+    items: list[Item],
+    point: Point,
+    reader: Reader | None = None,
+) -> None:
+    """Writes the loops over `parts` from a point on, with filters and bindings as early as possible.
+
+    `reader`: what the join's solutions are looked up for, if that is known.
+    """
     search = Search(parts, items, point.env, point.needed, compiler.estimate)
-    _go_on(compiler, search, f, point)
+    _go_on(compiler, search, f, point, reader)
 
 
-def _go_on(compiler: Compiler, search: Search, f: Function, point: Point) -> None:
+def _go_on(compiler: Compiler, search: Search, f: Function, point: Point, reader: Reader | None) -> None:
     """Writes the next step of a search, and all following steps inside it."""
     env, weight, needed, then = point.env, point.weight, point.needed, point.then
     search.bind(env)
@@ -48,7 +75,7 @@ def _go_on(compiler: Compiler, search: Search, f: Function, point: Point) -> Non
         nonlocal written
         assert not written, "the code after a part is written once: a part with branches is called"
         written = True
-        _go_on(compiler, search, f2, Point(e, w, needed, then))
+        _go_on(compiler, search, f2, Point(e, w, needed, then), reader)
 
     item = search.ready_item()
     if item is not None:
@@ -66,12 +93,35 @@ def _go_on(compiler: Compiler, search: Search, f: Function, point: Point) -> Non
         _factor(compiler, f, *unread, point.within(env, following))
         return
     (node, state), read = search.cheapest_part()
-    each = Point(env, weight, read, lambda f2, e, w: f2.unless_too_deep(e, w, following))
+    follow: Continue = lambda f2, e, w: f2.unless_too_deep(e, w, following)  # noqa: E731
+    rows, keys = ("", {}) if reader is None else _read_keys(compiler, f, reader, node, env)
+    if keys:
+        with f.block(f"for {tuple_of([local.name for local in keys.values()])} in {rows}"):
+            compiler.part(f, node, state, Point({**env, **keys}, weight, read, follow))
+        return
+    each = Point(env, weight, read, follow)
     filters = _filters(compiler, search, node, env) if compiler.lazy else []
     if filters:
         scan.loop(compiler, f, node, state, each, filters)
     else:
         compiler.part(f, node, state, each)
+
+
+def _read_keys(
+    compiler: Compiler, f: Function, reader: Reader, node: Node, env: Env
+) -> tuple[str, dict[Var, Local]]:
+    """The distinct values of a part's variables that the reader asks for, if nothing restricts the part."""
+    operator, asking = node.operator, reader.node.operator
+    if any(v in env for v in operator.variables):
+        return "", {}
+    certain = reader.shared & pushable(asking)
+    given = [v for v in asking.variables if v in certain and v in env and env[v].bound]
+    wanted = [v for v in asking.variables if v in certain and v in operator.always & pushable(operator)]
+    if not given or not wanted:
+        return "", {}
+    probe = compiler.probe(reader.node, reader.state, given, wanted)
+    rows = f"dict({probe}({', '.join(env[v].name for v in given)}))"
+    return rows, {v: Local(f.fresh(), True) for v in wanted}
 
 
 def _filters(compiler: Compiler, search: Search, node: Node, env: Env) -> scan.Filters:

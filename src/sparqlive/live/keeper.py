@@ -157,7 +157,7 @@ class Keeper:
             # A product with separate terms cannot share parts with contents that have other terms.
             keys = [None if terms is None else (plan, part) for part in parts]
             kept = [self.keep(part, saved, terms, key) for part, key in zip(parts, keys, strict=True)]
-            return Product(plan, kept, terms, key)
+            return Product(plan, kept, self.scope, terms, key)
         shape = self._shape(plan)
         if shape is not None and shape[0] in self._families:
             content = PlanContent(plan, self._families[shape[0]].maintained, self.scope, terms, key)

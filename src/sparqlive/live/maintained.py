@@ -7,8 +7,11 @@ reads them. Invariant: the state before the epoch does not change until `commit`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from time import perf_counter
 from typing import Any
+
+import numpy as np
 
 from sparqlive.live.compiler import Compiler, Node, Segment
 from sparqlive.live.group import Groups
@@ -19,7 +22,7 @@ from sparqlive.plan.delta import State
 from sparqlive.sparql.deadline import Flag, gathers
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Elsewhere, Relation, Row, rows_of
-from sparqlive.zset.run import Run
+from sparqlive.zset.run import Column, Run
 from sparqlive.zset.zset import difference, without_zeros
 
 Saved = Callable[[str, op.Operator], Mapping[Row, int] | Run | Elsewhere | None]
@@ -73,12 +76,12 @@ class Spent:
 class Summand:
     """A term of a delta rule: the function from the change of one operator to where it is gathered."""
 
-    __slots__ = ("function", "source", "spent", "target")
+    __slots__ = ("source", "spent", "target", "write")
 
     def __init__(self, segment: Segment) -> None:
         self.source = segment.source.number
         self.target = segment.target.number
-        self.function = segment.function
+        self.write = segment.write
         self.spent = Spent()
 
 
@@ -297,7 +300,7 @@ class Maintained:
                 rows = inputs.get(summand.source)
                 if rows:
                     begun = perf_counter()
-                    summand.function(rows, out)
+                    summand.write()(rows, out)
                     spent = summand.spent  # `Spent.add`, written out: it runs several times per change
                     spent.seconds += perf_counter() - begun
                     spent.rows += len(rows)
@@ -373,6 +376,18 @@ class Maintained:
             if not isinstance(self._compiler.nodes[number].operator, op.Parameters):
                 held = self._relation(number)
                 yield self._state_name(number), self._width(number), state if held is None else held
+
+    def ids(self) -> Iterator[Column]:
+        """The ids in the state of operators, and in the rows that groups have given."""
+        self._fetch()
+        for number, state in self._compiler.states.items():
+            held = self._relation(number)
+            if held is not None:
+                yield from held.ids()
+            else:
+                yield np.fromiter(chain.from_iterable(row for row, _ in state.items()), np.int64)
+            if isinstance(state, Groups):
+                yield np.fromiter(chain.from_iterable(state.given()), np.int64)
 
     def staged_states(self) -> Iterator[tuple[str, int, Mapping[Row, int]]]:
         """The deltas of the operators' state in the current epoch."""

@@ -418,6 +418,21 @@ class QuadPairs:
                     target = self.in_memory.setdefault((graph, predicate), KeyedRelation(2, 1))
                 target.apply_all([(subject, object_, weight)])
 
+    def forget_empty(self) -> None:
+        """Forgets graphs and predicates without quads that no plan reads; between epochs."""
+        with self.lending:
+            for key, pairs in list(self.in_memory.items()):
+                is_kept = key in self._read or key in self.inverses
+                if pairs.run is None and not pairs.overlay and not is_kept:
+                    del self.in_memory[key]
+
+    def ids(self) -> Iterator[Column]:
+        """The ids in all quads in memory, and in some that are there no more."""
+        keys = [key for key in self.in_memory if isinstance(key[0], int)]
+        yield np.array(keys, np.int64).ravel()
+        for key in keys:
+            yield from self.in_memory[key].ids()
+
     def columns(self) -> Iterator[tuple[Column, Column, Column, Column]]:
         """Yields all quads in memory as columns s, p, o, g, sorted by p, g, s, o, in pieces."""
         graphs = sorted((key[1], key[0]) for key in self.in_memory if isinstance(key[0], int))

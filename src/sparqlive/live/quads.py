@@ -271,6 +271,15 @@ class Quads:
         self._end_loans()
         self._pairs.warm_all()
 
+    def forget_empty(self) -> None:
+        """Forgets graphs and predicates that have no quads any more; between epochs."""
+        self._end_loans()
+        self._pairs.forget_empty()
+
+    def ids(self) -> Iterator[Column]:
+        """The ids in all quads in memory, and in some that are there no more; between epochs."""
+        return self._pairs.ids()
+
     def columns(self) -> Iterator[tuple[Column, Column, Column, Column]]:
         """Yields all quads in memory as columns s, p, o, g, sorted by p, g, s, o, in pieces."""
         return self._pairs.columns()

@@ -1,8 +1,8 @@
 """The texts of pieces of rows that filters have tested, kept for the next query that tests the same rows.
 
 Filters read the rows of a pattern in the same pieces again and again, and what takes their time is finding
-the texts and parsing them. Invariant: an entry is found by all of its ids, and an id always stands for one
-text, so entries never become wrong.
+the texts and parsing them. Invariant: an entry is found by all of its ids, and an id stands for one text
+until terms are given back, so entries do not become wrong before.
 """
 
 from __future__ import annotations
@@ -58,6 +58,12 @@ class ReadTexts:
             while self._count > _MOST_IDS:
                 self._remove(next(iter(self._pieces)))
         return made
+
+    def clear(self) -> None:
+        """Forgets all pieces, because ids may stand for other texts from now on."""
+        with self._guard:
+            self._pieces.clear()
+            self._count = 0
 
     def _remove(self, key: int) -> None:
         piece = self._pieces.pop(key, None)

@@ -2,8 +2,8 @@
 
 Parts that share no unbound variable form separate groups; a group whose variables are not read later becomes
 a factor. Each step costs only what it changes: a variable that becomes bound affects the parts that have it.
-So writing a join takes time proportional to its parts, and writing its delta rule, one loop over the others
-for each part, time proportional to their square.
+So writing a join takes time proportional to its parts, and writing all terms of its delta rule, one loop over
+the others for each part, time proportional to their square (`Compiler.segments` writes only some ahead).
 Invariant: variables are bound one after another, and never unbound again.
 """
 

@@ -6,7 +6,7 @@ value is parsed once and cached while it is in use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -94,10 +94,28 @@ class Terms:
         """The ids of small computed integers, which are mostly counts."""
         self._orders: dict[int, tuple[bytes, bytes]] = {}
         self._read_texts: ReadTexts = ReadTexts() if base is None else base._read_texts
+        self.swept_terms = 0
+        """How many terms the last sweep found in use."""
 
     def extended(self) -> Terms:
         """Terms for one request, which enters new ones without others seeing them."""
         return Terms(self.dictionary.extended(), self)
+
+    def captured(self) -> Terms:
+        """Terms for rows that are captured now, and read beside the writer as long as somebody likes."""
+        return self if self.dictionary.keeps_all else self.extended()
+
+    def ids(self) -> Iterator[Ids]:
+        """The ids that are kept here, and may be given out without being entered again."""
+        yield np.array([number for name in ("true", "false") if (number := vars(self).get(name))], np.int64)
+
+    def sweep(self, used: Ids) -> None:
+        """Gives back the terms whose ids are not among `used`, and forgets what depends on them."""
+        self.dictionary.sweep(used)
+        for known in (self._values, self._numbers, self._small, self._orders):
+            known.clear()
+        self._read_texts.clear()
+        self.swept_terms = self.dictionary.entered
 
     @cached_property
     def true(self) -> int:

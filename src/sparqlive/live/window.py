@@ -89,23 +89,43 @@ class OrderedRows:
 
     def _take(self, delta: Mapping[Row, int]) -> dict[Row, int]:
         """Applies a change; returns the change of the window."""
+        if self._end is not None and not self._places.key_width and len(delta) > max(_MANY_ROWS, self._most):
+            return self._take_many(delta)
         change = dict(delta) if self._end is None else {}
         for row, weight in delta.items():
             entry = self._places.entry(row)
-            old = self._weights.get(entry) or int(entry in self._entries)
-            new = old + weight
-            assert new >= 0, "a row is removed more often than it occurs"
-            copies = min(new, self._most) - min(old, self._most)
+            copies = self._weigh(entry, weight)
             for _ in range(copies):
                 self._add(entry, row, change)
             for _ in range(-copies):
                 self._remove(entry, row, change)
-            self._rows += (new > 0) - (old > 0)
-            if new > 1:
-                self._weights[entry] = new
-            else:
-                self._weights.pop(entry, None)
         return without_zeros(change)
+
+    def _take_many(self, delta: Mapping[Row, int]) -> dict[Row, int]:
+        """Applies a change of more rows than the window has, which is read before and after."""
+        change = {row: -weight for row, weight in self._window.cut(self._weighted())}
+        entries = self._entries
+        for entry, weight in self._entries_of(delta):
+            copies = self._weigh(entry, weight)
+            for _ in range(copies):
+                entries.add(entry)
+            for _ in range(-copies):
+                entries.remove(entry)
+        for row, weight in self._window.cut(self._weighted()):
+            change[row] = change.get(row, 0) + weight
+        return without_zeros(change)
+
+    def _weigh(self, entry: bytes, weight: int) -> int:
+        """Changes the weight of an entry; returns how many of it are to be added to the list, or removed."""
+        old = self._weights.get(entry) or int(entry in self._entries)
+        new = old + weight
+        assert new >= 0, "a row is removed more often than it occurs"
+        self._rows += (new > 0) - (old > 0)
+        if new > 1:
+            self._weights[entry] = new
+        else:
+            self._weights.pop(entry, None)
+        return min(new, self._most) - min(old, self._most)
 
     def _add(self, entry: bytes, row: Row, change: dict[Row, int]) -> None:
         """Adds an entry; before an edge, it pushes the last row across the edge."""

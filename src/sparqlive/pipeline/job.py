@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparqlive.engine.view import Epoch, View
 from sparqlive.errors import Error, ViewExists
-from sparqlive.opening import writing
+from sparqlive.opening import default_graph_of, say, writing
 from sparqlive.pipeline.file import ChangesSource, Pipeline, SparkSource
 from sparqlive.pipeline.folder import FollowedFolder, NewFile
 from sparqlive.pipeline.progress import Progress, changed_views, solution_count
@@ -70,7 +70,7 @@ class Job:
             spark=self._spark or self.pipeline.master,
             bulk=self.pipeline.bulk,
             memory=self.pipeline.memory,
-            default_graph="union",
+            default_graph=default_graph_of(self.pipeline.store),
             runs=self.pipeline.runs,
         )
         opening = writing(self.pipeline.store, open_store, runs_long=True)
@@ -96,6 +96,8 @@ class Job:
             with self._progress.step(f"computing {view.name}") as step:
                 kept = self._register(view.name, view.query, view.refresh)
                 step.end_with(solution_count(len(kept)))
+            if kept.hint is not None:
+                say(kept.hint)
         for sink in self.pipeline.sinks:
             kept = self.session.views[sink.view]
             found = opened(sink.kind, sink.path, kept.variables, sink.weights)
@@ -174,7 +176,7 @@ class Job:
         """Adds the sources of the file to those of the store."""
         for entry in self.pipeline.watched:
             try:
-                self.session.source(entry.kind, entry.address, name=entry.name, **entry.options)
+                self.session.add_source(entry.kind, entry.address, entry.name, entry.options)
             except Error as error:
                 raise Error(
                     f"{self.pipeline.file}: [sources.{entry.name}]: {error} To remove an existing source and "

@@ -8,9 +8,12 @@ from sys import getrecursionlimit, setrecursionlimit
 from threading import Lock
 from typing import Any
 
-from sparqlive.errors import Unsupported
+from sparqlive.errors import TooLarge, Unsupported
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.expressions import check_expression, volatile_function
+from sparqlive.sparql.functions.pattern_syntax import PatternTooLargeError
+from sparqlive.sparql.functions.patterns import check_size
+from sparqlive.sparql.values import STRING, ExpressionError, value_of
 
 # Nested Python calls that planning may use: enough for some hundred parts, and far below the stack limit.
 _CALLS = 6_000
@@ -71,12 +74,30 @@ def check_functions(query: al.Query, volatile: bool) -> None:
         raise too_large()
     for call in calls_in(query.pattern):
         check_expression(call)
+        _check_pattern(call)
         name = volatile_function(call)
         if name is not None and not volatile:
             raise Unsupported(
                 f"{name}() returns a different value each time, so a view with it cannot be kept fresh. "
                 f"Use it in a one-off query, or store its value in the data."
             )
+
+
+def _check_pattern(call: al.Call) -> None:
+    """Rejects a constant regular expression that is too large; one in the data is an error of its row."""
+    places = {"REGEX": (1, 2), "REPLACE": (1, 3)}.get(call.name)
+    if places is None:
+        return
+    given = [call.arguments[place] for place in places if place < len(call.arguments)]
+    values = [value_of(part.term) for part in given if isinstance(part, al.Constant)]
+    if len(values) < len(given) or any(value.kind != STRING for value in values):
+        return
+    try:
+        check_size(values[0].value, "".join(value.value for value in values[1:]))
+    except PatternTooLargeError as error:
+        raise TooLarge(f"{call.name}: {error}") from error
+    except ExpressionError:
+        pass  # malformed: an error of every row (SPARQL 1.1 §17.3)
 
 
 def _parts(pattern: al.BasicPattern) -> int:

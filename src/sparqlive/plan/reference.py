@@ -286,13 +286,13 @@ def _linear(operator: op.Operator, solutions: Solutions, variables: tuple[Var, .
 
 
 def _groups(operator: op.Group, solutions: Solutions) -> Solutions:
-    """Computes each aggregate over the list of its argument's values, including errors (None) (§18.5.1)."""
+    """Computes each aggregate over the bag of its argument's values, including errors (None) (§18.5.1)."""
     columns, width = operator.source.variables, len(operator.keys)
-    groups: dict[Row, list[Row]] = {}
+    groups: dict[Row, dict[Row, int]] = {}
     for row, weight in solutions:
-        members = groups.setdefault(row[:width], [])
+        members = groups.setdefault(row[:width], {})
         if operator.member is None or row[columns.index(operator.member)] is not None:
-            members += [row] * weight
+            members[row] = weight
     return ZSet(
         ((*key, *(aggregate_of(aggregate, columns, rows) for _, aggregate in operator.aggregates)), 1)
         for key, rows in groups.items()

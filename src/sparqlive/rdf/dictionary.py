@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, islice
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 from weakref import ref
@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 import xxhash
 from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode, Quad
 
+from sparqlive.rdf.leaving import Leaving, Request
 from sparqlive.rdf.term_columns import (
     OTHER,
     SAME,
@@ -54,6 +55,9 @@ _MANY_TEXTS = 128
 _CACHED_TERMS = 10_000
 _CACHED_QUADS = 1_000
 _CACHED_TEXTS = 50_000
+_BYTES_PER_TERM = 150
+"""Of a term that came on its own: its id, its entry in a dict, and its text without the characters."""
+_SAMPLE = 256
 FEW_TERMS = 256
 """Fewer terms are entered one by one, also where they come as columns."""
 
@@ -157,6 +161,9 @@ class Dictionary:
 
     Queries read beside the writer: a term that moves from one place to another is in its new place before it
     leaves the old one, and lookups go through the places in that order.
+
+    A dictionary of terms that come and go gives them back (`give_back`, `sweep`). Whoever reads ids beside
+    the writer holds a `request`, or extends the dictionary.
     """
 
     def __init__(
@@ -190,6 +197,8 @@ class Dictionary:
         """Texts that were looked up one by one; a dictionary shares them with those that extend it."""
         self._ahead: tuple[TermColumns, ...] = ()
         self._guard = Lock()
+        self._leaving: Leaving | None = None
+        self._request: Request | None = None
         self.recurring: dict[Quad, tuple[int, int, int, int]] = {}
         """The ids of quads that may come again: a quad takes one hash, its terms take four."""
 
@@ -202,13 +211,23 @@ class Dictionary:
         """Like `id_of`, for a term that is not in the cache `ids`."""
         if len(self.ids) > _CACHED_TERMS:
             self.ids = {DefaultGraph(): DEFAULT_GRAPH}
-        if type(self._older) is Dictionary and (known := self._older.find_often(term)) is not None:
+        if type(self._older) is Dictionary and (known := self._find_older(self._older, term)) is not None:
             self.ids[term] = known
             return known
         text = str(term)
         number = self.ids[term] = self._enter(self._hash(text), text)
         self._remember(number, term)  # a delta is often read right after: no text is parsed again
         return number
+
+    def _find_older(self, older: Dictionary, term: Term | DefaultGraph) -> int | None:
+        """The id of a term in the dictionary that this one extends; the term stays there for a request."""
+        if self._request is None:
+            return older.find_often(term)
+        with self._request.lock:
+            known = older.find_often(term)
+            if known is not None:
+                self._request.found.add(known)
+        return known
 
     def remember(self, quad: Quad, ids: tuple[int, int, int, int]) -> None:
         """Adds a quad to the cache `recurring`."""
@@ -217,10 +236,19 @@ class Dictionary:
         self.recurring[quad] = ids
 
     def extended(self) -> Dictionary:
-        """Returns a dictionary on top of this one; new terms are entered only there."""
+        """Returns a dictionary on top of this one; new terms are entered only there.
+
+        It is made when a request captures what it reads (see `request`).
+        """
         made = Dictionary(self._hash, self, self._exception)
         made._read_texts = self._read_texts
+        made._request = self.request()
         return made
+
+    def request(self) -> Request | None:
+        """Keeps the terms that are here now readable until the request is gone; None if they stay anyway."""
+        older = self._older.request() if type(self._older) is Dictionary else None
+        return older if self._leaving is None else self._leaving.request(older)
 
     def text_of(self, number: int) -> str | None:
         """The canonical N-Triples form of an id's term, or None."""
@@ -244,15 +272,19 @@ class Dictionary:
         for part in (*self._columns, *self._ahead):
             if (known := part.text(number)) is not None:
                 return known
+        if self._leaving is not None:  # a sweep may move a term from here back to the texts meanwhile
+            known = self._leaving.texts.get(number) or self._texts.get(number)
+            if known is not None:
+                return known
         return None if self._older is None else self._older.text_of(number)
 
     def texts_of(self, numbers: Ids) -> dict[int, str]:
         """The texts of those of the sorted ids that are known."""
         found: dict[int, str] = {}
-        parts = (*self._new_columns, *self._columns)
+        parts, leaving = (*self._new_columns, *self._columns), self.leaving()
         for number in numbers.tolist():
             text = self._texts.get(number) or next(
-                (known for part in parts if (known := part.text(number)) is not None), None
+                (known for part in parts if (known := part.text(number)) is not None), leaving.get(number)
             )
             if text is not None:
                 found[number] = text
@@ -270,6 +302,8 @@ class Dictionary:
             marks[place] = SAME if singles[number] == text else OTHER
         for part in (*self._new_columns, *self._columns):
             part.match(numbers, texts, marks)
+        if leaving := self.leaving():
+            TermColumns.of(list(leaving.items())).match(numbers, texts, marks)
         if self._older is not None:
             self._older.match(numbers, texts, marks)
 
@@ -330,7 +364,12 @@ class Dictionary:
         numbers, texts = hashes[order], large(texts).take(pa.array(order))
         is_first = np.append(True, numbers[1:] != numbers[:-1])
         firsts = np.flatnonzero(is_first)
-        marks = self._marks(numbers[firsts], texts.take(pa.array(firsts)))
+        given = numbers[firsts], texts.take(pa.array(firsts))
+        marks = self._marks(*given)
+        if self._request is not None:
+            with self._request.lock:  # what was there a moment ago stays, or is entered
+                self._request.found.update(given[0][marks == SAME].tolist())
+                marks = self._marks(*given)
         new = firsts[marks == UNKNOWN]
         if len(new):
             self._add_columns(TermColumns(numbers[new], texts.take(pa.array(new))))
@@ -386,12 +425,21 @@ class Dictionary:
         """Claims a free id for a text; returns whether the id stands for this text."""
         known = self._texts.get(number)
         if known is None:
-            known = self._text_elsewhere(number)
+            known = self._text_elsewhere(number) if self._request is None else self._find_text(number)
             if known is None and number not in _RESERVED:
                 known = self._texts[number] = text
                 if self._journal is not None:
                     self._journal.append((number, text))
         return known == text
+
+    def _find_text(self, number: int) -> str | None:
+        """The text of an id that is not entered here; its term stays for a request."""
+        assert self._request is not None
+        with self._request.lock:
+            known = self._text_elsewhere(number)
+            if known is not None:
+                self._request.found.add(number)
+        return known
 
     def _enter_exception(self, text: str) -> int:
         known = self._exception(text)
@@ -432,9 +480,14 @@ class Dictionary:
 
     def gather(self, wanted: Gathered) -> None:
         """Adds the texts of ids that are known and not gathered yet."""
-        wanted.add_singles(self._texts)
+        texts = self._texts
+        wanted.add_singles(texts)
         for part in (*self._new_columns, *self._columns, *self._ahead):
             wanted.add(part)
+        if self._leaving is not None:
+            wanted.add_singles(self._leaving.texts)
+            if texts is not self._texts:  # a sweep came meanwhile
+                wanted.add_singles(self._texts)
         if self._older is not None:
             self._older.gather(wanted)
 
@@ -567,13 +620,10 @@ class Dictionary:
 
     def unload(self, older: Older, exceptions: Mapping[str, int]) -> None:
         """Takes terms back that only a former `older` found, and their exceptions."""
-        self.moves += 1
         self._older = older
         self.exceptions = {t: number for t, number in self.exceptions.items() if t not in exceptions}
         self._new_exceptions = [entry for entry in self._new_exceptions if entry[0] not in exceptions]
-        self.ids, self.terms, self._former_terms = {DefaultGraph(): DEFAULT_GRAPH}, _Terms(self), {}
-        self._read_texts.clear()
-        self.recurring.clear()
+        self.forget_found()
 
     def start_journal(self) -> None:
         """Starts an empty journal of new entries and exceptions."""
@@ -581,6 +631,11 @@ class Dictionary:
         if self._new_columns:
             self._columns = settled([*self._columns, *self._new_columns])
             self._new_columns = []
+
+    def end_journal(self) -> None:
+        """Ends the journal, because nobody needs what it recorded."""
+        self.start_journal()
+        self._journal = None
 
     def journal(self) -> tuple[Sequence[tuple[int, str]], Sequence[TermColumns], Sequence[tuple[str, int]]]:
         """The journal: entries one by one and by columns, and exceptions."""
@@ -602,6 +657,76 @@ class Dictionary:
         """The entries in memory that came by columns."""
         return (*self._new_columns, *self._columns)
 
+    def leaving(self) -> Mapping[int, str]:
+        """The entries that only requests may still read. Between two moves, they stay the same."""
+        return {} if self._leaving is None else self._leaving.texts
+
     def __len__(self) -> int:
         """The number of terms in memory."""
+        return self.entered + len(self.leaving())
+
+    @property
+    def entered(self) -> int:
+        """The number of terms in memory without those that are leaving."""
         return len(self._texts) + sum(map(len, self.columns()))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes: exact for columns, estimated from a sample for terms that came one by one."""
+        sample = list(islice(self._texts.values(), _SAMPLE))
+        characters = sum(map(len, sample)) / len(sample) if sample else 0
+        singles = (len(self._texts) + len(self.leaving())) * (_BYTES_PER_TERM + characters)
+        return int(singles) + sum(part.nbytes for part in self.columns())
+
+    # Giving terms back
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether `sweep` gives terms back."""
+        return self._leaving is not None
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether no term is ever given back, here or in the dictionaries that this one extends."""
+        return self._leaving is None and (type(self._older) is not Dictionary or self._older.keeps_all)
+
+    def give_back(self) -> None:
+        """Has `sweep` give terms back from now on. A request's dictionary becomes that of a view by this."""
+        lock = None if self._request is None else self._request.lock
+        self._request = None
+        self._leaving = Leaving(lock)
+
+    def sweep(self, used: Ids) -> None:
+        """Gives back the terms whose ids are not among `used`, sorted, and that no request can read.
+
+        Exceptions stay, and the terms whose hashes they have: otherwise a term would get two ids. Called
+        while nothing is captured or entered, and no journal is kept.
+        """
+        leaving = self._leaving
+        assert leaving is not None and self._journal is None
+        kept = [*self.exceptions.values(), *map(self._hash, self.exceptions)]
+        used = np.union1d(used, np.array(kept, np.int64)) if kept else used
+        numbers = np.fromiter(self._texts, np.int64, len(self._texts))
+        gone = {number: self._texts[number] for number in numbers[~is_in(numbers, used)].tolist()}
+        texts = {number: text for number, text in self._texts.items() if number not in gone}
+        texts |= leaving.returned(used)
+        columns = []
+        for part in self.columns():
+            is_used = is_in(part.ids, used)
+            if not is_used.all():
+                gone |= part.chosen(~is_used).pairs()
+                part = part.chosen(is_used)
+            columns.append(part)
+        leaving.take(gone)
+        self._texts, self._columns = texts, settled(part for part in columns if len(part))
+        self._sorted_ids = _NO_IDS
+        self.forget_found()
+        singles = np.fromiter(texts, np.int64, len(texts))
+        leaving.settle(np.sort(np.concatenate([singles, *(part.ids for part in columns)])))
+
+    def forget_found(self) -> None:
+        """Forgets ids and terms that were looked up, because some may have been given back."""
+        self.moves += 1
+        self.ids, self.terms, self._former_terms = {DefaultGraph(): DEFAULT_GRAPH}, _Terms(self), {}
+        self._read_texts.clear()
+        self.recurring.clear()

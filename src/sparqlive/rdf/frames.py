@@ -61,6 +61,10 @@ class FrameColumns:
     columns: tuple[str, ...] = ()
     """The columns that are read."""
 
+    def says_when(self, name: str) -> bool:
+        """Whether a column says what happens to a row, or when."""
+        return name in (self.operation, self.order)
+
 
 @dataclass(frozen=True)
 class StatementFiles:
@@ -111,10 +115,10 @@ def frame_columns(
     if is_envelope:
         needed += ["before", "after"]
     else:
-        needed += _statement_names(names) if mapping is None else mapping.columns()
+        needed += statement_names(names) if mapping is None else mapping.columns()
     for name in needed:
         if name not in names:
-            raise _missing(name, names, mapping is None)
+            raise missing(name, names, mapping is None)
         if names.count(name) > 1:
             raise Error(f"The frame has {names.count(name)} columns named {name!r}. Rename or drop some.")
     node = named_graph(graph)
@@ -123,14 +127,21 @@ def frame_columns(
     return FrameColumns(mapping, iri, weight, operation, order, is_envelope, columns)
 
 
-def _statement_names(names: Sequence[str]) -> list[str]:
+def statement_names(names: Sequence[str]) -> list[str]:
     """The columns of subject, predicate, object and, if there is one, graph."""
     short = "s" in names or "subject" not in names
     wanted = list(_NAMES if short else _NAMES.values())
     return wanted if wanted[3] in names else wanted[:3]
 
 
-def _missing(name: str, names: Sequence[str], has_statements: bool) -> Error:
+def wanted_names(mapping: object, op: str | None, order: str | None) -> list[str]:
+    """The names by which columns are looked up: those that are given; without a mapping, those of terms."""
+    data = mapping.columns() if isinstance(mapping, TableMapping) else [*_NAMES, *_NAMES.values()]
+    return [*data, *(name for name in (op, order) if name is not None)]
+
+
+def missing(name: str, names: Sequence[str], has_statements: bool) -> Error:
+    """Says that a frame lacks a column."""
     hint = (
         " Statements have the columns s, p, o and, optionally, g, with terms in N-Triples syntax. For "
         "another table, pass mapping=sparqlive.TableMapping(…)."
@@ -333,9 +344,9 @@ class _Rows:
             )
         table = pa.table(column.flatten(), names=[inner.name for inner in column.type])
         names, mapping = table.column_names, self.meaning.mapping
-        for wanted in _statement_names(names) if mapping is None else mapping.columns():
+        for wanted in statement_names(names) if mapping is None else mapping.columns():
             if wanted not in names:
-                raise _missing(f"{name}.{wanted}", names, mapping is None)
+                raise missing(f"{name}.{wanted}", names, mapping is None)
         return self._read(table, rows, np.full(len(rows), weight), f"{name}.")
 
     def _check_order(self) -> None:
@@ -408,7 +419,7 @@ def _flat(column: Any) -> pa.Array:
 
 
 def _statement_columns(table: Any, fault: Refuse) -> list[pa.Array]:
-    names = _statement_names(table.column_names)
+    names = statement_names(table.column_names)
     columns = [_terms(_flat(table.column(name)), name, place, fault) for place, name in enumerate(names)]
     return columns if len(columns) == 4 else [*columns, pa.nulls(table.num_rows, pa.string())]
 

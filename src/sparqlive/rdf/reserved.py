@@ -39,6 +39,10 @@ class Gate:
             if weight > 0 and (predicate not in predicates or graph not in graphs):
                 self.check_names((predicate,), (graph,))
 
+    def forget(self) -> None:
+        """Forgets the ids of allowed names, because they may stand for others from now on."""
+        self._graphs, self._predicates = {DEFAULT_GRAPH}, set()
+
     def check_names(self, predicates: Iterable[int], graphs: Iterable[int]) -> None:
         """Rejects reserved predicates and graphs of inserted quads."""
         for numbers, known, refusal in (

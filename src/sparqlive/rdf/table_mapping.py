@@ -163,7 +163,7 @@ class TableMapping:
 def _values(name: str, table: Any, fault: Refuse) -> tuple[str, list[Any]]:
     """The natural datatype of a column, and its values."""
     column = table.column(name)
-    own = _datatype_of(column.type)
+    own = datatype_of(column.type)
     if own is None:
         raise fault(
             0, name, f"values of type {column.type} are not plain values. Cast the column, or leave it out"
@@ -201,11 +201,11 @@ def _expanded(datatype: str) -> str:
     return f"{_XSD}{datatype[4:]}" if str(datatype).startswith("xsd:") else datatype
 
 
-def _datatype_of(kind: pa.DataType) -> str | None:
-    """The natural datatype of a column."""
+def datatype_of(kind: pa.DataType) -> str | None:
+    """The natural datatype of a column; None if its values are not plain."""
     types = pa.types
     if types.is_dictionary(kind):
-        return _datatype_of(kind.value_type)
+        return datatype_of(kind.value_type)
     for matches, name in (
         (types.is_boolean, "boolean"),
         (types.is_integer, "integer"),

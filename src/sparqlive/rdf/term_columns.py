@@ -69,6 +69,14 @@ class TermColumns:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.ids.nbytes + self.texts.nbytes)
+
+    def chosen(self, mask: npt.NDArray[np.bool_]) -> TermColumns:
+        """Some of the terms, copied."""
+        return TermColumns(self.ids[mask], self.texts.filter(pa.array(mask)))
+
     def pairs(self) -> Iterator[tuple[int, str]]:
         """Ids and texts."""
         return zip(self.ids.tolist(), self.texts.to_pylist(), strict=True)

@@ -17,11 +17,11 @@ from dataclasses import dataclass, fields
 from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Protocol, TypeAlias
-from urllib.parse import urlsplit
 
 from pyoxigraph import Quad
 
 from sparqlive.errors import Error, Unsupported
+from sparqlive.sources.paths import scheme_of
 
 Version: TypeAlias = Mapping[str, Any]
 """What a source needs to continue, such as an ETag or an offset; JSON values."""
@@ -93,6 +93,8 @@ class Kind:
     """Module and name of the function or class that creates a watcher from an address and options."""
     extra: str = "sources"
     """The extra of the package that installs its requirements."""
+    is_on_web: bool = True
+    """Whether its addresses can be http or https URLs; a kind without them reads this machine or others."""
     is_document: bool = False
     """Whether its addresses are documents, which have no fragment."""
     example: str = "http://example.org/"
@@ -102,13 +104,16 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "agent": Kind("sparqlive.sources.kinds.agent:Agent"),
     "endpoint": Kind("sparqlive.sources.kinds.endpoint:Endpoint"),
-    "file": Kind("sparqlive.sources.kinds.file:File", example="file:///example.ttl"),
+    "file": Kind("sparqlive.sources.kinds.file:File", is_on_web=False, example="file:///example.ttl"),
     "ldes": Kind("sparqlive.sources.kinds.ldes:EventStream"),
-    "mqtt": Kind("sparqlive.sources.kinds.mqtt:Mqtt", example="mqtt://example.org/topic"),
+    "mqtt": Kind("sparqlive.sources.kinds.mqtt:Mqtt", is_on_web=False, example="mqtt://example.org/topic"),
     "solid": Kind("sparqlive.sources.kinds.solid:Solid", extra="solid", is_document=True),
     "stream": Kind("sparqlive.sources.kinds.stream:stream"),
     "web": Kind("sparqlive.sources.kinds.web:Web", is_document=True),
 }
+
+
+_NO_OPTION = re.compile(r"(?:unexpected keyword|multiple values for(?: keyword)?) argument (.+)")
 
 
 def watcher(kind: str, address: str, options: Mapping[str, Any]) -> Watcher:
@@ -139,7 +144,7 @@ def _wrong_option(create: Callable[..., Watcher], error: TypeError) -> str:
         from sparqlive.web.network import Reach
 
         known += [field.name for field in fields(Reach)]
-    if unknown := re.search(r"unexpected keyword argument ('\w+')", str(error)):
+    if unknown := _NO_OPTION.search(str(error)):
         available = f". Available options: {', '.join(known)}" if known else ""
         return f"there is no option {unknown[1]}{available}"
     if missing := re.search(r"missing \d+ required keyword-only arguments?: (.+)", str(error)):
@@ -181,7 +186,7 @@ def whole_path(kind: str, address: str) -> str:
 
     Leaves it as it is if the current folder would be taken for a part of a glob.
     """
-    is_path = kind in ("file", "stream") and address != "-" and not urlsplit(address).scheme
+    is_path = kind in ("file", "stream") and address != "-" and not scheme_of(address)
     if not is_path or os.path.isabs(address) or "\0" in address:
         return address
     try:

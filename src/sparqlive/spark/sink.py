@@ -2,13 +2,14 @@
 
 Tasks check the rows and write files of statements; Spark then commits the files of the tasks that succeeded,
 in a process on the driver's machine, which opens the store. A micro-batch is committed under the id of its
-query and its number, so it counts once. Rejects malformed rows, and a store that another process writes.
+query and its number, so it counts once. With the mode "overwrite", the rows replace the quads of the store.
+Rejects malformed rows, and a store that another process writes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyarrow import fs
+from pyoxigraph import DefaultGraph, Quad
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -24,11 +26,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from sparqlive.bulk.backends.spark.columns import Columns, check_types
 from sparqlive.bulk.backends.spark.frames import OrderedFiles, in_order, written_statements
 from sparqlive.errors import Error, InvalidChange
-from sparqlive.rdf.frames import FrameColumns, frame_columns, operation_column
+from sparqlive.rdf.frames import FrameColumns, StatementFiles, frame_columns, operation_column, wanted_names
 from sparqlive.session import Session
 from sparqlive.spark.options import Options
+from sparqlive.spark.reporting import sentence_first
 from sparqlive.store.place import file_system
 
 _OPTIONS = ("store", "op", "order", "graph", "staging", "name")
@@ -43,7 +47,7 @@ class _Written(WriterCommitMessage):
 class _Sink:
     """What both writers share. `staging`: a folder that tasks reach, by default beside the store."""
 
-    def __init__(self, options: Mapping[str, str], names: Sequence[str] | None) -> None:
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         known = Options("sparqlive", options, _OPTIONS)
         self._store = known.store()
         staging = known.get("staging") or f"{Path(self._store).absolute()}.staging"
@@ -54,7 +58,9 @@ class _Sink:
             raise Error(
                 "A sink orders changes only by _commit_version and _epoch. Use session.follow(df, order=…)."
             )
-        self._meaning = None if names is None else self._meaning_of(names)
+        columns = Columns(schema)
+        self._meaning = self._meaning_of(columns.names(wanted_names(None, self._shape["op"], None)))
+        self._names = check_types(columns, self._meaning)
 
     def _meaning_of(self, names: Sequence[str]) -> FrameColumns:
         has_changes = self._shape["op"] or operation_column(names)
@@ -69,25 +75,44 @@ class _Sink:
             return _Written()
         system, path = file_system(self._folder)
         system.create_dir(path, recursive=True)
+        batches = (
+            pa.RecordBatch.from_arrays([batch.column(own) for own in self._names.values()], [*self._names])
+            for batch in _chained(first, iterator)
+        )
         try:
-            meaning = self._meaning or self._meaning_of(first.schema.names)
-            return _Written(written_statements(_chained(first, iterator), meaning, self._folder))
+            return _Written(written_statements(batches, self._meaning, self._folder))
         except Error as error:
             return _Written(fault=str(error))
 
-    def _commit(self, messages: Sequence[Any], batch: tuple[str, int] | None) -> None:
-        """Applies the files of all tasks as one epoch, in the order of their changes; or raises a fault."""
+    def _commit(
+        self, messages: Sequence[Any], batch: tuple[str, int] | None, overwrite: bool = False
+    ) -> None:
+        """Applies the files of all tasks as one epoch, in the order of their changes; or raises a fault.
+
+        `overwrite`: the quads that the store has are deleted first.
+        """
         written = [message for message in messages if isinstance(message, _Written)]
         faults = sorted(message.fault for message in written if message.fault is not None)
         try:
             if faults:
                 raise InvalidChange(faults[0])
             with Session(self._store, watch=False) as session:
-                session.apply_statements(
-                    in_order(one for message in written for one in message.files), batch=batch
-                )
+                files = in_order(one for message in written for one in message.files)
+                if overwrite:
+                    files.insert(0, StatementFiles(deletes=(self._write_quads(session.quads()),)))
+                session.apply_statements(files, batch=batch)
         finally:
             self._clean()
+
+    def _write_quads(self, quads: Iterable[Quad]) -> str:
+        """A file of the quads that are in the store."""
+        system, path = file_system(self._folder)
+        system.create_dir(path, recursive=True)
+        with system.open_output_stream(f"{path}/old.nq") as stream:
+            for quad in quads:
+                graph = "" if isinstance(quad.graph_name, DefaultGraph) else f" {quad.graph_name}"
+                stream.write(f"{quad.subject} {quad.predicate} {quad.object}{graph} .\n".encode())
+        return f"{self._folder}/old.nq"
 
     def _clean(self) -> None:
         system, path = file_system(self._folder)
@@ -106,21 +131,24 @@ def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[
 
 class BatchSink(_Sink, DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        if overwrite:
-            raise Error('A store cannot be overwritten: use mode("append"), and delete what has to go.')
-        super().__init__(options, schema.names)
+        super().__init__(options, schema)
+        self._overwrites = overwrite
+        if overwrite and self._meaning.weight is None:
+            raise Error(
+                f"The column {self._meaning.operation!r} says what happens to each row of a store. "
+                f"Use mode('append'), or drop the column."
+            )
 
+    @sentence_first
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._commit(messages, None)
+        self._commit(messages, None, self._overwrites)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._clean()
 
 
 class StreamSink(_Sink, DataSourceStreamArrowWriter):
-    def __init__(self, options: Mapping[str, str]) -> None:
-        super().__init__(options, None)
-
+    @sentence_first
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self._commit(messages, (f"sink:{self._query_id()}", batchId))
 

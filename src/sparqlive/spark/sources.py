@@ -21,17 +21,20 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
     InputPartition,
 )
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from sparqlive.bulk.backends.spark.columns import arrow_type
 from sparqlive.bulk.ingest.documents import Piece as DocumentPiece
 from sparqlive.bulk.ingest.documents import find_documents, tasks_of
 from sparqlive.bulk.ingest.job import parsed_pieces
 from sparqlive.errors import Error
 from sparqlive.rdf.columns import Encoded
 from sparqlive.spark.options import Options
+from sparqlive.spark.reporting import sentence_first
 from sparqlive.spark.sink import BatchSink, StreamSink
-from sparqlive.spark.stored import EPOCH, QUAD_NAMES, WEIGHT, Piece, Plan, Planner
+from sparqlive.spark.stored import QUAD_NAMES, Piece, Plan, Planner
+from sparqlive.sparql.column_names import EPOCH, WEIGHT, check_column_names
 
 _TEXTS = StructType([StructField(name, StringType()) for name in QUAD_NAMES])
 _CORES = 8
@@ -62,9 +65,11 @@ class RdfSource(_Source):
     def name(cls) -> str:
         return "rdf"
 
+    @sentence_first
     def schema(self) -> StructType:
         return _TEXTS
 
+    @sentence_first
     def reader(self, schema: StructType) -> DataSourceReader:
         _without_empty_profiles()
         options = Options("rdf", self.options, ("path", "paths"))
@@ -81,9 +86,11 @@ class _RdfReader(DataSourceReader):
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = paths
 
+    @sentence_first
     def partitions(self) -> Sequence[InputPartition]:
         return [_Documents(pieces) for pieces in tasks_of(find_documents(self._paths), _CORES)]
 
+    @sentence_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Documents)
         for encoded in parsed_pieces(partition.pieces):
@@ -111,6 +118,7 @@ class StoreSource(_Source):
     def name(cls) -> str:
         return "sparqlive"
 
+    @sentence_first
     def schema(self) -> StructType:
         options = _StoreOptions(self.options)
         if options.view is None:
@@ -122,31 +130,31 @@ class StoreSource(_Source):
                 fields = [StructField(name, kind) for name, kind in zip(plan.names, kinds, strict=True)]
             else:
                 fields = [StructField(name, StringType()) for name in planner.names(options.view)]
-        if not options.solutions:
-            for field in fields:
-                if field.name in (EPOCH, WEIGHT):
-                    raise Error(
-                        f"The view has a variable {field.name!r}, which is the name of a column of its own. "
-                        f"Set the option solutions to true."
-                    )
+        added = () if options.solutions else (EPOCH, WEIGHT)
+        check_column_names([field.name for field in fields], *added, ignore_case=True)
+        if added:
             fields += [StructField(EPOCH, LongType()), StructField(WEIGHT, LongType())]
         return StructType(fields)
 
+    @sentence_first
     def reader(self, schema: StructType) -> DataSourceReader:
         _without_empty_profiles()
         return _StoreReader(_StoreOptions(self.options), schema)
 
+    @sentence_first
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         _without_empty_profiles()
         return _StoreStreamReader(_StoreOptions(self.options), schema)
 
+    @sentence_first
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         _without_empty_profiles()
         return BatchSink(self.options, schema, overwrite)
 
+    @sentence_first
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         _without_empty_profiles()
-        return StreamSink(self.options)
+        return StreamSink(self.options, schema)
 
 
 class _StoreOptions:
@@ -177,10 +185,6 @@ class _StorePiece(InputPartition):
         self.plan, self.piece = replace(plan, pieces=()), piece
 
 
-def _arrow_type(kind: DataType) -> pa.DataType:
-    return pa.timestamp("us", "UTC") if isinstance(kind, TimestampType) else to_arrow_type(kind)
-
-
 class _StoreRows:
     """Reads pieces of a store in a worker."""
 
@@ -188,8 +192,9 @@ class _StoreRows:
         self._options = options
         self._has_marks = options.view is not None and not options.solutions
         self._names = tuple(schema.names[:-2] if self._has_marks else schema.names)
-        self._kinds = [_arrow_type(field.dataType) for field in schema.fields[: len(self._names)]]
+        self._kinds = [arrow_type(field.dataType) for field in schema.fields[: len(self._names)]]
 
+    @sentence_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         options = self._options
         if not isinstance(partition, _StorePiece):
@@ -202,6 +207,7 @@ class _StoreRows:
 
 
 class _StoreReader(_StoreRows, DataSourceReader):
+    @sentence_first
     def partitions(self) -> Sequence[InputPartition]:
         with self._options.planner() as planner:
             plan = self._options.plan(planner)
@@ -227,14 +233,17 @@ class _StoreStreamReader(_StoreRows, DataSourceStreamReader):
         if options.view is None or options.solutions or options.epoch is not None:
             raise Error("A stream has the changes of a view: set the option view, not epoch or solutions.")
 
+    @sentence_first
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         since = self._options.since
         return {"epoch": _START if since is None else since}
 
+    @sentence_first
     def latestOffset(self, *_: object) -> dict[str, int]:  # noqa: N802 - Spark's name
         with self._options.planner() as planner:
             return {"epoch": planner.epoch(self._options.view)}
 
+    @sentence_first
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         first, last = start["epoch"], end["epoch"]
         assert self._options.view is not None

@@ -18,10 +18,11 @@ import pyarrow as pa
 from sparqlive.engine.results import Answer
 from sparqlive.engine.to_spark import ensure_changes, ensure_epoch
 from sparqlive.engine.view import View
-from sparqlive.errors import Error, StoreFailed
+from sparqlive.errors import Error, StoreFailed, ViewFailed
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
 from sparqlive.session import Session
 from sparqlive.sparql.arrow import ColumnType, Typing, plain_text
+from sparqlive.sparql.column_names import EPOCH, WEIGHT
 from sparqlive.store.locks import lend
 from sparqlive.store.place import Place
 from sparqlive.store.runs import QUADS, TERMS, RunFile, group_bounds, names_of, read_columns, read_terms_of
@@ -29,7 +30,6 @@ from sparqlive.store.store import Store
 from sparqlive.store.streaming import StoredParts, parts_of
 from sparqlive.zset.run import Column
 
-EPOCH, WEIGHT = "_epoch", "_weight"
 QUAD_NAMES = ("s", "p", "o", "g")
 _ROWS = 50_000
 """Rows that are decoded at once."""
@@ -149,6 +149,11 @@ class Plan:
         Without `weights`, a row comes as often as its weight says.
         """
         for columns, counts in self.blocks(piece):
+            if not piece.is_delta and len(counts) and counts.min() < 0:
+                raise ViewFailed(
+                    f"A row of the relation {self.relation} has a negative weight, so its view is wrong. Run "
+                    f"`sparqlive check --repair` on the store."
+                )
             if not weights and (counts != 1).any():
                 columns = [np.repeat(column, counts) for column in columns]
             arrays = [

@@ -2,8 +2,9 @@
 
 Owns which type a variable has. If all of its values are nodes, or have one datatype that Arrow knows, the
 column has that type; IRIs are strings without brackets, blank nodes strings that begin with `_:`. Otherwise
-it is a struct of value, type and language, which loses nothing. Null means unbound. Untyped columns hold
-terms in N-Triples syntax. Separate from `results`, because importing Arrow is slow.
+it is a struct of value, type and language, which loses nothing; where plain values are wanted, numbers of
+several datatypes are numbers, and all else is a string. Null means unbound. Untyped columns hold terms in
+N-Triples syntax. Separate from `results`, because importing Arrow is slow.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import pyarrow.compute as pc
 
 from sparqlive.rdf.dictionary import UNDEF, literal_parts
 from sparqlive.sparql.algebra import Term
-from sparqlive.sparql.columns import UNIT, typed
+from sparqlive.sparql.column_names import WEIGHT, check_column_names
+from sparqlive.sparql.columns import PLACES, UNIT, typed
 from sparqlive.sparql.results import Texts, repeated
 from sparqlive.sparql.values import (
     BOOLEAN,
@@ -38,12 +40,12 @@ from sparqlive.sparql.values import (
 from sparqlive.zset.blocks import Block
 from sparqlive.zset.run import Column
 
-WEIGHT = "_weight"
 DATATYPE = b"sparqlive.datatype"
 """The key of a field's metadata: the datatype of its values, or `iri`."""
 STRUCT = pa.struct([("value", pa.string()), ("type", pa.string()), ("language", pa.string())])
 NODE, STRING = "iri", f"{XSD}string"
 _MOST_DIGITS = 38
+_NUMBERS = frozenset(map(int, (INTEGER, DECIMAL, FLOAT, DOUBLE)))
 _FIRST_INSTANT, _LAST_INSTANT = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The years 1 to 9999 in microseconds: others are no dates in Python and in Spark."""
 _KINDS: Mapping[str, Kind] = {
@@ -61,7 +63,7 @@ _KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class ColumnType:
-    """The type of a column: its datatype (None for a struct), and its Arrow type."""
+    """The type of a column: its datatype (None if there is no single one), and its Arrow type."""
 
     datatype: str | None
     arrow: pa.DataType
@@ -72,14 +74,16 @@ class ColumnType:
 
     def values(self, texts: Sequence[str]) -> pa.Array:
         """The values of terms, given by their canonical texts; all of them must fit."""
-        if self.datatype is None:
+        if pa.types.is_struct(self.arrow):
             return pa.array([_parts(text) for text in texts], STRUCT)
+        if self.datatype is None and pa.types.is_string(self.arrow):
+            return pa.array(list(map(plain_text, texts)), pa.string())
         if self.datatype == NODE:
             return pa.array([text[1:-1] if text[0] == "<" else text for text in texts], pa.string())
         if self.datatype == STRING:
             return pa.array([literal_parts(text)[0] for text in texts], pa.string())
         if pa.types.is_decimal(self.arrow):
-            return pa.array([Decimal(literal_parts(text)[0]) for text in texts], self.arrow)
+            return pa.array([_decimal(literal_parts(text)[0]) for text in texts], self.arrow)
         columns = typed(pa.array(texts, pa.string()))
         if pa.types.is_int64(self.arrow):
             return columns.field("whole")
@@ -102,6 +106,11 @@ class ColumnType:
         if self.datatype == STRING or pa.types.is_temporal(self.arrow):
             return [text[: text.rindex('"') + 1] for text in texts]
         return [_json_number(value) for value in self.values(texts).to_pylist()]
+
+
+def _decimal(text: str) -> Decimal:
+    """Without zeros at its end, which the scale of a column may not hold."""
+    return Decimal(text.rstrip("0").rstrip(".") or "0" if "." in text else text)
 
 
 def plain_text(text: str) -> str:
@@ -132,27 +141,42 @@ def _json_number(value: Any) -> str:
 
 
 class Typing:
-    """Finds the type of a column by looking at its terms."""
+    """Finds the type of a column by looking at its terms. `plain`: it is never a struct."""
 
-    def __init__(self) -> None:
+    def __init__(self, plain: bool = False) -> None:
+        self._plain = plain
         self._datatype: str | None = None
         self._mixed = False
+        self._kinds: set[int] = set()
+        """Of plain values with several datatypes: the kinds of all."""
+        self._fits_whole = True
         self._digits = 0
+        """Of integers with more than 64 bits all digits, of decimals those before the point."""
         self._scale = 0
         self._zoned: bool | None = None
 
     def see(self, texts: Sequence[str]) -> None:
         """Takes terms into account, given by their canonical texts."""
-        if self._mixed or not texts:
+        if not texts or (self._mixed and not self._plain):
             return
         if self._datatype is None:
             self._datatype = _datatype_of(texts[0])
         array = pa.array(texts, pa.string())
-        self._mixed = not (_all_have(array, self._datatype) and self._fit(array))
+        before = self._datatype.removeprefix(XSD)
+        self._mixed = self._mixed or not (_all_have(array, self._datatype) and self._fit(array))
+        if self._mixed and self._plain and self._kinds <= _NUMBERS:
+            columns = typed(array)
+            self._kinds.update(columns.field("kind").unique().to_pylist())
+            self._kinds.add(int(_KINDS.get(before, BOOLEAN)))  # of the terms that were seen before
+            self._fits_whole = self._fits_whole and not columns.field("whole").null_count
 
     def type(self) -> ColumnType:
-        if self._mixed:
+        if self._mixed and not self._plain:
             return ColumnType(None, STRUCT)
+        if self._mixed and self._kinds == {int(INTEGER)} and self._fits_whole and not self._digits:
+            return ColumnType(None, pa.int64())
+        if self._mixed:
+            return ColumnType(None, pa.float64() if self._kinds <= _NUMBERS else pa.string())
         if self._datatype in (None, NODE, STRING):
             return ColumnType(self._datatype or STRING, pa.string())
         assert self._datatype is not None
@@ -196,12 +220,20 @@ class Typing:
         return self._digits <= _MOST_DIGITS
 
     def _decimals_fit(self, columns: pa.Array) -> bool:
-        if columns.field("whole").null_count:
-            return False
-        fractions = columns.field("fraction").to_numpy(zero_copy_only=False)
-        while (fractions % (UNIT // 10**self._scale)).any():
+        """Whether one precision has all digits before the points and all digits after them."""
+        known = columns.filter(columns.field("whole").is_valid())
+        whole, fractions = (known.field(name).to_numpy() for name in ("whole", "fraction"))
+        if len(whole):
+            # Of a negative number, the whole is the integer below it.
+            bounds = int(whole.max()), -int((whole + ((whole < 0) & (fractions > 0))).min())
+            self._digits = max(self._digits, *(len(str(bound)) for bound in bounds if bound > 0), 0)
+        while self._scale < PLACES and (fractions % (UNIT // 10**self._scale)).any():
             self._scale += 1
-        return True
+        for text in columns.field("content").drop_null().to_pylist():
+            before, _, after = text.lstrip("-").partition(".")
+            self._digits = max(self._digits, len(before.lstrip("0")))
+            self._scale = max(self._scale, len(after.rstrip("0")))
+        return self._digits + self._scale <= _MOST_DIGITS
 
     def _moments_fit(self, kind: Kind, columns: pa.Array) -> bool:
         zones = columns.field("zone")
@@ -245,8 +277,12 @@ class Tables:
         texts: Texts,
         typed: bool = True,
         weights: bool = False,
+        plain: bool = False,
     ) -> None:
+        if weights:
+            check_column_names(variables, WEIGHT)
         self._blocks = blocks
+        self._plain = plain
         self._texts = texts
         self._weights = weights
         self._typed = typed
@@ -260,7 +296,7 @@ class Tables:
         self.schema = pa.schema(fields)
 
     def _type_of(self, place: int) -> ColumnType:
-        found = Typing()
+        found = Typing(self._plain)
         for block in self._blocks:
             distinct = np.unique(block.columns[place])
             found.see(self._texts(distinct[distinct != UNDEF].tolist()))
@@ -306,6 +342,7 @@ def answer_tables(answer: bool, typed: bool) -> Tables:
 
 def schema(variables: Sequence[str]) -> pa.Schema:
     """Returns the schema of untyped rows: the variables and the weight."""
+    check_column_names(variables, WEIGHT)
     return pa.schema([*((name, pa.string()) for name in variables), pa.field(WEIGHT, pa.int64(), False)])
 
 

@@ -49,7 +49,7 @@ UNIT: Final = 10**18
 """The number of units of `fraction` in one."""
 NEGATIVE_ZERO: Final = "-0"
 """The `content` of a floating point zero with a sign."""
-_PLACES: Final = 18
+PLACES: Final = 18
 _LONGEST_INSTANT: Final = 4 * 10**18  # so that the difference of two fits in 64 bits
 _MICROSECONDS: Final = 10**6
 
@@ -165,7 +165,7 @@ def typed_text(text: str) -> Typed:
 
 def exact_parts(number: int | Decimal) -> tuple[int, int] | tuple[None, None]:
     """Returns `whole` and `fraction` of an exact number, if it fits."""
-    scaled = EXACT.scaleb(Decimal(number), _PLACES)
+    scaled = EXACT.scaleb(Decimal(number), PLACES)
     if scaled.adjusted() > 40 or scaled != scaled.to_integral_value():
         return None, None
     whole, fraction = divmod(int(scaled), UNIT)
@@ -345,7 +345,7 @@ def _decimals(columns: _Columns, rows: _Rows, lexical: pa.Array) -> _Bits:
     sign, whole_text, part = pc.extract_regex(texts, _DECIMAL_FORM).flatten()
     # An absent group is empty: padded with zeros, it is zero.
     whole = whole_text.cast(pa.int64()).to_numpy().copy()
-    fraction = pc.utf8_rpad(pc.fill_null(part, ""), _PLACES, "0").cast(pa.int64()).to_numpy().copy()
+    fraction = pc.utf8_rpad(pc.fill_null(part, ""), PLACES, "0").cast(pa.int64()).to_numpy().copy()
     is_negative = _bits(pc.equal(sign, "-"))
     whole[is_negative] = -whole[is_negative] - (fraction[is_negative] > 0)
     fraction[is_negative] = np.where(fraction[is_negative] > 0, UNIT - fraction[is_negative], 0)

@@ -73,6 +73,8 @@ class Work:
         """Set when the outcome is not needed any more."""
         self.outer: Work | None = getattr(_current, "work", None)
         """The work of the same thread that this is a part of."""
+        self.is_waiting = False
+        """Whether it only waits for others, and so takes no turns among long-running work."""
         self.stopped: Error | None = None
         self.resident_at_start: int | None = None
 
@@ -205,8 +207,9 @@ class _Watchdog:
     def _take_turns(self, works: set[Work], now: float) -> None:
         """Lets the next long-running work continue; the others give way at their next check."""
         with self._change:
-            heavy = [work for work in self._heavy if work in works]
-            late = (work for work in works if work not in heavy and now - work.began > _HEAVY_SECONDS)
+            busy = {work for work in works if not work.is_waiting}
+            heavy = [work for work in self._heavy if work in busy]
+            late = (work for work in busy if work not in heavy and now - work.began > _HEAVY_SECONDS)
             heavy += sorted(late, key=lambda work: work.began)
             self._heavy = [*heavy[1:], *heavy[:1]]
         for work in heavy:
@@ -414,6 +417,23 @@ def being_urgent() -> Iterator[None]:
         yield
     finally:
         _current.is_urgent = before
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Marks that the work of this thread only waits in the block: no other work gives way to it."""
+    works: list[Work] = []
+    work: Work | None = getattr(_current, "work", None)
+    while work is not None and not work.is_waiting:
+        works.append(work)
+        work = work.outer
+    try:
+        for one in works:
+            one.is_waiting = True
+        yield
+    finally:
+        for one in works:
+            one.is_waiting = False
 
 
 @contextmanager

@@ -4,7 +4,7 @@ Every cache of what was read from files has its bound here. A session with `memo
 most, about 100 MB:
 
 - texts and ids of terms: 32 MiB
-- pairs of subject and object: 2,000,000 rows of 16 bytes
+- pairs of subject and object: 32 MB, with what belongs to each run of them
 - columns of row groups: 2,000,000 values of 8 bytes
 - footers of files of terms: 32, of 0.4 to 0.75 MB each
 
@@ -17,8 +17,8 @@ reads them: memory that Arrow's own threads have used stays with them, out of th
 
 TERM_BYTES = 32 << 20
 """Of terms; a session that may use more memory has an eighth of it for them."""
-PAIR_ROWS = 2_000_000
-"""Rows of subject and object; a session that may use more memory has an eighth of it for them."""
+PAIR_BYTES = 32_000_000
+"""Of pairs of subject and object; a session that may use more memory has an eighth of it for them."""
 GROUP_ROWS = 2_000_000
 """Values of row groups that cannot be mapped, so that they are read in full."""
 FOOTERS = 32

@@ -12,14 +12,14 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
 from sparqlive.errors import StoreFailed
 from sparqlive.store.connections import Forked, Syncer, read_connection, write_connection
-from sparqlive.store.ground import CATALOG, check_ground, is_store
+from sparqlive.store.ground import CATALOG, check_files, check_ground, is_store
 from sparqlive.store.head import Head, HeadFile, compare_head, read_head
 from sparqlive.store.locks import WriterLock
 from sparqlive.store.place import sync
@@ -55,17 +55,20 @@ class Catalog(Tables):
         self._head: HeadFile | None = None
         self._last = Head("", 0, 0)
         self._used_under: Any = None
+        self._opened: _Files | None = None
         self.has_head = False
         """Whether it was compared with the last acknowledged commit."""
         with self._failures("opened"):
-            if not is_store(directory):
+            is_there = is_store(directory)
+            if not is_there:
                 if read_only:
                     raise StoreFailed(
                         f"There is no store at {directory}. Check the path, or create the store by opening "
                         f"it for writing."
                     )
                 check_ground(directory)
-            elif not read_only and not (directory / "writer.lock").exists():
+            check_files(directory, writes=not read_only)
+            if is_there and not read_only and not (directory / "writer.lock").exists():
                 self._ensure_catalog()
         self._lock = None if read_only else WriterLock(directory)
         try:
@@ -156,6 +159,7 @@ class Catalog(Tables):
         self._sealed.use(self._database)
         reading.close()
         self._database.execute(f"PRAGMA synchronous={'FULL' if durability == 'epoch' else 'NORMAL'}")
+        self._opened = _Files(self._path)
         if durability == "relaxed":
             self._syncer = Syncer(self._path.with_name(f"{CATALOG}-wal"), sync_seconds, self._acknowledge)
 
@@ -168,7 +172,10 @@ class Catalog(Tables):
     def _format(self) -> int:
         """The format recorded in the catalog; 0 if it is missing or impossible."""
         tables = {name for name, _ in self._sealed.pairs("SELECT name, type FROM sqlite_master")}
-        found = "meta" in tables and self._sealed.value("SELECT value FROM meta WHERE key = 'format'")
+        if "meta" not in tables:  # another program's
+            return 0
+        self._sealed.check_schema()
+        found = self._sealed.value("SELECT value FROM meta WHERE key = 'format'")
         number = int(found) if isinstance(found, str) and found.isdecimal() else 0
         return number if ("totals" in tables) == (number > UNSEALED) else 0
 
@@ -213,16 +220,22 @@ class Catalog(Tables):
         _open_catalogs.discard(self)
         if self._syncer is not None:
             self._syncer.stop()
+        is_last = False
         try:
             if not self.read_only:
+                is_last = self._sealed.is_current()
                 self._database.execute("PRAGMA synchronous=FULL")
                 self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.Error:  # disk full or gone: the log next to the database has all commits
+        except (
+            sqlite3.Error,
+            StoreFailed,
+        ):  # disk full or gone: the log next to the database has all commits
             pass
         finally:
             self._database.close()
             if self._head is not None:
-                self._acknowledge(self._last)
+                if is_last:
+                    self._acknowledge(self._last)
                 self._head.close()
             if self._lock is not None:
                 self._lock.release()
@@ -245,6 +258,7 @@ class Catalog(Tables):
         with self._failures("written"), self._sealed.in_use:
             self._database.execute("BEGIN IMMEDIATE")
             try:
+                self.ensure_sole_writer()
                 yield
                 number, root = self._sealed.seal()
                 self._database.execute("COMMIT")
@@ -264,6 +278,52 @@ class Catalog(Tables):
         """Records in the head that a commit is on disk."""
         if self._head is not None:
             self._head.write(head)
+
+    @property
+    def holds_lock(self) -> bool:
+        """Whether the writer's lock is still the file that this process has locked."""
+        return self._lock is not None and self._lock.is_held()
+
+    def ensure_sole_writer(self) -> None:
+        """Raises if another process has written the store, or its files are others, since it was opened.
+
+        The lock prevents this, unless its file is removed or replaced, the file system grants it twice, or
+        the directory is moved, replaced or restored under this process.
+        """
+        if self._opened is None:  # being created, upgraded or read
+            return
+        assert self._lock is not None
+        self._lock.is_held()
+        replaced, is_touched = self._opened.compare()
+        if replaced is not None:
+            raise StoreFailed(
+                f"The store {self.directory} was moved, removed, replaced or restored while this process had "
+                f"it open: {replaced}. Nothing was written. Close this session, and open the store again."
+            )
+        is_current = self._sealed.is_current()
+        if is_current and is_touched:
+            is_current = self._is_current_on_disk()
+            if is_current:  # a checkpoint has copied the log into the database
+                self._opened.look()
+        if not is_current:
+            raise StoreFailed(
+                f"Another process has written the store {self.directory} since this one opened it, although "
+                f"only one may: writer.lock was removed or replaced, the file system does not support locks, "
+                f"or files were restored. The other's commits are kept, and nothing of this one was written. "
+                f"Close this session, end the other process, and open the store again."
+            )
+
+    def _is_current_on_disk(self) -> bool:
+        """Like `Sealed.is_current`, without what this connection remembers of the file."""
+        database = read_connection(self._path)
+        try:
+            fresh = Tables(self._path)
+            fresh.use(database)
+            return fresh.last_commit() == (self._last.number, self._last.root)
+        except StoreFailed:
+            return False
+        finally:
+            database.close()
 
     def ensure_writable(self) -> None:
         if self.read_only:
@@ -295,6 +355,43 @@ class Catalog(Tables):
     def poll(self) -> sqlite3.Connection:
         """Opens another connection, which sees each commit."""
         return read_connection(self._path)
+
+
+class _Files:
+    """The database and its log, as they were when this process last looked."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = str(path)  # compared for each commit: a Path takes longer than the call
+        self._log = f"{path}-wal"
+        self._log_identity: tuple[int, int] | None = None
+        self.look()
+
+    def look(self) -> None:
+        """Remembers the files as they are now."""
+        self._found = _about(os.stat(self._database))
+        if self._log_identity is None:
+            with suppress(OSError):
+                self._log_identity = _about(os.stat(self._log))[:2]
+
+    def compare(self) -> tuple[str | None, bool]:
+        """Which file is no longer the one that this process writes, if any; and whether the database was
+        written since, perhaps only by a checkpoint.
+        """
+        if self._log_identity is None:  # the first commit creates it
+            self.look()
+        try:
+            now = _about(os.stat(self._database))
+            if now[:2] != self._found[:2]:
+                return f"{self._database} is another file", False
+            if self._log_identity is not None and _about(os.stat(self._log))[:2] != self._log_identity:
+                return f"{self._log} is another file", False
+        except OSError as error:
+            return str(error), False
+        return None, now != self._found
+
+
+def _about(found: os.stat_result) -> tuple[int, int, int, int]:
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 _open_catalogs: weakref.WeakSet[Catalog] = weakref.WeakSet()

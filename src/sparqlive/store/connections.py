@@ -26,6 +26,7 @@ _PAGES_PER_CHECKPOINT = 4_000
 
 def write_connection(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    database.execute("PRAGMA trusted_schema=OFF")
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=FULL")
     database.execute(f"PRAGMA wal_autocheckpoint={_PAGES_PER_CHECKPOINT}")
@@ -40,6 +41,7 @@ def read_connection(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(
         f"{path.absolute().as_uri()}?{ways[0]}", uri=True, isolation_level=None, check_same_thread=False
     )
+    database.execute("PRAGMA trusted_schema=OFF")
     database.execute("PRAGMA busy_timeout=5000")
     return database
 

@@ -7,15 +7,15 @@ person has to repair or remove it.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from sparqlive.errors import StoreFailed
 from sparqlive.store.head import NAME as HEAD
+from sparqlive.store.names import ATTEMPT, ensure_file
 
 CATALOG = "catalog.sqlite"
-# The folder of an attempt at a commit: the mark of the store (not in format 2), a time, a process, a number.
-_ATTEMPT = re.compile(r"(?:[0-9a-f]{16}-)?[0-9a-f]+-[0-9]+-[0-9]+")
 # Files that can exist before the catalog, or that an interrupted creation leaves behind.
 _OWN = re.compile(
     r"writer\.lock|leases|runs|tokens\.(json|lock|new)|audit\.jsonl|head|catalog\.(sqlite|new)(-wal|-shm|-journal)?"
@@ -51,6 +51,24 @@ def is_store(directory: Path) -> bool:
     )
 
 
+def check_files(directory: Path, *, writes: bool) -> None:
+    """Raises unless SQLite can open the catalog and its log without reaching other files."""
+    ensure_file(directory / CATALOG, writes=writes)
+    for ending in ("-wal", "-shm"):  # readers write the latter
+        ensure_file(directory / f"{CATALOG}{ending}", writes=True)
+    journal = directory / f"{CATALOG}-journal"
+    if os.path.lexists(journal):  # SQLite removes files that it names
+        raise StoreFailed(
+            f"{journal} is not from sparqlive, which keeps a log instead. SQLite would roll it back, and "
+            f"remove files that it names. Remove it, or restore the store from a backup that you trust."
+        )
+
+
+def is_harmless(name: str) -> bool:
+    """Whether operating systems and editors leave files of this name in any directory."""
+    return _HARMLESS.fullmatch(name) is not None
+
+
 def _remains(directory: Path) -> str | None:
     """The evidence that there was a catalog."""
     if (directory / CATALOG).exists():
@@ -62,7 +80,7 @@ def _remains(directory: Path) -> str | None:
         return f"its log {log.name} exists"
     runs = directory / "runs"
     if runs.is_dir():
-        attempts = [path for path in runs.iterdir() if _ATTEMPT.fullmatch(path.name)]
+        attempts = [path for path in runs.iterdir() if ATTEMPT.fullmatch(path.name)]
         if any(path.is_dir() and next(path.rglob("*.parquet"), None) for path in attempts):
             return "its runs exist"
     return None
@@ -76,7 +94,7 @@ def check_ground(directory: Path) -> None:
     runs = directory / "runs"
     if runs.is_dir() or runs.is_symlink():
         found = runs.iterdir() if runs.is_dir() else ()
-        foreign += sorted(f"runs/{path.name}" for path in found if not _HARMLESS.fullmatch(path.name))
+        foreign += sorted(f"runs/{path.name}" for path in found if not is_harmless(path.name))
     if foreign:
         named = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3} more" if len(foreign) > 3 else "")
         raise StoreFailed(
@@ -86,7 +104,7 @@ def check_ground(directory: Path) -> None:
 
 
 def _is_allowed(path: Path) -> bool:
-    if _HARMLESS.fullmatch(path.name) is not None:
+    if is_harmless(path.name):
         return True
     return _OWN.fullmatch(path.name) is not None and _has_beginning(path, _BEGINNINGS.get(path.name))
 

@@ -15,9 +15,11 @@ from typing import NamedTuple
 from xxhash import xxh3_64_hexdigest
 
 from sparqlive.errors import StoreFailed
+from sparqlive.store.names import read_small
 from sparqlive.store.private import open_private
 
 NAME = "head"
+_MOST_BYTES = 1_000
 
 
 class Head(NamedTuple):
@@ -37,11 +39,10 @@ def read_head(directory: Path) -> Head | None:
     """Reads the head; None if there is none."""
     path = directory / NAME
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return None
+        found = read_small(path, _MOST_BYTES)
     except OSError as error:
         raise StoreFailed(f"{path} cannot be read: {error}.") from error
+    text = (found or b"").decode("utf-8", "replace")
     if not text:  # the machine crashed just after the file was created
         return None
     try:

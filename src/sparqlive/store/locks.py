@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import IO
 
 from sparqlive.errors import StoreFailed, StoreLocked
+from sparqlive.store.names import ensure_folder, read_small
 from sparqlive.store.private import make_directory, make_folder, open_private
 
 # Names of leases: a process and a random number. Files with other names do not belong to the store.
 _LEASE = re.compile(r"[0-9]+-[0-9a-f]{8}")
+_MOST_TEXT = 1_000
 _LOAN = re.compile(r"until-([0-9]+)-[0-9a-f]{8}")
 
 
@@ -30,25 +32,59 @@ class WriterLock:
     """Held by the only process that writes; a second process gets an error that names the first."""
 
     def __init__(self, directory: Path) -> None:
+        self._path = directory / "writer.lock"
+        self._name = str(self._path)
         try:
             make_directory(directory)
-            descriptor = open_private(directory / "writer.lock", os.O_RDWR | os.O_APPEND, directory)
-            self._stream: IO[str] = open(descriptor, "a+", errors="replace")  # noqa: SIM115 - held until release
+            self._stream = self._opened(os.O_RDWR | os.O_APPEND)
         except OSError as error:
             raise StoreFailed(
                 f"The store {directory} cannot be opened for writing: {error}. "
                 f"If you only have to read it, open it read-only."
             ) from error
         try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take(self._stream)
         except BlockingIOError:
             self._stream.seek(0)
-            holder = self._stream.read().strip() or "another process"
+            holder = self._stream.read(_MOST_TEXT).strip() or "another process"
             self._stream.close()
             raise StoreLocked(directory, holder) from None
-        self._stream.truncate(0)
-        self._stream.write(f"process {os.getpid()} on {socket.gethostname()}")
-        self._stream.flush()
+
+    def _opened(self, flags: int) -> IO[str]:
+        descriptor = open_private(self._path, flags, self._path.parent)
+        return open(descriptor, "a+", errors="replace")
+
+    def _take(self, stream: IO[str]) -> None:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        stream.truncate(0)
+        stream.write(f"process {os.getpid()} on {socket.gethostname()}")
+        stream.flush()
+        found = os.fstat(stream.fileno())
+        self._identity = found.st_ino, found.st_dev
+
+    def is_held(self) -> bool:
+        """Whether the file at the path is the locked one; a missing one is created and locked again."""
+        try:
+            found = os.lstat(self._name)  # for each commit: a Path takes longer than the call
+        except FileNotFoundError:
+            return self._take_again()
+        except OSError:
+            return False
+        return (found.st_ino, found.st_dev) == self._identity
+
+    def _take_again(self) -> bool:
+        try:
+            stream = self._opened(os.O_RDWR | os.O_APPEND | os.O_EXCL)
+        except OSError:  # the directory is gone, or another process was faster
+            return False
+        try:
+            self._take(stream)
+        except OSError:
+            stream.close()
+            return False
+        self._stream.close()
+        self._stream = stream
+        return True
 
     def release(self) -> None:
         self._stream.close()
@@ -56,8 +92,10 @@ class WriterLock:
 
 def describe_writer(directory: Path, words: str) -> None:
     """Adds to the description of this process, the holder of the lock, that other processes see."""
-    with suppress(OSError), open(directory / "writer.lock", "a") as stream:
-        stream.write(f", {words}")
+    with suppress(OSError):
+        descriptor = open_private(directory / "writer.lock", os.O_WRONLY | os.O_APPEND, directory)
+        with open(descriptor, "a") as stream:
+            stream.write(f", {words}")
 
 
 class Lease:
@@ -97,6 +135,7 @@ def lend(directory: Path, epoch: int, seconds: float) -> None:
 
 def leased_epochs(directory: Path) -> Iterator[int]:
     """The oldest epochs that readers may still read; removes the leases of readers that have ended."""
+    ensure_folder(directory / "leases")
     for path in (directory / "leases").glob("*"):
         loan = _LOAN.fullmatch(path.name)
         if loan is not None and path.is_file() and not path.is_symlink():
@@ -104,7 +143,7 @@ def leased_epochs(directory: Path) -> Iterator[int]:
                 path.unlink(missing_ok=True)
             else:
                 with suppress(FileNotFoundError):
-                    text = path.read_text(errors="replace")
+                    text = (read_small(path, _MOST_TEXT) or b"").decode(errors="replace")
                     yield int(text) if text.isdecimal() else 0
             continue
         if _LEASE.fullmatch(path.name) is None or path.is_symlink() or not path.is_file():
@@ -114,7 +153,7 @@ def leased_epochs(directory: Path) -> Iterator[int]:
                 try:
                     fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    text = stream.read()
+                    text = stream.read(_MOST_TEXT)
                     yield int(text) if text.isdecimal() else 0
                 else:
                     path.unlink(missing_ok=True)

@@ -25,7 +25,8 @@ from uuid import uuid4
 
 from pyarrow import fs
 
-from sparqlive.errors import Error
+from sparqlive.errors import Error, StoreFailed
+from sparqlive.store.names import FOLDER, ensure_plain, stored_name
 from sparqlive.store.private import belong, make_folder, open_private
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -119,8 +120,18 @@ def new_folder() -> str:
     return f"sparqlive-{uuid4().hex}"
 
 
+def check_recorded(address: str, folder: str) -> None:
+    """Rejects a place of runs that no version has recorded in a catalog."""
+    if FOLDER.fullmatch(folder) is None or ".." in address.split("/") or "\0" in unquote(address):
+        raise StoreFailed(
+            f"The catalog says that the runs of its store are at {address[:200]!r} in {folder[:200]!r}, "
+            f"which is no place of runs. The catalog is damaged, or was made to do harm: restore the store "
+            f"from a backup that you trust."
+        )
+
+
 def place_at(address: str, folder: str) -> LocalPlace | RemotePlace:
-    """The runs in a folder at an address."""
+    """The runs in a folder at an address, as the catalog records both."""
     if address.startswith("file://") and not address.startswith("file:///"):
         raise Error(f"{address} is not a local directory: file:// must be followed by an absolute path.")
     if address.startswith("file://"):
@@ -149,9 +160,23 @@ class LocalPlace:
         self._root = root.absolute()  # workers may run elsewhere
         self.folder = folder
 
+    def _at(self, name: str) -> Path:
+        """The path of a file or folder; raises if the name leaves the folder, or leads over a link."""
+        path = self._root
+        for number, part in enumerate(stored_name(self.folder, name).split("/")):
+            path /= part
+            if number or not self.is_linked:
+                ensure_plain(path)
+        return path
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the folder is a link, to storage that machines share."""
+        return (self._root / self.folder).is_symlink()
+
     def path(self, name: str) -> str:
         """The path of a file for pyarrow."""
-        return str(self._root / name)
+        return str(self._at(name))
 
     def text(self, name: str) -> str:
         """The location of a file for messages and for ingest."""
@@ -159,15 +184,15 @@ class LocalPlace:
 
     def uri(self, name: str) -> str:
         """The location of a file for Spark."""
-        return (self._root / name).absolute().as_uri()
+        return self._at(name).absolute().as_uri()
 
     def size(self, name: str) -> int:
         """The size of a file in bytes; raises OSError if it is missing."""
-        return (self._root / name).stat().st_size
+        return self._at(name).stat().st_size
 
     def make(self, folder: str) -> None:
         """Creates a folder, with missing parents."""
-        path = self._root / folder
+        path = self._at(folder)
         missing = [parent for parent in (path, *path.parents) if not parent.exists()]
         for new in reversed(missing):
             make_folder(new, new.parent)
@@ -175,45 +200,45 @@ class LocalPlace:
 
     def create(self, name: str) -> None:
         """Creates an empty file that only its owner can read."""
-        path = self._root / name
+        path = self._at(name)
         os.close(open_private(path, os.O_WRONLY | os.O_EXCL, path.parent))
 
     def take_over(self, folder: str) -> None:
         """Makes files that workers wrote below a folder as private as the store's own."""
-        for path in (self._root / folder, *(self._root / folder).rglob("*")):
+        for path in (self._at(folder), *self._at(folder).rglob("*")):
             if not path.is_symlink():
                 belong(path, path.parent)
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Readable]:
         """Opens a file for reading parts of it."""
-        with open(self._root / name, "rb") as stream:
+        with open(self._at(name), "rb") as stream:
             yield stream
 
     def sync(self, name: str) -> None:
         """Makes a written file durable."""
-        sync(self._root / name)
+        sync(self._at(name))
 
     def folders(self) -> list[str]:
         """The folders of attempts at commits; links and other files do not belong to the store."""
-        with suppress(FileNotFoundError), os.scandir(self._root / self.folder) as entries:
+        with suppress(FileNotFoundError), os.scandir(self._at(self.folder)) as entries:
             return [f"{self.folder}/{entry.name}" for entry in entries if entry.is_dir(follow_symlinks=False)]
         return []
 
     def files_below(self, folder: str) -> list[str]:
         """All files below a folder."""
-        found = (path for path in (self._root / folder).rglob("*") if stat.S_ISREG(path.lstat().st_mode))
+        found = (path for path in self._at(folder).rglob("*") if stat.S_ISREG(path.lstat().st_mode))
         return [path.relative_to(self._root).as_posix() for path in found]
 
     def remove(self, name: str) -> None:
-        (self._root / name).unlink(missing_ok=True)
+        self._at(name).unlink(missing_ok=True)
 
     def remove_folder(self, folder: str) -> None:
-        shutil.rmtree(self._root / folder)
+        shutil.rmtree(self._at(folder))
 
     def remove_if_empty(self, folder: str) -> None:
         with suppress(OSError):  # not empty
-            (self._root / folder).rmdir()
+            self._at(folder).rmdir()
 
 
 class RemotePlace:
@@ -232,14 +257,16 @@ class RemotePlace:
         """A worker connects by itself: keys stay where they are."""
         return RemotePlace, (self._address, self.folder)
 
+    is_linked = False
+
     def path(self, name: str) -> str:
-        return f"{self._root}/{name}"
+        return f"{self._root}/{stored_name(self.folder, name)}"
 
     def text(self, name: str) -> str:
         return self.uri(name)
 
     def uri(self, name: str) -> str:
-        return f"{self._address}/{name}"
+        return f"{self._address}/{stored_name(self.folder, name)}"
 
     def size(self, name: str) -> int:
         info = self._files.get_file_info(self.path(name))

@@ -12,6 +12,8 @@ import os
 import stat
 from pathlib import Path
 
+from sparqlive.store.names import ensure_file, ensure_folder
+
 _SHARED = stat.S_ISGID | stat.S_IWGRP
 
 
@@ -28,28 +30,34 @@ def make_folder(path: Path, within: Path | None) -> bool:
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
-        if path.is_dir():
-            return False
-        raise
+        ensure_folder(path)
+        return False
     belong(path, within)
     return True
 
 
 def open_private(path: Path, flags: int, within: Path) -> int:
-    """Opens a file of a store for writing, creating it if missing; returns the descriptor."""
+    """Opens a file of a store for writing, creating it if missing; returns the descriptor.
+
+    Follows no link, and waits for nobody: what is not a file of its own is an error.
+    """
+    flags |= os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, flags | os.O_EXCL, 0o600)
     except FileExistsError:
         if flags & os.O_EXCL:
             raise
-        return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        ensure_file(path, writes=True)
+        return os.open(path, flags, 0o600)
     belong(path, within)
     return descriptor
 
 
 def belong(path: Path, within: Path | None) -> None:
-    """Sets the mode of something just created, and its owner if root created it."""
-    found, above = path.stat(), None if within is None else within.stat()
+    """Sets the mode of something just created, and its owner if root created it; not through a link."""
+    found, above = path.lstat(), None if within is None else within.stat()
+    if stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1):
+        return
     shared = above is not None and above.st_mode & _SHARED == _SHARED
     if stat.S_ISDIR(found.st_mode):
         path.chmod(0o2770 if shared else 0o700)

@@ -19,6 +19,7 @@ from threading import Lock
 import numpy as np
 
 from sparqlive.store import bounds
+from sparqlive.store.layout import ROWS_PER_GROUP
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns
 from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers, places_of
@@ -27,6 +28,8 @@ from sparqlive.zset.run import Column, Run, RunRows, search
 
 Stored = Column | Sequence[RunFile]
 """The changes of an epoch: their rows, or the files that hold them."""
+_RUN_BYTES = 2 << 10
+"""What a run takes beside its rows: a few Python objects, which are most of a run of few rows."""
 _BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63
 
 
@@ -71,9 +74,16 @@ def _segments_of(place: Place, run: RunFile) -> Iterator[Segment]:
         yield Segment(run, start, stop, (int(predicates[start]), int(graphs[start]), *rest), weight)
 
 
-def read_pairs(place: Place, segment: Segment) -> Run:
-    """The pairs of a segment, with weights if it is of the change log."""
-    columns = read_columns(place, segment.run, _columns(segment), segment.start, segment.stop)
+def read_pairs(readers: Readers, segment: Segment) -> Run:
+    """The pairs of a segment, with weights if it is of the change log.
+
+    Many small segments are in one row group, which is mapped, or read once for all of them.
+    """
+    rows = segment.start, segment.stop
+    if segment.stop - segment.start < ROWS_PER_GROUP:
+        columns = readers.of(segment.run).between(_columns(segment), *rows)
+    else:
+        columns = read_columns(readers.place, segment.run, _columns(segment), *rows)
     subjects, objects, *weights = map(np.ascontiguousarray, columns)
     return Run((subjects, objects), *weights)
 
@@ -95,7 +105,7 @@ def weights_of(readers: Readers, segments: Sequence[Segment], subjects: Column, 
 def _weights_of(readers: Readers, segment: Segment, subjects: Column, objects: Column) -> Column:
     """Reads a segment, or searches it for few pairs."""
     if len(subjects) * ROWS_PER_SEARCH > segment.stop - segment.start:
-        return _weights_in(read_pairs(readers.place, segment), subjects, objects)
+        return _weights_in(read_pairs(readers, segment), subjects, objects)
     reader = readers.of(segment.run)
     low, high = reader.find("s", subjects, segment.start, segment.stop)
     there, column = low < high, reader.column("o")
@@ -179,15 +189,15 @@ class QuadRuns:
         runs: Sequence[RunFile],
         log: Iterable[Stored] = (),
         known: QuadRuns | None = None,
-        cached_rows: int | None = None,
+        cached_bytes: int | None = None,
     ) -> None:
         """`log`: the changes of each epoch after the base. `known` has read the segments of some files.
 
-        `cached_rows`: how many rows may be kept.
+        `cached_bytes`: how much of what was read may be kept.
         """
         self._readers = readers
         self._place = readers.place
-        self._most_rows: int = cached_rows or (bounds.PAIR_ROWS if known is None else known._most_rows)
+        self._most_bytes: int = cached_bytes or (bounds.PAIR_BYTES if known is None else known._most_bytes)
         self._files: dict[str, list[Segment]] = {}
         self._layers: dict[tuple[int, int], Layers] = {}
         for key, segments in self._by_key(runs, known).items():
@@ -202,7 +212,7 @@ class QuadRuns:
         self._sizes: dict[tuple[int, int], int] = {}
         self._cached: OrderedDict[Segment | tuple[int, int], Run] = OrderedDict()
         """Runs of segments, and those of all segments of a graph and predicate in the base."""
-        self._cached_rows = 0
+        self._cached_bytes = 0
         self._guard = Lock()
 
     def _by_key(
@@ -254,7 +264,7 @@ class QuadRuns:
 
     def _late(self, layers: Layers) -> Run | None:
         """The sum of the changes after the base."""
-        runs = [read_pairs(self._place, segment) for segments in layers.late for segment in segments]
+        runs = [read_pairs(self._readers, segment) for segments in layers.late for segment in segments]
         parts = [(*run.columns, run.weights) for run in (*runs, *layers.rows)]
         if not parts:
             return None
@@ -351,7 +361,7 @@ class QuadRuns:
 
     def _of_subjects(self, segment: Segment, subjects: Column) -> tuple[Column, Column, Column]:
         if len(subjects) * ROWS_PER_SEARCH > segment.stop - segment.start:
-            return _of_subjects(read_pairs(self._place, segment), subjects)
+            return _of_subjects(read_pairs(self._readers, segment), subjects)
         reader = self._readers.of(segment.run)
         low, high = reader.find("s", subjects, segment.start, segment.stop)
         objects, *weights = reader.rows(_columns(segment)[1:], low, high)
@@ -369,16 +379,20 @@ class QuadRuns:
             if run is not None:
                 self._cached.move_to_end(name)
                 return run
-        runs = [read_pairs(self._place, segment) for segment in segments]
+        runs = [read_pairs(self._readers, segment) for segment in segments]
         columns = [_joined(pieces) for pieces in zip(*(one.columns for one in runs), strict=True)]
         run = runs[0] if len(runs) == 1 else Run(columns or [_joined(())] * 2)
         with self._guard:
             if name not in self._cached:
                 self._cached[name] = run
-                self._cached_rows += run.length
-            while len(self._cached) > 1 and self._cached_rows > self._most_rows:
-                self._cached_rows -= self._cached.popitem(last=False)[1].length
+                self._cached_bytes += _kept_bytes(run)
+            while len(self._cached) > 1 and self._cached_bytes > self._most_bytes:
+                self._cached_bytes -= _kept_bytes(self._cached.popitem(last=False)[1])
         return run
+
+
+def _kept_bytes(run: Run) -> int:
+    return run.nbytes + _RUN_BYTES
 
 
 def _runs_of(changes: Column) -> Iterator[tuple[tuple[int, int], Run]]:

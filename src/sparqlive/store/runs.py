@@ -300,9 +300,13 @@ def verified(place: Place, run: RunFile, metadata: Any = None) -> Iterator[Verif
 def read_columns(
     place: Place, run: RunFile, names: Sequence[str], start: int = 0, stop: int | None = None
 ) -> list[Column]:
-    """Reads columns of a file as arrays, or a part of their rows."""
+    """Reads columns of a file as arrays, or a part of their rows.
+
+    A part is copied: a slice would keep the row groups around it in memory.
+    """
     with verified(place, run) as file:
-        return _arrays(file.read(names, start, stop), names)
+        found = _arrays(file.read(names, start, stop), names)
+    return found if stop is None else [column.copy() for column in found]
 
 
 def read_groups(place: Place, run: RunFile, names: Sequence[str]) -> Iterator[list[Column]]:

@@ -9,6 +9,7 @@ is compared before its rows are first read.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ _STEP = 40503
 _ODD = 0x9E3779B97F4A7C15
 _SIGNED = 0x7FFFFFFFFFFFFFFF
 _ROOT = ""
+_LAST_COMMIT = "SELECT rows, total FROM totals WHERE name = ''"
 NO_EPOCH = -1
 """What a file of a relation's base has instead of the epoch of a delta."""
 _MACHINE_FAILURES = {
@@ -131,6 +133,13 @@ _BY_NAME = ("meta", "exceptions", "relations", "runs", "replaced", "views")
 _WITH_ROWID = ("epochs", "changes")
 
 
+# The names of all tables; those of statistics are from users who have let SQLite collect them.
+_NAMES = {*TABLES, "totals"}
+_STATISTICS = ("sqlite_stat1", "sqlite_stat4")
+_PLAIN = re.compile(r'CREATE TABLE (?:\w+|"\w+") ?\([\w\s,()"]*\)(?: WITHOUT ROWID)?')
+_CODE = re.compile(r"\b(?:CHECK|DEFAULT|GENERATED|AS|REFERENCES|COLLATE)\b", re.IGNORECASE)
+
+
 def _inserts(verb: str) -> dict[str, str]:
     statements = {}
     for name, table in TABLES.items():
@@ -199,6 +208,17 @@ class Sealed:
             "CREATE TABLE totals (name TEXT PRIMARY KEY, rows INTEGER NOT NULL, total INTEGER NOT NULL) "
             "WITHOUT ROWID"
         )
+
+    def check_schema(self) -> None:
+        """Raises if the database has anything but plain tables: triggers and views are code that runs."""
+        found = self._fetch("SELECT type, name, tbl_name, sql FROM sqlite_master", ())
+        for kind, name, table, text in found:
+            is_own = table in _NAMES and (
+                (kind == "index" and text is None)  # of a primary key
+                or (kind == "table" and name == table and _is_plain(text))
+            )
+            if not is_own and table not in _STATISTICS:
+                raise Damaged(self._path, f"it has a {str(kind)[:20]} {str(name)[:60]!r} that is not its own")
 
     def _create(self, name: str) -> None:
         rowid = "" if name in _WITH_ROWID else " WITHOUT ROWID"
@@ -289,6 +309,15 @@ class Sealed:
 
     # Reading
 
+    def is_current(self) -> bool:
+        """Whether the last commit in the database is the last one that was loaded or made here."""
+        try:
+            with self.in_use:
+                found = self._database.execute(_LAST_COMMIT).fetchone()
+        except sqlite3.Error as error:
+            raise self._failure(error, None) from error
+        return bool(found == self._totals.get(_ROOT))
+
     def load(self) -> tuple[int, int]:
         """Reads and compares the totals; returns the number and root of the last commit."""
         found = {name: (rows, total) for name, rows, total in self._fetch("SELECT * FROM totals", ())}
@@ -377,6 +406,10 @@ class Sealed:
         row = self._fetch(query, values)
         return row[0][0] if row else None
 
+    def numbers(self, query: str, values: Row = ()) -> set[int]:
+        """The numbers that a query finds, without comparing seals."""
+        return {int(row[0]) for row in self._fetch(query, values)}
+
     def _fetch(self, query: str, values: Row, relation: str | None = None) -> list[Any]:
         try:
             with self.in_use:
@@ -416,6 +449,11 @@ class Sealed:
         """The groups that have totals: the tables, and the deltas of each relation."""
         relations = self._fetch("SELECT name FROM totals WHERE substr(name, 1, 7) = 'deltas/'", ())
         return (*(table for table in TABLES if table != "deltas"), *(name for (name,) in relations))
+
+
+def _is_plain(text: Any) -> bool:
+    """Whether the definition of a table has columns and a key, but no expressions."""
+    return isinstance(text, str) and _PLAIN.fullmatch(text) is not None and _CODE.search(text) is None
 
 
 def _group(table: str, row: Row) -> str:

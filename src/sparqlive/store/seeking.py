@@ -134,6 +134,10 @@ class RunReader:
             found[1, place] = before + bisect_right(values, key, low, high)
         return found[0], found[1]
 
+    def between(self, names: Sequence[str], start: int, stop: int) -> list[Column]:
+        """Copies of columns from one row to another, which keep nothing else of the file in memory."""
+        return [self.column(name).between(start, stop) for name in names]
+
     def rows(self, names: Sequence[str], low: Column, high: Column) -> list[Column]:
         """Columns of the rows in some ranges."""
         places = expanded(low, high)
@@ -168,6 +172,19 @@ class _Column:
         for group in range(first - 1, last):
             before, end = self._starts[group : group + 2].tolist()
             found.append((self._values(group), max(start, before) - before, min(stop, end) - before, before))
+        return found
+
+    def between(self, start: int, stop: int) -> Column:
+        """A copy of the values from one row to another."""
+        first, last = np.searchsorted(self._starts, [start, stop - 1], side="right").tolist()
+        found, place = np.empty(stop - start, dtype=np.int64), 0
+        for group in range(first - 1, last):
+            before, end = self._starts[group : group + 2].tolist()
+            low, high = max(start, before) - before, min(stop, end) - before
+            only = self._only[group]
+            part = found[place : place + high - low]
+            part[:] = np.frombuffer(self._values(group), np.int64)[low:high] if only is None else only
+            place += high - low
         return found
 
     def _values(self, group: int) -> Values:

@@ -27,8 +27,10 @@ from sparqlive.store.catalog import Catalog, Durability
 from sparqlive.store.commits import Commit, TermRun, in_files, is_large
 from sparqlive.store.compaction import Each, Folded, fold, write_sorted_quads
 from sparqlive.store.deltas import delta_parts, read_changes, read_deltas
+from sparqlive.store.ground import CATALOG, is_harmless
 from sparqlive.store.locks import Lease, leased_epochs
-from sparqlive.store.place import LocalPlace, Place, address_of, new_folder, place_at
+from sparqlive.store.names import ATTEMPT, IDENTITY, stored_run
+from sparqlive.store.place import LocalPlace, Place, address_of, check_recorded, new_folder, place_at
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import (
     QUADS,
@@ -50,6 +52,8 @@ from sparqlive.store.term_runs import MOST_BYTES, MergeTerms, TermRuns, write_te
 from sparqlive.zset.relation import Elsewhere, rows_of
 from sparqlive.zset.run import Column, Run
 
+REFRESHES = "refreshes"
+"""The note of a store whose deferred views were never refreshed without a trace, as older versions could."""
 # Runs of terms are searched one after the other, so compaction merges small ones from this many runs on.
 _TERM_RUNS = 8
 _MERGED_TERMS = ROWS_A_FILE // 2
@@ -117,20 +121,22 @@ class Store:
         sync_milliseconds: int = 100,
         runs: str | os.PathLike[str] | None = None,
         term_bytes: int = MOST_BYTES,
-        cached_rows: int | None = None,
+        cached_bytes: int | None = None,
     ) -> None:
         """`runs`: an address for the runs of a new store, instead of its directory.
 
-        `term_bytes`: how much memory the terms of files may use; `cached_rows`: how many rows of quads that
-        were read from files stay in memory.
+        `term_bytes`: how much memory the terms of files may use; `cached_bytes`: how much of the quads
+        that were read from files stays in memory.
         """
         self._term_bytes = term_bytes
-        self._cached_rows = cached_rows
+        self._cached_bytes = cached_bytes
         self.directory = Path(directory)
         address = None if runs is None else address_of(runs)
-        first_meta = {} if address is None else {"runs": address, "runs_folder": new_folder()}
+        first_meta = {REFRESHES: "1"}
         if address is not None:
-            place_at(address, "")  # rejects an invalid address before anything is created
+            folder = new_folder()
+            place_at(address, folder)  # rejects an invalid address before anything is created
+            first_meta |= {"runs": address, "runs_folder": folder}
         self.catalog = Catalog(
             self.directory,
             read_only=read_only,
@@ -147,6 +153,7 @@ class Store:
         self._lease: Lease | None = None
         try:
             self.place = self._place(address)
+            self._check_link()
             self.readers = Readers(self.place)
             self._check_runs()
             if read_only:
@@ -169,7 +176,24 @@ class Store:
             )
         if recorded is None:
             return LocalPlace(self.directory, "runs")
-        return place_at(recorded, self.catalog.meta("runs_folder") or "")
+        folder = self.catalog.meta("runs_folder") or ""
+        check_recorded(recorded, folder)
+        return place_at(recorded, folder)
+
+    def _check_link(self) -> None:
+        """Raises if `runs` is a link to a folder with anything but runs of this store."""
+        if not self.place.is_linked:
+            return
+        runs = self.directory / self.place.folder
+        own = {folder.rpartition("/")[2] for folder in self._own_folders()}
+        with suppress(FileNotFoundError):
+            for name in sorted(os.listdir(runs)):
+                if name not in own and not is_harmless(name):
+                    raise StoreFailed(
+                        f"{runs} is a link to {runs.resolve()}, which contains {name}: it is not a folder of "
+                        f"this store's runs alone. Nothing was changed there. Link to a folder of its own, "
+                        f"or restore the store from a backup that you trust."
+                    )
 
     def _check_runs(self) -> None:
         """Raises if the catalog is empty although the store has runs.
@@ -189,7 +213,7 @@ class Store:
 
     def _own_folders(self) -> list[str]:
         """The folders of this store's attempts, by name; a renamed copy is not one of them."""
-        own = re.compile(rf"{self._mark}-[0-9a-f]+-[0-9]+-[0-9]+")
+        mark = re.compile(rf"{self._mark}-")
         try:
             found = self.place.folders()
         except OSError as error:
@@ -197,7 +221,8 @@ class Store:
             raise StoreFailed(
                 f"The runs of the store {self.directory} at {where} cannot be listed: {error}."
             ) from error
-        return [folder for folder in found if own.fullmatch(folder.rpartition("/")[2])]
+        names = {folder: folder.rpartition("/")[2] for folder in found}
+        return [folder for folder, name in names.items() if mark.match(name) and ATTEMPT.fullmatch(name)]
 
     def close(self) -> None:
         if self._lease is not None and not self.catalog.is_forked:
@@ -224,14 +249,19 @@ class Store:
     @property
     def _mark(self) -> str:
         """The prefix of all folder names of this store."""
-        return (self.catalog.meta("store") or "")[:16]
+        identity = self.catalog.meta("store") or ""
+        if IDENTITY.fullmatch(identity) is None:
+            raise Damaged(self.directory / CATALOG, "it does not state the identity of its store")
+        return identity[:16]
 
     def remove_orphans(self) -> None:
         """Removes files that no transaction registered, and replaced files that no reader needs.
 
         Keeps the folders of current attempts, and everything that neither carries the store's mark nor was
-        ever in the catalog.
+        ever in the catalog. Without the writer's lock, another process may be writing such files.
         """
+        if not self.catalog.holds_lock:
+            return
         oldest = min(leased_epochs(self.directory), default=None)
         replaced = self.catalog.replaced()
         unused = {path for path, epoch in replaced.items() if oldest is None or epoch < oldest}
@@ -239,7 +269,7 @@ class Store:
         self.readers.keep(named)
         try:
             for path in unused - named:
-                self.place.remove(path)
+                self.place.remove(stored_run(self.place.folder, path))
                 self.place.remove_if_empty(path.rpartition("/")[0])
             for attempt in self._own_folders():
                 if attempt not in self._attempts:
@@ -289,7 +319,7 @@ class Store:
     def all_quads(self, known: QuadRuns | None = None) -> QuadRuns:
         """The quads of the last epoch; `known` has read some of the files."""
         log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
-        return QuadRuns(self.readers, self.catalog.runs(QUADS), log, known, self._cached_rows)
+        return QuadRuns(self.readers, self.catalog.runs(QUADS), log, known, self._cached_bytes)
 
     def quads(self, known: QuadRuns | None = None) -> tuple[QuadRuns, list[Column]]:
         """The quads up to the last epoch whose changes are in files, and the changes of the epochs after it.
@@ -299,7 +329,7 @@ class Store:
         log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
         in_files = [number for number, stored in enumerate(log, 1) if not isinstance(stored, np.ndarray)]
         last = in_files[-1] if in_files else 0
-        runs = QuadRuns(self.readers, self.catalog.runs(QUADS), log[:last], known, self._cached_rows)
+        runs = QuadRuns(self.readers, self.catalog.runs(QUADS), log[:last], known, self._cached_bytes)
         return runs, [rows for rows in log[last:] if isinstance(rows, np.ndarray)]
 
     def changes(self, since: int) -> Iterator[tuple[int, Column]]:
@@ -395,6 +425,8 @@ class Store:
         """The base as a run, and the deltas after it as an overlay; many rows of them are merged with it."""
         base = self.catalog.base(name)
         assert base is not None, "a relation in use is not forgotten"
+        if not self.catalog.read_only:  # otherwise it would belong to another epoch than the session
+            self.catalog.ensure_sole_writer()
         deltas = [base.rows] if base.rows is not None else []
         deltas += [rows for _, rows in read_deltas(self.place, self.catalog, name, base.epoch)]
         run = self._base_run(name, base.width)
@@ -506,6 +538,7 @@ class Store:
             with self.catalog.transaction():
                 self._name(commit)
                 self.catalog.set_since(name, since)
+                self._set_refreshed(name, commit.epoch)
 
         return self._with_files(commit, register)
 
@@ -531,6 +564,7 @@ class Store:
             self.catalog.forget_relation(relation, commit.epoch)
         for relation, (width, rows) in commit.bases.items():
             self.catalog.set_base(relation, commit.epoch, width, None if rows is None else rows_of(rows))
+        self._ensure_written(commit.runs)
         for run in commit.runs:
             if run.epoch is not None and run.relation.startswith("source"):
                 self.catalog.begin(run.relation, len(run.first))
@@ -546,6 +580,12 @@ class Store:
             self.catalog.set_meta(key, note)
         if commit.batch is not None:
             self.catalog.add_batch(*commit.batch, commit.epoch)
+
+    def _ensure_written(self, runs: Iterable[RunFile]) -> None:
+        """Raises if a file of a commit is not there: a second writer takes it for a leftover."""
+        for run in runs:
+            if isinstance(self.place, LocalPlace) and self.place.size(run.path) != run.bytes:
+                raise OSError(f"{self.place.text(run.path)} was changed by another process")
 
     def drop(self, name: str, relations: Iterable[str], epoch: int) -> None:
         """Drops a view and the relations that no other view uses."""

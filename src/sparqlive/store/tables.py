@@ -63,6 +63,10 @@ class Tables:
             with self._sealed.in_use:
                 self._database.execute("COMMIT")
 
+    def last_commit(self) -> tuple[int, int]:
+        """The number and root of the last commit."""
+        return self._sealed.load()
+
     # Meta
 
     def meta(self, key: str) -> str | None:
@@ -276,6 +280,32 @@ class Tables:
             for _, epoch, width, blob in self._sealed.rows("deltas", where, (relation, since, last))
         }
         yield from sorted((found | self._delta_runs(relation, since, last)).items())
+
+    def delta_epochs(self, relation: str, since: int) -> set[int]:
+        """The epochs after `since` in which a relation has a delta."""
+        query = (
+            "SELECT epoch FROM deltas WHERE relation = ?1 AND epoch > ?2 "
+            "UNION SELECT epoch FROM runs WHERE relation = ?1 AND epoch > ?2"
+        )
+        return self._sealed.numbers(query, (relation, max(since, NO_EPOCH)))
+
+    def change_epochs(self, since: int) -> set[int]:
+        """The epochs after `since` whose changes are kept."""
+        query = (
+            "SELECT epoch FROM changes WHERE epoch > ?2 "
+            "UNION SELECT epoch FROM runs WHERE relation = ?1 AND epoch > ?2"
+        )
+        return self._sealed.numbers(query, (QUADS, max(since, NO_EPOCH)))
+
+    def last_epoch(self, relation: str) -> int:
+        """The last epoch of a relation's base, deltas and files; -1 if it has none."""
+        query = (
+            "SELECT max(epoch) FROM (SELECT epoch FROM relations WHERE name = ?1 UNION ALL "
+            "SELECT max(epoch) FROM deltas WHERE relation = ?1 UNION ALL "
+            "SELECT max(epoch) FROM runs WHERE relation = ?1)"
+        )
+        found = self._sealed.value(query, (relation,))
+        return NO_EPOCH if found is None else int(found)
 
     def delta_rows(self, relation: str, since: int) -> int:
         """The number of rows of a relation's deltas after an epoch."""

@@ -218,7 +218,7 @@ class TermRuns:
         with self._guard:
             for group in groups:
                 if (columns := self._read.pop(group, None)) is not None:
-                    self._bytes -= _size(columns)
+                    self._bytes -= columns.nbytes
         return joined
 
     def _read_groups(self, path: str, groups: Sequence[_Group]) -> Iterator[TermColumns]:
@@ -233,13 +233,9 @@ class TermRuns:
         with self._guard:
             if group not in self._read:
                 self._read[group] = columns
-                self._bytes += _size(columns)
+                self._bytes += columns.nbytes
             while len(self._read) > 1 and self._bytes > self._most_bytes:
-                self._bytes -= _size(self._read.popitem(last=False)[1])
-
-
-def _size(columns: TermColumns) -> int:
-    return int(columns.ids.nbytes + columns.texts.nbytes)
+                self._bytes -= self._read.popitem(last=False)[1].nbytes
 
 
 @dataclass(frozen=True)

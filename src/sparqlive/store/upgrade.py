@@ -8,12 +8,13 @@ format 4, no totals of groups are stored, and files have another layout, which t
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sparqlive.errors import StoreFailed
-from sparqlive.store.place import LocalPlace, Place, place_at
+from sparqlive.store.place import LocalPlace, Place, check_recorded, place_at
 from sparqlive.store.private import belong
 from sparqlive.store.runs import digests_of
 from sparqlive.store.seals import NO_EPOCH, TABLES, Sealed
@@ -53,7 +54,10 @@ def _add_seals(database: sqlite3.Connection, sealed: Sealed, directory: Path, nu
     meta = dict(database.execute("SELECT key, value FROM old_meta").fetchall())
     for key, value in (meta | {"format": str(number), "store": uuid4().hex}).items():
         sealed.add("meta", (key, value))
-    place = place_at(meta["runs"], meta["runs_folder"]) if "runs" in meta else LocalPlace(directory, "runs")
+    place: Place = LocalPlace(directory, "runs")
+    if "runs" in meta:
+        check_recorded(meta["runs"], meta["runs_folder"])
+        place = place_at(meta["runs"], meta["runs_folder"])
     for path, relation, *about in database.execute("SELECT path, relation, rows, bytes, first FROM old_runs"):
         sealed.add("runs", (relation, NO_EPOCH, path, *about), _digests(place, path, about[1]))
     sealed.add_terms(database.execute("SELECT id, text FROM old_terms ORDER BY number").fetchall())
@@ -72,7 +76,7 @@ def _add_seals(database: sqlite3.Connection, sealed: Sealed, directory: Path, nu
 def make_private(directory: Path) -> None:
     """Restricts files that were created with the umask to their owner."""
     for path in (*directory.glob("catalog.sqlite*"), *directory.glob("writer.lock"), directory / "runs"):
-        if path.exists():
+        if os.path.lexists(path):
             belong(path, directory)
 
 

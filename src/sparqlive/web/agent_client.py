@@ -1,7 +1,8 @@
 """Requests to a running agent, for commands that work on an agent instead of a store.
 
-Owns the connection and its errors. Invariant: a request that the agent rejects raises an Error with the
-agent's own explanation; a result that ends too early raises one, too.
+Owns the connection and its errors. Invariants: a request that the agent rejects raises an Error with the
+agent's own explanation; a result that ends too early raises one, too. Nothing that another server says is
+taken for an answer.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 
 import httpx
 
 from sparqlive.errors import Error, UnknownView
 from sparqlive.web.event_stream import detail_of
+from sparqlive.web.headers import AGENT
 
 _CONNECT_SECONDS = 30.0
 _LOOK_SECONDS = 0.2
@@ -29,6 +32,8 @@ class AgentClient:
         if not address.startswith(("http://", "https://")):
             raise Error(f"{address} is not the address of an agent. Use http://HOST:PORT.")
         self.address = address.rstrip("/")
+        self.hint: str | None = None
+        """Why the last result has no rows, if the agent says it."""
         headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
         timeout = httpx.Timeout(None, connect=_CONNECT_SECONDS)
         self._client = httpx.Client(timeout=timeout, headers=headers, trust_env=False)
@@ -55,7 +60,7 @@ class AgentClient:
         answer = b"".join(found)
         try:
             return httpx.Response(200, content=answer).json() if answer else None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Error(f"{self.address} did not answer as an agent does: {error}.") from error
 
     def pieces(
@@ -99,10 +104,18 @@ class AgentClient:
                 method, f"{self.address}{path}", content=body, headers=headers, params=parameters or None
             )
             with request as found:
+                if AGENT not in found.headers:
+                    raise Error(
+                        f"The server at {self.address} is not a sparqlive agent (status {found.status_code}, "
+                        f"without the header {AGENT}). Check --agent: it takes the address that sparqlive "
+                        f"serve prints."
+                    )
                 if found.status_code >= 300:
                     found.read()
                     kind = UnknownView if found.status_code == 404 and path.startswith("/views/") else Error
                     raise kind(f"{self.address}: {detail_of(found)}")
+                hint = found.headers.get("sparqlive-hint")
+                self.hint = None if hint is None else unquote(hint)
                 yield found
         except httpx.ConnectError as error:
             raise Error(

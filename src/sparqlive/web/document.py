@@ -24,6 +24,7 @@ from sparqlive.errors import Error, InvalidChange
 from sparqlive.errors import SyntaxError as RdfSyntaxError
 from sparqlive.rdf.guard import check_json, malformed, parse_guarded
 from sparqlive.rdf.read import check_quad
+from sparqlive.web.apart import run_apart
 from sparqlive.web.contexts import bundled
 from sparqlive.web.headers import type_and_parameters
 from sparqlive.web.network import Network, Reach, Response, checked_url
@@ -87,6 +88,10 @@ class Room:
         """Returns the budget for a number of bytes; prefixes may expand."""
         return cls(MOST_QUADS, _MOST_EXPANSION * max_bytes)
 
+    def close(self) -> None:
+        """Ends the reading at the next quad."""
+        self.quads = 0
+
     def take(self, quad: Quad, url: str) -> None:
         """Counts a quad of the document at an address."""
         subject, predicate, object_, _ = quad
@@ -116,7 +121,11 @@ async def _read(response: Response, network: Network | None, room: Room) -> list
         await asyncio.to_thread(_check_json, body, response.url)
         if b"@context" in body:
             body = await _with_contexts(body, response.url, network)
-    return await asyncio.to_thread(_parse, body, syntax, response.url, room)
+    try:
+        return await asyncio.to_thread(_parse, body, syntax, response.url, room)
+    except asyncio.CancelledError:
+        room.close()  # nobody waits for the quads; the thread would go on reading them
+        raise
 
 
 def _syntax(response: Response) -> tuple[RdfFormat, str | None]:
@@ -291,7 +300,10 @@ class _Contexts:
 
 
 def fetch_document(address: str, reach: Reach) -> list[Quad]:
-    """Fetches a document once and returns its quads, under the same rules as all network access."""
+    """Fetches a document once and returns its quads, under the same rules as all network access.
+
+    The thread that calls this can be stopped while it waits.
+    """
 
     async def look() -> list[Quad]:
         async with Network(reach, address) as network:
@@ -301,4 +313,4 @@ def fetch_document(address: str, reach: Reach) -> list[Quad]:
             return await read_document(response, network)
 
     checked_url(address)
-    return asyncio.run(look())
+    return run_apart(look)

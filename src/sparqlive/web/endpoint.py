@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import Future, wait
-from contextlib import suppress
-from typing import TypeAlias, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 from urllib.parse import urlencode
 
 from pyoxigraph import BlankNode, Literal, NamedNode, QueryBoolean, QueryResultsFormat, parse_query_results
 
 from sparqlive.errors import Error
+from sparqlive.web.apart import run_apart
 from sparqlive.web.headers import type_and_parameters
 from sparqlive.web.network import Network, Reach, Response
 
-T = TypeVar("T")
 Term: TypeAlias = NamedNode | BlankNode | Literal
 Solution: TypeAlias = tuple[Term | None, ...]
 
@@ -30,7 +26,6 @@ _FORMATS = {
     "text/tab-separated-values": QueryResultsFormat.TSV,
 }
 _EXCERPT_LENGTH = 200
-_LOOK_SECONDS = 0.05
 
 
 async def ask_endpoint(network: Network, address: str, query: str, accept: str) -> Response:
@@ -61,7 +56,7 @@ def solutions_of(
                 found += _read(response, variables)
         return found
 
-    return _apart(ask)
+    return run_apart(ask)
 
 
 def _read(response: Response, variables: Sequence[str]) -> list[Solution]:
@@ -105,31 +100,3 @@ def _term(term: object, nodes: dict[str, BlankNode]) -> Term | None:
         case None | NamedNode() | Literal():
             return term
     raise ValueError("triple terms are not supported")
-
-
-def _apart(work: Callable[[], Awaitable[T]]) -> T:
-    """Runs a coroutine in another thread, so that an exception can stop this one while it waits."""
-    outcome: Future[T] = Future()
-    started: Future[Callable[[], object]] = Future()
-
-    async def run() -> T:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        started.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
-        return await work()
-
-    def fulfil() -> None:
-        try:
-            outcome.set_result(asyncio.run(run()))
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    threading.Thread(target=fulfil, name="service", daemon=True).start()
-    try:
-        while not outcome.done():
-            wait([outcome], _LOOK_SECONDS)
-        return outcome.result()
-    finally:
-        if not outcome.done():
-            with suppress(RuntimeError):  # the loop has just ended
-                started.result()()

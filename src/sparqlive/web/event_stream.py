@@ -20,6 +20,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.errors import Error, UnknownView, ViewFailed
 from sparqlive.numbers import whole
+from sparqlive.web.headers import AGENT
 from sparqlive.web.retry import retry_seconds
 
 Term: TypeAlias = NamedNode | BlankNode | Literal
@@ -220,6 +221,17 @@ class EventStreamReader:
         self.lineage = found.headers.get(LINEAGE, self.lineage)
 
     def _handle(self, event: Event) -> Iterator[Followed]:
+        try:
+            yield from self._understood(event)
+        except Error:  # one of them is a KeyError
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise Error(
+                f"{self.url} sent an event that an agent does not send: {type(error).__name__}. Is there a "
+                f"sparqlive agent at this address?"
+            ) from error
+
+    def _understood(self, event: Event) -> Iterator[Followed]:
         self._failures = 0
         if event.kind == "end":
             self._handle_end(event)
@@ -254,11 +266,11 @@ class EventStreamReader:
 def detail_of(found: httpx.Response) -> str:
     """The message of a rejected request, or its status."""
     try:
-        return str(found.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        return (
-            f"status {found.status_code}, without an explanation. Is there a sparqlive agent at this address?"
-        )
+        if AGENT in found.headers:
+            return str(found.json()["detail"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return f"status {found.status_code}, without an explanation. Is there a sparqlive agent at this address?"
 
 
 def follow(

@@ -10,6 +10,9 @@ import math
 import re
 
 # A quoted string, which may contain separators; other text; a separator.
+AGENT = "Sparqlive-Agent"
+"""The header that every response of an agent has, so that clients can tell it from other servers."""
+
 _PIECES = {separator: re.compile(rf'"(?:[^"\\]|\\.)*"?|[^"{separator}]+|{separator}') for separator in ",;"}
 _ESCAPED = re.compile(r"\\(.)")
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import httpcore
 import httpx
@@ -94,6 +94,11 @@ class NotPublicError(Error):
 class Reach:
     """How a source may use the network: options of every kind that uses HTTP."""
 
+    to_allow_private: ClassVar[str] = (
+        "remove the source and add it again with the option allow_private: --option allow_private=true on "
+        "the command line, allow_private=True in Python; where links are followed, in Follow"
+    )
+    """What to do where an address is not public."""
     allow_private: bool = False
     """Allows non-public addresses (loopback, private, link-local and the like)."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -122,6 +127,12 @@ class Reach:
         for name in ("allow_private", "remote_contexts"):
             if not isinstance(getattr(self, name), bool):
                 raise Error(f"{name} must be true or false, not {getattr(self, name)!r}.")
+
+
+class ReachOnce(Reach):
+    """How one LOAD or SERVICE may use the network."""
+
+    to_allow_private = "set allow_private (--allow-private on the command line; with an agent, of serve)"
 
 
 @dataclass(frozen=True)
@@ -155,7 +166,7 @@ class Network:
         self._deadline = asyncio.get_running_loop().time() + reach.timeout_seconds
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls_context(),
-            network_backend=_CheckedBackend(self._budget, reach.allow_private),
+            network_backend=_CheckedBackend(self._budget, reach),
             socket_options=_KEEP_ALIVE,
         )
 
@@ -323,7 +334,7 @@ def checked_url(url: str) -> httpx.URL:
     """Returns an http or https URL without its fragment; raises an Error for others."""
     try:
         parsed = httpx.URL(url)
-    except httpx.InvalidURL as error:
+    except (httpx.InvalidURL, UnicodeEncodeError) as error:
         raise Error(f"{url!r} is not a Web address: {error}.") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise Error(f"{url!r} is not a Web address: it must begin with http:// or https:// and a host.")
@@ -361,9 +372,9 @@ def _core_url(url: httpx.URL) -> httpcore.URL:
 class _CheckedBackend(httpcore.AsyncNetworkBackend):
     """Resolves names itself, and connects to the addresses that it checked."""
 
-    def __init__(self, budget: _Budget, allow_private: bool) -> None:
+    def __init__(self, budget: _Budget, reach: Reach) -> None:
         self._budget = budget
-        self._allow_private = allow_private
+        self._reach = reach
         self._backend = httpcore.AnyIOBackend()
 
     async def connect_tcp(
@@ -374,7 +385,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        addresses = await resolved(host, port, self._allow_private)
+        addresses = await resolved(host, port, self._reach)
         for last, address in enumerate(addresses, 1 - len(addresses)):
             try:
                 stream = await self._backend.connect_tcp(
@@ -396,7 +407,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
-async def resolved(host: str, port: int, allow_private: bool) -> list[str]:
+async def resolved(host: str, port: int, reach: Reach) -> list[str]:
     """Returns the addresses of a name; raises an Error if one of them is not allowed."""
     try:
         loop = asyncio.get_running_loop()
@@ -405,10 +416,10 @@ async def resolved(host: str, port: int, allow_private: bool) -> list[str]:
         raise Error(f"Cannot resolve the host name {host}: {error}.") from error
     addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
     for address in addresses:
-        if not allow_private and not is_public(ip_address(address.partition("%")[0])):
+        if not reach.allow_private and not is_public(ip_address(address.partition("%")[0])):
             raise NotPublicError(
                 f"{host} resolves to {address}, which is not a public address. To allow private, loopback "
-                f"and link-local addresses, set allow_private (--allow-private on the command line).",
+                f"and link-local addresses, {reach.to_allow_private}.",
                 address,
             )
     return addresses
@@ -420,7 +431,7 @@ async def connected(url: httpx.URL, port: int, reach: Reach) -> socket.socket:
         raise Error(f"{url} is not on one of the allowed hosts (option hosts).")
     loop = asyncio.get_running_loop()
     failed: OSError | None = None
-    for address in await resolved(url.host, port, reach.allow_private):
+    for address in await resolved(url.host, port, reach):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         connection = socket.socket(family, socket.SOCK_STREAM)
         connection.setblocking(False)

@@ -412,6 +412,13 @@ class KeyedRelation:
         run = run.with_changes(rows, weights)
         return run if run.length else None
 
+    def ids(self) -> Iterator[Column]:
+        """The numbers in all rows before the epoch, as columns; also in some that are there no more."""
+        if self.run is not None:
+            yield from self.run.columns
+        if self.overlay:
+            yield from self._overlay_columns()[0]
+
     @property
     def nbytes(self) -> int:
         """Memory in bytes: exact for the run, about 200 per row of the overlay."""
@@ -695,6 +702,13 @@ class Relation:
             elif weight == -run.weights[position]:
                 count -= 1
         return count
+
+    def ids(self) -> Iterator[Column]:
+        """The numbers in all rows before the epoch, as columns; also in some that are there no more."""
+        if self.run is not None:
+            yield from self.run.columns
+        if self.overlay:
+            yield np.fromiter(chain.from_iterable(self.overlay), np.int64)
 
     @property
     def nbytes(self) -> int:

@@ -17,6 +17,7 @@ from tests.agent.page.browsing import (
     Page,
     expect,
     flashed,
+    go,
     mail,
     opened,
     problem,
@@ -125,3 +126,21 @@ def test_an_iri_leads_to_what_is_known_about_it(page: Page, session: sparqlive.S
 def test_what_is_no_iri_is_not_asked_for(page: Page) -> None:
     page.goto(page.url.partition("#")[0] + "#/describe?iri=x%3A%3E%20%7D%20DROP")
     expect(problem(page)).to_contain_text("not an absolute IRI")
+
+
+def test_an_empty_answer_and_an_empty_view_say_why(page: Page, session: sparqlive.Session) -> None:
+    said = "No triple has the predicate <http://x/prize>. Check its prefix and spelling."
+    query = "SELECT ?item { ?item <http://x/prize> ?price }"
+    run(page, query)
+    expect(page.get_by_role("heading", name="0 rows")).to_be_visible()
+    expect(page.locator("p.why")).to_have_text(said)
+    run(page, PRICES)
+    expect(page.locator("p.why")).to_have_count(0)
+    session.view("empty", query)
+    go(page, "#/views/empty")
+    expect(page.locator("p.why")).to_have_text(said)
+    session.apply(insert="<http://x/i1> <http://x/prize> <http://x/first> .")
+    expect(rows(page)).to_have_count(1)
+    expect(page.locator("p.why")).to_be_hidden()
+    session.apply(delete="<http://x/i1> <http://x/prize> <http://x/first> .")
+    expect(page.locator("p.why")).to_have_text(said)

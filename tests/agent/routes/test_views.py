@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 import sparqlive
+from sparqlive.agent.answers import hint_header
 from tests.engine.test_view_names import BAD, GOOD
 
 QUERY = "SELECT ?s ?o { ?s <http://x/p> ?o }"
@@ -144,3 +145,25 @@ def test_the_first_rows_are_given_once_each(client: httpx.Client, session: sparq
     for wrong in ("1000000000", "-1", "9" * 5000, "٣"):
         assert client.get("/views/u/rows", params={"limit": wrong}).status_code == 400
         assert client.get("/views/u", params={"at": "x" + wrong}).status_code == 400
+
+
+def test_an_empty_result_has_a_header_that_says_why(client: httpx.Client, session: sparqlive.Session) -> None:
+    session.apply(insert="<http://x/a> <http://x/p> <http://x/b> .")
+    said = "No triple has the predicate <http://x/zoë>. Check its prefix and spelling."
+    empty = QUERY.replace("http://x/p", "http://x/zoë")
+    asked = client.post("/sparql", content=empty.encode(), headers=SPARQL)
+    for response in (asked, put(client, "v", empty), client.get("/views/v"), client.get("/views/v/rows")):
+        assert response.is_success
+        assert unquote(response.headers["sparqlive-hint"]) == said
+        assert response.headers["sparqlive-hint"].isascii()
+    put(client, "full")
+    for response in (client.get("/sparql", params={"query": QUERY}), client.get("/views/full")):
+        assert "sparqlive-hint" not in response.headers
+
+
+def test_a_hint_is_one_header_whatever_is_in_it() -> None:
+    hint = 'Only named graphs have a triple that matches ?s ?p "a\r\nSet-Cookie: b\x00é%41".'
+    [value] = hint_header(hint).values()
+    assert value.isascii()
+    assert value.isprintable()
+    assert unquote(value) == hint

@@ -52,6 +52,12 @@ export async function ask(path, { method = "GET", headers = {}, body, signal } =
   throw new Problem(response.status, sentence, place);
 }
 
+// A name or sentence in a header of a response, if it has that header.
+export function headerOf(response, name) {
+  const text = response.headers.get(name);
+  return text && decodeURIComponent(text);
+}
+
 export const read = async (path, options) => (await ask(path, options)).json();
 
 // Runs a SELECT query; returns its solutions.

@@ -25,8 +25,9 @@ export async function limitedText(response) {
   }
 }
 
-// `view`: the name of the view that answered, if one did. `failed` gets errors of downloads.
-export function showAnswer(result, { query, type, text, lasted, view, failed }) {
+// `view`: the name of the view that answered, if one did. `hint`: why there are no rows. `failed` gets errors of
+// downloads.
+export function showAnswer(result, { query, type, text, lasted, view, hint, failed }) {
   const how = `in ${seconds(lasted)}${view ? `, from view ${view}` : ""}`;
   const saving = (form) => downloads({
     form, name: view ?? "answer", path: "sparql", failed,
@@ -41,18 +42,18 @@ export function showAnswer(result, { query, type, text, lasted, view, failed }) 
   const short = shortener(query);
   if (!type.includes("json")) {
     const rows = readTriples(text);
-    heading(result, counted(rows.length, "triple"), how);
+    heading(result, counted(rows.length, "triple"), how, hint);
     showTable(result, { label: "Answer", names: VARIABLES, rows, short, head: (name) => name, extra: [saving("CONSTRUCT")] });
     return;
   }
   const answer = JSON.parse(text);
   if ("boolean" in answer) {
-    heading(result, "Answer", how);
+    heading(result, "Answer", how, hint);
     result.append(element("p", { class: "answer" }, answer.boolean ? "Yes" : "No"));
     return;
   }
   const rows = answer.results.bindings;
-  heading(result, counted(rows.length, "row"), how);
+  heading(result, counted(rows.length, "row"), how, hint);
   showTable(result, { label: "Answer", names: answer.head.vars, rows, short, extra: [saving("SELECT")] });
 }
 
@@ -63,7 +64,9 @@ export function showUpdated(result, { epoch, inserted, deleted, ignored }, laste
     element("div", {}, element("dt", {}, title), element("dd", {}, counted(number, "quad"))))));
 }
 
-export function heading(result, title, how) {
-  result.replaceChildren(element("div", { class: "bar" }, element("h2", {}, title), element("span", { class: "hint" }, how)));
-  announce(`${title} ${how}.`);
+export function heading(result, title, how, hint = null) {
+  result.replaceChildren(
+    element("div", { class: "bar" }, element("h2", {}, title), element("span", { class: "hint" }, how)),
+    ...(hint ? [element("p", { class: "why" }, hint)] : []));
+  announce(`${title} ${how}. ${hint ?? ""}`);
 }

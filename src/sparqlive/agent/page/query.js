@@ -1,6 +1,6 @@
 // The query editor: tabs of queries and updates, run and cancelled, shown as a plan, shared, registered as a view.
 
-import { ask, read, viewPath } from "./agent.js";
+import { ask, headerOf, read, viewPath } from "./agent.js";
 import { heading, limitedText, showAnswer, showUpdated } from "./answer.js";
 import { may } from "./caller.js";
 import { copyButton } from "./copying.js";
@@ -175,9 +175,9 @@ class QueryPlace {
   async query(query, signal, lasted) {
     const response = await ask("sparql", { method: "POST", headers: { ...QUERY, Accept: RESULTS }, body: query, signal });
     const text = await limitedText(response);
-    const view = response.headers.get("sparqlive-view");
     showAnswer(this.result, {
-      query, text, type: response.headers.get("content-type"), lasted: lasted(), view: view && decodeURIComponent(view),
+      query, text, type: response.headers.get("content-type"), lasted: lasted(),
+      view: headerOf(response, "sparqlive-view"), hint: headerOf(response, "sparqlive-hint"),
       failed: (error) => this.fail(error),
     });
   }

@@ -5,7 +5,7 @@
 // order of a view with ORDER BY, so the first rows of such a view are read again after a change. The agent does
 // not sort large views for that: of these, the page shows any rows.
 
-import { read, token, viewPath } from "./agent.js";
+import { ask, headerOf, token, viewPath } from "./agent.js";
 import { announce, count, counted, element, setText } from "./dom.js";
 import { follow as followView } from "./follow.js";
 import { follow } from "./pulse.js";
@@ -49,6 +49,7 @@ class Live {
     this.pause = element("button", { type: "button", class: "quiet", "aria-pressed": "false", on: { click: () => this.toggle() } }, "Pause");
     const whole = element("input", { type: "checkbox", on: { change: (event) => this.lines.write(event.target.checked) } });
     this.problem = element("p", { class: "notice", role: "alert", hidden: true });
+    this.why = element("p", { class: "why", hidden: true });
     this.lines = new Lines(this.view, SHOWN);
     this.answer = element("p", { class: "answer", hidden: true });
     this.sorting = new Sorting(this.view.variables, (name) => (this.view.form === "SELECT" ? `?${name}` : name), () => this.lines.arrange(this.sorting));
@@ -62,7 +63,7 @@ class Live {
     this.scroll = element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `Rows of ${this.view.name}` }, this.table);
     panel.append(
       element("div", { class: "bar" }, this.summary, this.recent, element("label", { class: "check" }, whole, "Full terms"), this.pause, extra),
-      this.problem, this.answer, this.scroll);
+      this.problem, this.why, this.answer, this.scroll);
     if (this.view.form === "ASK") {
       this.scroll.hidden = this.summary.hidden = whole.parentElement.hidden = true;
       this.answer.hidden = false;
@@ -150,7 +151,9 @@ class Live {
   async load(signal) {
     const received = this.changes;
     this.changes = new Map();
-    const answer = await read(viewPath(this.view.name, `/rows?limit=${SHOWN}`), { signal });
+    const response = await ask(viewPath(this.view.name, `/rows?limit=${SHOWN}`), { signal });
+    const answer = await response.json();
+    this.explain(headerOf(response, "sparqlive-hint"));
     const first = !this.read;
     const whole = answer.rows <= SHOWN && this.total <= SHOWN;
     const marked = (key, sign) => !first && (whole || received.get(key)?.weight * sign > 0);
@@ -163,6 +166,12 @@ class Live {
     const { entered, left } = this.lines.become(now, marked);
     this.lines.arrange(this.sorting);
     this.tell(entered, left);
+  }
+
+  // Says why there are no rows.
+  explain(hint) {
+    this.why.hidden = !hint;
+    setText(this.why, hint ?? "");
   }
 
   keyOf(binding) {
@@ -220,6 +229,8 @@ class Live {
     }
     this.changes.clear();
     if (complete) this.total = this.lines.size;
+    this.explain(null);
+    if (!this.total) return this.load(signal); // the agent may know why
     this.lines.trim();
     this.lines.arrange(this.sorting);
     if (this.lines.size < Math.min(SHOWN / 2, this.total)) this.restart();

@@ -23,7 +23,7 @@ async def list_epochs(agent: Agent, request: Request) -> Response:
         with agent.session.capturing():
             return {"epoch": agent.session.epoch, "time": time.time(), "epochs": agent.log.after(int(since))}
 
-    return JSONResponse(await agent.run(read))
+    return JSONResponse(await agent.run_status(read))
 
 
 OPERATIONS = (

@@ -55,7 +55,7 @@ async def readyz(agent: Agent, request: Request) -> Response:
 
 
 async def metrics(agent: Agent, request: Request) -> Response:
-    return Response(await agent.run(agent.metrics.text, agent.hub.readers), media_type=CONTENT_TYPE)
+    return Response(await agent.run_status(agent.metrics.text, agent.hub.readers), media_type=CONTENT_TYPE)
 
 
 OPERATIONS = (

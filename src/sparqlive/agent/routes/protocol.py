@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 from urllib.parse import quote
 
@@ -16,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sparqlive.agent.agent import Agent
-from sparqlive.agent.answers import Result
+from sparqlive.agent.answers import PLAIN, Result, hint_header
 from sparqlive.agent.bodies import body_of, decode, short_type, type_of
 from sparqlive.agent.description import describe
 from sparqlive.agent.negotiation import (
@@ -32,6 +33,7 @@ from sparqlive.agent.negotiation import (
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.url_encoded import pairs_of
+from sparqlive.engine.updates import prepare_update
 from sparqlive.engine.view import Epoch
 from sparqlive.numbers import parse_seconds
 from sparqlive.sparql.algebra import Dataset
@@ -40,8 +42,6 @@ from sparqlive.web.headers import type_and_parameters
 _FORM = "application/x-www-form-urlencoded"
 _QUERY = "application/sparql-query"
 _UPDATE = "application/sparql-update"
-# Names of views are percent-encoded in a header, unless they are plain ASCII.
-_PLAIN = " !\"#$&'()*+,:;<=>?@[\\]^`{|}"
 _GRAPHS = {
     "query": ("default-graph-uri", "named-graph-uri"),
     "update": ("using-graph-uri", "using-named-graph-uri"),
@@ -166,25 +166,34 @@ async def answer_query(agent: Agent, request: Request, asked: SparqlRequest) -> 
             service_refusal=service_refusal,
         )
         syntax, media_type = result_format(request, answer.form, formats)
-        headers = {"Sparqlive-Epoch": str(answer.epoch)}
+        headers = {"Sparqlive-Epoch": str(answer.epoch), **hint_header(answer.hint)}
         if answer.view is not None:
-            headers["Sparqlive-View"] = quote(answer.view, safe=_PLAIN)
+            headers["Sparqlive-View"] = quote(answer.view, safe=PLAIN)
         return Result(written(answer, syntax, request), headers, media_type)
 
-    return await agent.answer(request, evaluate, seconds)
+    return await agent.answer(request, evaluate, seconds, for_others=_may_contain("service", asked.text))
 
 
 async def run_update(agent: Agent, request: Request, asked: SparqlRequest) -> Response:
-    """Runs an update as one epoch."""
-    epoch = await agent.run_writing(
-        agent.session.update,
+    """Runs an update as one epoch. Its documents are fetched before it takes the thread of a writer."""
+    prepare = partial(
+        prepare_update,
         asked.text,
-        base=base_of(request),
-        dataset=asked.dataset(),
-        allow_private=agent.settings.allow_private,
-        timeout_seconds=_seconds(agent, request, asked),
+        base_of(request),
+        asked.dataset(),
+        agent.settings.allow_private,
+        _seconds(agent, request, asked),
     )
-    return epoch_response(epoch)
+    if _may_contain("load", asked.text):
+        prepared = await agent.run_for_others(request, prepare)
+        return epoch_response(await agent.run_writing(agent.session.carry_out, prepared))
+    return epoch_response(await agent.run_writing(lambda: agent.session.carry_out(prepare())))
+
+
+def _may_contain(keyword: str, text: str) -> bool:
+    """Whether a text may contain a keyword, maybe with escaped letters (SPARQL 1.1 §19.2)."""
+    lower = text.lower()
+    return keyword in lower or "\\u" in lower
 
 
 def epoch_response(epoch: Epoch, status: int = 200) -> Response:

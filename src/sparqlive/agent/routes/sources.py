@@ -22,6 +22,7 @@ from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.errors import Error
 from sparqlive.numbers import MOST, short_repr
+from sparqlive.sources.watcher import KINDS
 from sparqlive.sources.watching import Source
 
 _JSON = "application/json"
@@ -49,21 +50,23 @@ def _public_value(name: str, value: Any) -> Any:
 
 
 async def list_sources(agent: Agent, request: Request) -> Response:
-    found = await agent.run(lambda: [source_json(source) for source in agent.session.sources.values()])
+    found = await agent.run_status(lambda: [source_json(source) for source in agent.session.sources.values()])
     return JSONResponse({"sources": found})
 
 
 async def add(agent: Agent, request: Request) -> Response:
     asked = _parse_body(await text_of(agent, request, _JSON, _MOST_BYTES))
     kind, address, options = asked["kind"], asked["address"], asked.get("options", {})
+    if kind not in KINDS:
+        raise Refused(400, f"Unknown kind of source {short_repr(kind)}. Available kinds: {', '.join(KINDS)}.")
     if not agent.settings.allow_private:
-        _check_allowed(address, options)
+        _check_allowed(kind, address, options)
         await _check_public(address)
     name = asked.get("name") or address
     known = agent.session.sources.get(name)
     if known is not None and known.settings() != (kind, address, options):
         raise Refused(409, f"Source {name!r} already exists with different settings. Delete it first.")
-    source = await agent.run(agent.session.source, kind, address, name=asked.get("name"), **options)
+    source = await agent.run(agent.session.add_source, kind, address, asked.get("name"), options)
     where = {"Location": f"/sources/{quote(source.name, safe='')}"}
     return JSONResponse(source_json(source), 200 if known is not None else 201, where)
 
@@ -71,6 +74,9 @@ async def add(agent: Agent, request: Request) -> Response:
 def _parse_body(text: str) -> dict[str, Any]:
     try:
         body = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_number)
+        json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise Refused(400, "The body has half of a surrogate pair, which is no character.") from None
     except (ValueError, RecursionError) as error:
         raise Refused(400, f"The body is not JSON: {error}.") from None
     if not isinstance(body, dict) or not {"kind", "address"} <= body.keys() <= _MEMBERS.keys():
@@ -92,7 +98,13 @@ def _number(text: str) -> float:
     return int(text) if text.lstrip("-").isdecimal() else number
 
 
-def _check_allowed(address: str, options: Mapping[str, Any]) -> None:
+def _check_allowed(kind: str, address: str, options: Mapping[str, Any]) -> None:
+    if not KINDS[kind].is_on_web:
+        raise Refused(
+            403,
+            f"A source of kind {kind!r} is not on the Web. This agent accepts only sources on the Web, "
+            f"unless it is started with --allow-private.",
+        )
     if not address.startswith(_ON_THE_WEB):
         raise Refused(
             403, f"{address!r} is not an http or https URL. This agent accepts only sources on the Web."
@@ -113,12 +125,12 @@ async def _check_public(address: str) -> None:
 
     A name that cannot be resolved now may be resolved later: the source says so until then.
     """
-    from sparqlive.web.network import NotPublicError, checked_url, resolved
+    from sparqlive.web.network import NotPublicError, Reach, checked_url, resolved
 
     url = checked_url(address)
     try:
         async with asyncio.timeout(_RESOLVING_SECONDS):
-            await resolved(url.host, url.port or 0, allow_private=False)
+            await resolved(url.host, url.port or 0, Reach())
     except NotPublicError as error:
         raise Refused(
             403,
@@ -138,22 +150,23 @@ def _source_of(agent: Agent, request: Request) -> Source:
 
 
 async def show(agent: Agent, request: Request) -> Response:
-    return JSONResponse(await agent.run(source_json, _source_of(agent, request)))
+    return JSONResponse(await agent.run_status(source_json, _source_of(agent, request)))
 
 
 async def remove(agent: Agent, request: Request) -> Response:
-    await agent.run(_source_of(agent, request).remove)
+    await agent.run_computing(_source_of(agent, request).remove)
     return Response(status_code=204)
 
 
 async def refresh(agent: Agent, request: Request) -> Response:
     """Checks a source now, and waits until its changes are committed."""
     source = _source_of(agent, request)
+    seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
     try:
-        await agent.run_long(partial(source.refresh, agent.settings.query_seconds))
+        await agent.run_for_others(request, partial(source.refresh, seconds))
     except Error as error:
         raise Refused(502, str(error)) from error
-    return JSONResponse(await agent.run(source_json, source))
+    return JSONResponse(await agent.run_status(source_json, source))
 
 
 _NAMED = (Parameter("name", "Name of the source.", place="path", required=True),)

@@ -107,7 +107,7 @@ async def upload(agent: Agent, request: Request) -> Response:
             except Error as error:
                 raise _renamed(error, path) from error
 
-        job.load(asyncio.ensure_future(agent.run(load)))
+        job.load(asyncio.ensure_future(agent.run_computing(load)))
     except BaseException:
         folder.cleanup()
         agent.uploads.pop(job.id, None)

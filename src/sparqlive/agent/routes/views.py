@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from sparqlive.agent.access import caller_of
 from sparqlive.agent.agent import Agent
-from sparqlive.agent.answers import Result
+from sparqlive.agent.answers import Result, hint_header
 from sparqlive.agent.bodies import text_of
 from sparqlive.agent.codings import CODINGS
 from sparqlive.agent.negotiation import (
@@ -26,7 +26,7 @@ from sparqlive.agent.operations import Operation, Parameter, is_number
 from sparqlive.agent.problems import Refused
 from sparqlive.engine.deferred import parse_refresh
 from sparqlive.engine.register import VIEW_NAME, check_view_name
-from sparqlive.engine.results import TermRow
+from sparqlive.engine.results import Answer, TermRow
 from sparqlive.engine.view import View
 from sparqlive.errors import Error, ViewExists
 from sparqlive.numbers import short_repr
@@ -49,7 +49,7 @@ def view_json(view: View) -> dict[str, Any]:
 
 
 async def list_views(agent: Agent, request: Request) -> Response:
-    views = await agent.run(lambda: [view_json(view) for view in agent.session.views.values()])
+    views = await agent.run_status(lambda: [view_json(view) for view in agent.session.views.values()])
     return JSONResponse({"epoch": agent.session.epoch, "views": views})
 
 
@@ -62,7 +62,7 @@ async def register(agent: Agent, request: Request) -> Response:
     refresh = parse_refresh(options.get("refresh", "immediate"))
     owner = caller_of(request).name
 
-    def compute() -> dict[str, Any]:
+    def compute() -> tuple[dict[str, Any], str | None]:
         replace = options.get("replace") == "true"
         try:
             view = agent.session.view(
@@ -75,13 +75,14 @@ async def register(agent: Agent, request: Request) -> Response:
                 f"?replace=true to replace it, or choose another name.",
             ) from error
         try:
-            return view_json(view)
+            return view_json(view), view.hint
         except Error:  # the view is registered, even if it was dropped or has failed since
-            return {"name": name}
+            return {"name": name}, None
 
     with agent.access.registering(request, name, agent.session.views), agent.computes():
-        body = await agent.run(compute)
-    return JSONResponse(body, 200 if known else 201, {"Location": f"/views/{quote(name)}"})
+        body, hint = await agent.run_computing(compute)
+    headers = {"Location": f"/views/{quote(name)}", **hint_header(hint)}
+    return JSONResponse(body, 200 if known else 201, headers)
 
 
 async def snapshot(agent: Agent, request: Request) -> Response:
@@ -99,7 +100,8 @@ async def snapshot(agent: Agent, request: Request) -> Response:
 
     def read() -> Result:
         answer = view.now(agent.settings.query_rows) if at is None else view.at(int(at))
-        return Result(written(answer, syntax, request), headers_of(answer.epoch), media_type)
+        headers = headers_of(answer.epoch) | _hint(agent, request, answer)
+        return Result(written(answer, syntax, request), headers, media_type)
 
     epoch = view.epoch if at is None else int(at)
     cached = _cached_tag(request, epoch, shape)
@@ -108,6 +110,11 @@ async def snapshot(agent: Agent, request: Request) -> Response:
         return Response(status_code=304, headers=headers)
     seconds = agent.access.query_seconds(request, agent.settings.query_seconds)
     return await agent.answer(request, read, seconds, f"Reading view {view.name!r}")
+
+
+def _hint(agent: Agent, request: Request, found: View | Answer) -> dict[str, str]:
+    """The header that says why a view has no rows; for callers who may read all data, which it is about."""
+    return hint_header(found.hint) if agent.access.may(request, "read") else {}
 
 
 def _etag(epoch: int, syntax: str, coding: str = "") -> str:
@@ -135,9 +142,9 @@ async def rows(agent: Agent, request: Request) -> Response:
             f"The parameter limit must be a number of rows up to {_MOST_ROWS:,}, not {short_repr(limit)}.",
         )
 
-    def read() -> dict[str, Any]:
+    def read() -> tuple[dict[str, Any], dict[str, str]]:
         preview = view.preview(int(limit), _MOST_SORTED)
-        return {
+        shown = {
             "epoch": preview.epoch,
             "rows": preview.row_count,
             "ordered": preview.in_order,
@@ -145,8 +152,10 @@ async def rows(agent: Agent, request: Request) -> Response:
             "results": {"bindings": [_binding(view, row) for row, _ in preview.first]},
             "weights": [weight for _, weight in preview.first],
         }
+        return shown, _hint(agent, request, view)
 
-    return JSONResponse(await agent.run(read))
+    shown, headers = await agent.run(read)
+    return JSONResponse(shown, headers=headers)
 
 
 def _binding(view: View, row: TermRow) -> dict[str, Any]:
@@ -170,7 +179,7 @@ async def explain(agent: Agent, request: Request) -> Response:
 
 
 async def statistics(agent: Agent, request: Request) -> Response:
-    return JSONResponse(await agent.run(view_json, agent.session.views[request.path_params["name"]]))
+    return JSONResponse(await agent.run_status(view_json, agent.session.views[request.path_params["name"]]))
 
 
 _NAMED = (Parameter("name", "Name of the view.", place="path", required=True, pattern=VIEW_NAME),)

@@ -57,6 +57,8 @@ _RANGES = 8
 _ALL_IDS = (1 << 64) - 1
 _SMALLEST_RANGE = _ALL_IDS // _RANGES**2
 """Smaller ranges are not cut: then many rows have the same id."""
+_GLOB = re.compile(r"[*?\[\\]")
+"""Characters by which a path would be a pattern, of which DuckDB reads all files that match."""
 _BATCH_ROWS = 65_536
 """So many rows of a result that is saved are in memory at once."""
 
@@ -153,10 +155,13 @@ class DuckDb:
         return name
 
     def files(self, paths: Sequence[str], columns: Sequence[str]) -> Frame:
-        if not all(path.startswith("file://") for path in paths):
-            return self.frame(_remote(paths, columns), columns)
-        listed = ", ".join(self.dialect.text(_local_path(path)) for path in paths)
-        return self._view(f"SELECT {', '.join(columns)} FROM read_parquet([{listed}])", columns)
+        local = [_local_path(path) for path in paths if path.startswith("file://")]
+        if len(local) < len(paths) or any(_GLOB.search(path) for path in local):
+            return self.frame(_dataset(paths, columns), columns)
+        listed = ", ".join(map(self.dialect.text, local))
+        # A folder above the store may be named `s=1`, which is no column.
+        found = f"read_parquet([{listed}], hive_partitioning = false)"
+        return self._view(f"SELECT {', '.join(columns)} FROM {found}", columns)
 
     def local(self, table: pa.Table) -> Frame:
         frame = replace(self.frame(table, table.column_names), is_empty=table.num_rows == 0)
@@ -338,8 +343,8 @@ def _local_path(address: str) -> str:
     return url2pathname(address.removeprefix("file://"))
 
 
-def _remote(addresses: Sequence[str], columns: Sequence[str]) -> dataset.Dataset:
-    """Files of another file system, of which pyarrow reads the columns and rows that DuckDB needs."""
+def _dataset(addresses: Sequence[str], columns: Sequence[str]) -> dataset.Dataset:
+    """Files that DuckDB would not find by their names: pyarrow reads the columns and rows that it needs."""
     files, _ = file_system(addresses[0])
     paths = [file_system(address)[1] for address in addresses]
     known = {field.name: field for field in TERM_SCHEMA}

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 
 from sparqlive.engine.view import FORMS, Answer, TermRow
 from sparqlive.errors import Error
-from sparqlive.sparql.arrow import WEIGHT, schema, table
+from sparqlive.sparql.arrow import schema, table
+from sparqlive.sparql.column_names import WEIGHT, check_column_names
 
 _APPLICATION = "sparqlive"
 
@@ -26,6 +27,7 @@ class DeltaLakeSink:
     scheme: ClassVar[str | None] = None
 
     def __init__(self, path: str | Path, variables: Sequence[str], weights: bool = False) -> None:
+        check_column_names(variables, *([WEIGHT] if weights else []), ignore_case=True)
         self._package = delta_lake()
         self._variables = variables
         self._path = str(path)

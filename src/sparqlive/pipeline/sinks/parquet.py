@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from sparqlive.engine.view import FORMS, Answer, TermRow
 from sparqlive.sparql.arrow import table, typed_table
+from sparqlive.sparql.column_names import WEIGHT, check_column_names
 from sparqlive.store.place import sync
 
 
@@ -28,6 +29,7 @@ class ParquetSink:
     scheme: ClassVar[str | None] = None
 
     def __init__(self, path: str | Path, variables: Sequence[str], weights: bool = False) -> None:
+        check_column_names(variables, WEIGHT)
         self._weights = weights
         path = Path(path)
         self._variables = variables

@@ -10,9 +10,18 @@ from sparqlive.plan.rewrites.compare_by_join import compare_by_join
 from sparqlive.plan.rewrites.flatten_joins import flatten_joins
 from sparqlive.plan.rewrites.push_conditions import push_conditions
 from sparqlive.plan.rewrites.push_filters import push_filters
+from sparqlive.plan.rewrites.split_optional import split_optional
 from sparqlive.plan.rewrites.sum_early import sum_early
 
-REWRITES = (flatten_joins, push_conditions, push_filters, compare_by_join, flatten_joins, sum_early)
+REWRITES = (
+    flatten_joins,
+    push_conditions,
+    push_filters,
+    compare_by_join,
+    split_optional,
+    flatten_joins,
+    sum_early,
+)
 
 
 def rewrite(plan: Operator) -> Operator:

@@ -19,13 +19,12 @@ import os
 import time
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from sparqlive.errors import Error
 from sparqlive.rdf.read import read_files
 from sparqlive.sources.hints import Hints
 from sparqlive.sources.listing import Listing, is_glob, listing_of
+from sparqlive.sources.paths import local_path
 from sparqlive.sources.polling import checked_interval, first_of, wait
 from sparqlive.sources.watcher import Content, Failed, Outcome, Report, Unchanged, Version
 from sparqlive.web.retry import retry_seconds
@@ -53,8 +52,7 @@ class File:
     ) -> None:
         if when_missing not in ("keep", "clear"):
             raise Error(f'when_missing must be "keep" or "clear", not {when_missing!r}.')
-        local = urlsplit(address)
-        self._address = url2pathname(local.path) if local.scheme == "file" else address
+        self._address = local_path(address)
         self._is_glob = is_glob(self._address)
         self._clears = when_missing == "clear"
         self._interval_seconds = checked_interval(poll_interval_seconds)

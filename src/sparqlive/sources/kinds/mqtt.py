@@ -87,7 +87,7 @@ class Mqtt:
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         properties.SessionExpiryInterval = self._session_seconds
         properties.ReceiveMaximum = _MOST_UNACKNOWLEDGED
-        addresses = await resolved(self._host, self._port, self._reach.allow_private)
+        addresses = await resolved(self._host, self._port, self._reach)
         for last, address in enumerate(addresses, 1 - len(addresses)):
             client = _Client(
                 address,

@@ -12,8 +12,6 @@ from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from sparqlive.errors import Error
 from sparqlive.sources.hints import Hints
@@ -29,6 +27,7 @@ from sparqlive.sources.kinds.stream_batches import (
     follow,
 )
 from sparqlive.sources.kinds.stream_web import Body
+from sparqlive.sources.paths import local_path, scheme_of
 from sparqlive.sources.polling import wait
 from sparqlive.sources.watcher import Failed, Report, Unchanged, Version, Watcher
 from sparqlive.web.network import Reach
@@ -42,7 +41,7 @@ def stream(address: str, **options: Any) -> Watcher:
     """Returns the stream at an address: `-` is standard input, http(s) is the Web, others are files."""
     if address == "-":
         return StandardInput(**options)
-    if urlsplit(address).scheme in ("http", "https"):
+    if scheme_of(address) in ("http", "https"):
         return Body(address, **options)
     return GrowingFile(address, **options)
 
@@ -65,8 +64,7 @@ class GrowingFile:
     ) -> None:
         check_options(quiet_seconds, when_replaced)
         self._max_bytes = Reach(max_bytes=max_bytes).max_bytes
-        local = urlsplit(address)
-        self._path = Path(url2pathname(local.path) if local.scheme == "file" else address)
+        self._path = Path(local_path(address))
         self._quiet_seconds = quiet_seconds
         self._begins = when_replaced == "begin"
         self._seen: tuple[int, ...] | None = None  # the file's status when it was last read

@@ -114,8 +114,14 @@ def block(name: str) -> Characters:
         member = regex.compile(rf"\p{{Block={name}}}+")
     except regex.error:
         raise ExpressionError(f"Unicode has no block of characters {name}") from None
-    everything = "".join(map(chr, range(0x110000)))
-    return union([tuple((found.start(), found.end() - 1) for found in member.finditer(everything))])
+    found = ((match.start(), match.end()) for match in member.finditer(_first_of_columns()))
+    return union([tuple((16 * start, 16 * end - 1) for start, end in found)])
+
+
+@cache
+def _first_of_columns() -> str:
+    """Every sixteenth character: a block begins and ends at a multiple of 16 (Unicode §3.4, D10b)."""
+    return "".join(map(chr, range(0, 0x110000, 16)))
 
 
 @cache
@@ -172,5 +178,10 @@ def with_case_variants(content: Characters) -> Characters:
         place = bisect_right(starts, code) - 1
         return place >= 0 and code <= content[place][1]
 
-    added = {other for code, group in _variants().items() if belongs(code) for other in group}
+    size = sum(last - first + 1 for first, last in content)
+    if size < len(_variants()):
+        members = (code for first, last in content for code in range(first, last + 1))
+        added = {other for code in members for other in _variants().get(code, ())}
+    else:
+        added = {other for code, group in _variants().items() if belongs(code) for other in group}
     return union([content, *(((code, code),) for code in added)])

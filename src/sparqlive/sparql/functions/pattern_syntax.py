@@ -4,7 +4,8 @@ Defines the syntax of patterns and flags. What XPath's grammar does not have is 
 possessive quantifiers, inline flags. Beyond XPath, it accepts `\\b`, `\\B` and a needless backslash before
 punctuation, because queries in the wild use them. Invariants: every character that reaches an engine has a
 known meaning there; all character sets, and the variants that the flag `i` adds, are written out, so that
-both engines match alike.
+both engines match alike. No pattern reaches an engine that would expand to more than `MAXIMUM_EXPANDED`
+parts there: engines write out a repetition as often as it must match, also inside other repetitions.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from sparqlive.sparql.values import ExpressionError
 FLAGS: Final = frozenset("smixq")
 MAXIMUM_PATTERN: Final = 10_000
 MAXIMUM_TRANSLATED: Final = 100_000  # \w is two thousand characters
+# Compiling 20,000 parts takes `regex` up to 0.05 s, which nothing can interrupt, and up to 20 MB.
+MAXIMUM_EXPANDED: Final = 20_000
 
 _WHITE_SPACE: Final = " \t\n\r"
 _DIGITS: Final = "0123456789"
@@ -32,12 +35,24 @@ _SHORTHANDS: Final[dict[str, Callable[[], Characters]]] = {
 }
 
 
+_TOO_MANY_SETS: Final = (
+    "A regular expression has too many sets of characters. Use fewer of \\w, \\p{…} and so on."
+)
+_RANGES_PER_PART: Final = 8  # of a character set: they take less memory than other parts
+
+
 class NotLinearError(Exception):
     """The pattern uses something that the linear engine cannot express."""
 
 
+class PatternTooLargeError(ExpressionError):
+    """The pattern exceeds a limit on its size. The message says which."""
+
+
 class Translator:
     """Translates a pattern in one pass from left to right. Each method reads the construct in its name.
+
+    On the way, it counts the parts that the pattern expands to (`expanded`): characters, sets, groups.
 
     With `linear` the result is for RE2, and NotLinearError is raised for back-references, and for `\\b` and
     `\\B`, which know only ASCII letters there; else it is for the package `regex`.
@@ -52,18 +67,54 @@ class Translator:
         self.literal = "q" in flags
         self.groups = 0
         self.open_groups: list[int] = []  # 0 for a group that does not capture
+        self._parts = [0]  # of the whole pattern, and of each open group in what is around it
+        self._last_parts = 0  # of what a repetition would repeat
+        self._ranges = 0  # that classes listed; they may name the same ones many times
+
+    @property
+    def expanded(self) -> int:
+        """How many parts an engine makes of the pattern, as far as it is read."""
+        return self._parts[0]
 
     def translate(self) -> str:
+        if len(self.pattern) > MAXIMUM_PATTERN:
+            raise PatternTooLargeError(
+                f"A regular expression may have at most {MAXIMUM_PATTERN:,} characters."
+            )
         parts: list[str] = []
         length = 0
         while self.position < len(self.pattern):
             parts.append(self._character(self._next()) if self.literal else self._item())
             length += len(parts[-1])
             if length > MAXIMUM_TRANSLATED:
-                raise ExpressionError("A regular expression that is too large")
+                raise PatternTooLargeError(_TOO_MANY_SETS)
         if self.open_groups:
             raise self._fail()
         return "".join(parts)
+
+    # Size
+
+    def _count_parts(self, parts: int) -> None:
+        """Counts something that a repetition may follow."""
+        self._parts[-1] += parts
+        self._last_parts = parts
+        if self._parts[-1] > MAXIMUM_EXPANDED:
+            raise PatternTooLargeError(
+                f"A regular expression expands to more than {MAXIMUM_EXPANDED:,} parts: repetitions such as "
+                f"{{2}} and + multiply what they repeat. Repeat less, or use * and {{0,n}}."
+            )
+
+    def _count_repetition(self, least: int) -> None:
+        """Counts what was read last again: as often as it must match, and once more for the loop after."""
+        if least:
+            self._parts[-1] -= self._last_parts
+            self._count_parts(self._last_parts * (least + 1))
+
+    def _set(self, content: Characters) -> str:
+        self._count_parts(1 + len(content) // _RANGES_PER_PART)
+        return chars.as_pattern(content)
+
+    # Syntax
 
     def _fail(self) -> ExpressionError:
         return ExpressionError(f"Not a regular expression: {self.pattern[:100]}")
@@ -85,7 +136,7 @@ class Translator:
             case "\\":
                 return self._escape()
             case "[":
-                return chars.as_pattern(self._character_class())
+                return self._set(self._character_class())
             case "(":
                 return self._group()
             case ")":
@@ -95,10 +146,12 @@ class Translator:
             case "$":
                 return self._end()
             case ".":
-                return chars.as_pattern(self.dot)
+                return self._set(self.dot)
             case "|":
+                self._count_parts(1)
                 return "|"
             case "*" | "+" | "?":
+                self._count_repetition(1 if character == "+" else 0)
                 return character + self._reluctance()
             case "{":
                 return self._count()
@@ -108,10 +161,12 @@ class Translator:
 
     def _character(self, character: str) -> str:
         if not self.any_case:
+            self._count_parts(1)
             return chars.character_pattern(character)
-        return chars.as_pattern(chars.with_case_variants(((ord(character), ord(character)),)))
+        return self._set(chars.with_case_variants(((ord(character), ord(character)),)))
 
     def _start(self) -> str:
+        self._count_parts(1)
         if not self.multiline:
             return r"\A"
         # XPath's ^ does not match after a newline at the end of the text. RE2 cannot express this: see
@@ -119,11 +174,13 @@ class Translator:
         return "(?m:^)" if self.linear else r"(?:\A|(?<=\n)(?!\Z))"
 
     def _end(self) -> str:
+        self._count_parts(1)
         if self.multiline:
             return "(?m:$)" if self.linear else r"(?:\Z|(?=\n))"
         return r"\z" if self.linear else r"\Z"
 
     def _group(self) -> str:
+        self._parts.append(1)
         if not self._rest_starts("?"):
             self.groups += 1
             self.open_groups.append(self.groups)
@@ -138,6 +195,7 @@ class Translator:
         if not self.open_groups:
             raise self._fail()
         self.open_groups.pop()
+        self._count_parts(self._parts.pop())
         return ")"
 
     def _reluctance(self) -> str:
@@ -154,6 +212,7 @@ class Translator:
         if end < 0 or not _is_number(least) or not (most == "" or _is_number(most)):
             raise self._fail()
         self.position = end + 1
+        self._count_repetition(int(least))
         return "{" + least + comma + most + "}" + self._reluctance()
 
     def _escape(self) -> str:
@@ -163,9 +222,10 @@ class Translator:
         if character in "bB":
             if self.linear:
                 raise NotLinearError
+            self._count_parts(1)
             return "\\" + character
         content = self._shorthand(character)
-        return chars.as_pattern(content) if content is not None else self._character(self._escaped(character))
+        return self._set(content) if content is not None else self._character(self._escaped(character))
 
     def _back_reference(self, digits: str) -> str:
         # The longest number of an existing group; further digits are matched as text.
@@ -177,6 +237,7 @@ class Translator:
             raise self._fail()
         if self.linear:
             raise NotLinearError
+        self._count_parts(1)
         return f"(?i:\\{digits})" if self.any_case else f"(?:\\{digits})"
 
     def _escaped(self, character: str) -> str:
@@ -210,27 +271,34 @@ class Translator:
         """Reads `[…]` after its opening bracket, also with a subtraction, `[a-z-[aeiou]]`."""
         negated = self._rest_starts("^")
         self.position += negated
-        parts: list[Characters] = []
+        spans: list[Characters] = []  # characters and ranges of them, which have case variants
+        shorthands: list[Characters] = []
         removed: Characters = ()
-        while not self._rest_starts("]") or not parts:
-            if self._rest_starts("-[") and parts:
+        while not self._rest_starts("]") or not (spans or shorthands):
+            is_first = not (spans or shorthands)
+            if self._rest_starts("-[") and not is_first:
                 self.position += 2
                 removed = self._character_class()
                 if not self._rest_starts("]"):
                     raise self._fail()
                 break
-            parts.append(self._class_item(is_first=not parts))
+            self._class_item(spans, shorthands, is_first=is_first)
         self.position += 1
-        content = chars.union(parts)
+        listed = chars.union(spans)
+        content = chars.union([chars.with_case_variants(listed) if self.any_case else listed, *shorthands])
         return chars.difference(chars.complement(content) if negated else content, removed)
 
-    def _class_item(self, *, is_first: bool) -> Characters:
+    def _class_item(self, spans: list[Characters], shorthands: list[Characters], *, is_first: bool) -> None:
         """Reads a shorthand, a character, or a range of characters."""
         first = self._class_character(is_first=is_first)
         if not isinstance(first, str):
             if self._range_follows():
                 raise self._fail()  # a range cannot start with a shorthand
-            return first
+            self._ranges += len(first)
+            if self._ranges > MAXIMUM_TRANSLATED:
+                raise PatternTooLargeError(_TOO_MANY_SETS)
+            shorthands.append(first)
+            return
         if first == "-" and not is_first and not self._rest_starts("]"):
             raise self._fail()  # a literal hyphen must be first or last
         last = first
@@ -240,8 +308,7 @@ class Translator:
             if not isinstance(end, str) or end < first:
                 raise self._fail()
             last = end
-        content = ((ord(first), ord(last)),)
-        return chars.with_case_variants(content) if self.any_case else content
+        spans.append(((ord(first), ord(last)),))
 
     def _range_follows(self) -> bool:
         return self._rest_starts("-") and not self._rest_starts("-]") and not self._rest_starts("-[")

@@ -3,21 +3,28 @@
 Decides which engine matches, and for how long. RE2 takes time linear in the length of the text, and matches
 everything it can express. The package `regex` has no such bound, but can be stopped: it matches
 back-references, `\\b`, and patterns too large for RE2. Python's own `re` offers neither, and never gets a
-pattern from a query. Invariants: the choice of engine depends only on pattern and text. A call ends within
-`MAXIMUM_SECONDS`; exceeding this is an error of the whole query or view (Timeout), not of the expression,
-whose value would otherwise depend on the machine.
+pattern from a query; nor do the engines of DuckDB and Spark, which have no bounds either. Invariants: a
+pattern's size is checked before an engine sees it (`pattern_syntax.py`). The choice of engine depends only on
+pattern and text. A call ends within `MAXIMUM_SECONDS`; exceeding this is an error of the whole query or view
+(Timeout), not of the expression, whose value would otherwise depend on the machine.
 """
 
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, AnyStr, Final
 
-from sparqlive.errors import Timeout
+from sparqlive.errors import Timeout, TooLarge
 from sparqlive.sparql.deadline import TimeIsUp, seconds_left
-from sparqlive.sparql.functions.pattern_syntax import FLAGS, MAXIMUM_PATTERN, NotLinearError, Translator
+from sparqlive.sparql.functions.pattern_syntax import (
+    FLAGS,
+    NotLinearError,
+    Translator,
+)
 from sparqlive.sparql.functions.strings import like, simple_text_of, text_of
 from sparqlive.sparql.values import MAXIMUM_CHARACTERS, ExpressionError, Value, text_too_long
 
@@ -27,18 +34,23 @@ _SECONDS_PER_MATCH: Final = 1e-5  # added per match in a REPLACE: a long text ma
 _MAXIMUM_STEPS: Final = 100_000_000
 _MEMORY_OF_PATTERN: Final = 4 * 2**20  # bytes; RE2 and this module cache 128 patterns each
 _REMEMBERED_PATTERNS: Final = 128
+_REMEMBERED_PARTS: Final = 100_000  # of all these patterns together; a part takes `regex` up to 1 kB
+
+
+_SIMPLIFY: Final = "Simplify the pattern: avoid back-references, \\b, and repetitions inside repetitions."
 
 
 class Matcher:
     """A compiled pattern, with what REPLACE needs to know about it."""
 
     __slots__ = (
-        "_flags", "_has_line_start", "_linear", "_longest_linear", "_pattern", "_stoppable", "groups",
-        "literal", "matches_empty",
+        "_flags", "_has_line_start", "_linear", "_longest_linear", "_pattern", "_stoppable", "expanded",
+        "groups", "literal", "matches_empty",
     )  # fmt: skip
 
     def __init__(self, pattern: str, flags: str) -> None:
         self._pattern, self._flags = pattern, flags
+        self.expanded = check_size(pattern, flags)
         self.literal = "q" in flags
         self._has_line_start = "m" in flags and "^" in pattern
         self._linear = _linear(pattern, flags)
@@ -74,8 +86,12 @@ class Matcher:
             encoded = tuple(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
             matches = _in_time(self._linear.finditer(text.encode()))
             return _replaced(text.encode(), matches, encoded, 4 * MAXIMUM_CHARACTERS).decode()
-        matches = self._other().finditer(text, timeout=_seconds(), concurrent=True)
-        return str(self._stopping(lambda seconds: _replaced(text, matches, pieces, MAXIMUM_CHARACTERS)))
+
+        def replaced(seconds: float) -> str:
+            matches = self._other().finditer(text, timeout=seconds, concurrent=True)
+            return _replaced(text, _in_time(matches), pieces, MAXIMUM_CHARACTERS)
+
+        return str(self._stopping(replaced))
 
     def _is_linear(self, text: str) -> bool:
         if len(text) > self._longest_linear:
@@ -94,6 +110,11 @@ class Matcher:
             return match(_seconds())
         except TimeoutError:
             raise _too_long() from None
+        except MemoryError:  # `regex` has a bound on what it remembers to come back to
+            raise TooLarge(
+                "Matching a regular expression took too much memory for one text and was stopped. "
+                f"{_SIMPLIFY}"
+            ) from None
 
 
 def _linear(pattern: str, flags: str) -> Any:
@@ -113,7 +134,8 @@ def _stoppable(pattern: str, flags: str) -> Any:
 
     translated = Translator(pattern, flags, linear=False).translate()
     try:
-        return regex.compile(translated, regex.VERSION0)
+        # Its own cache would keep 500 patterns of any size.
+        return regex.compile(translated, regex.VERSION0, cache_pattern=False)
     except (regex.error, OverflowError) as problem:
         raise ExpressionError(f"Not a regular expression: {pattern[:100]}") from problem
 
@@ -139,18 +161,55 @@ def _too_long() -> BaseException:
         return TimeIsUp()
     return Timeout(
         f"Matching a regular expression took longer than {MAXIMUM_SECONDS:g} s for one text and was stopped. "
-        "Simplify the pattern: avoid back-references, \\b, and repetitions inside repetitions."
+        f"{_SIMPLIFY}"
     )
 
 
-@lru_cache(maxsize=_REMEMBERED_PATTERNS)
+def check_size(pattern: str, flags: str) -> int:
+    """Returns the number of parts that a pattern expands to; raises PatternTooLargeError above the limit.
+
+    No engine sees the pattern. A malformed one raises ExpressionError.
+    """
+    translator = Translator(pattern, flags, linear=False)
+    translator.translate()
+    return translator.expanded
+
+
+class _Matchers:
+    """The matchers that were used last, within a bound on their number and on their size together.
+
+    Without a lock: the exception that stops a query could leave it locked. Each step is atomic.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str], Matcher] = OrderedDict()
+
+    def get(self, pattern: str, flags: str) -> Matcher:
+        found = self._kept.get((pattern, flags))
+        if found is None:
+            found = self._kept[pattern, flags] = Matcher(pattern, flags)
+            while self._is_full():
+                with suppress(KeyError):
+                    self._kept.popitem(last=False)
+        else:
+            with suppress(KeyError):  # another thread may have removed it
+                self._kept.move_to_end((pattern, flags))
+        return found
+
+    def _is_full(self) -> bool:
+        kept = list(self._kept.values())
+        return len(kept) > _REMEMBERED_PATTERNS or sum(one.expanded for one in kept) > _REMEMBERED_PARTS
+
+
+_MATCHERS: Final = _Matchers()
+
+
 def matcher(pattern: str, flags: str) -> Matcher:
+    """The only way from a pattern to an engine."""
     if not set(flags) <= FLAGS:
         raise ExpressionError(f"Unknown flags of a regular expression: {flags[:20]}")
-    if len(pattern) > MAXIMUM_PATTERN:
-        raise ExpressionError(f"A regular expression of more than {MAXIMUM_PATTERN} characters")
     try:
-        return Matcher(pattern, "".join(sorted(set(flags))))
+        return _MATCHERS.get(pattern, "".join(sorted(set(flags))))
     except RecursionError as problem:
         raise ExpressionError("A regular expression that is nested too deep") from problem
 

@@ -55,7 +55,8 @@ class Bag:
         """Returns the bag with other columns; a variable that it does not have is unbound."""
         if variables == self.variables:
             return self
-        places = [self.variables.index(v) if v in self.variables else None for v in variables]
+        place_of = {v: place for place, v in enumerate(self.variables)}
+        places = [place_of.get(v) for v in variables]
         return Bag(
             variables,
             ((tuple(None if p is None else row[p] for p in places), n) for row, n in self.rows.items()),

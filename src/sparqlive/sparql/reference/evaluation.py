@@ -1,8 +1,10 @@
 """Evaluates the algebra by its definitions (SPARQL 1.1 §18.4 to §18.6), from scratch, on terms.
 
 Defines the meaning of a query over a set of quads: datasets, groups, modifiers and query forms. EXISTS is
-evaluated once per solution, with its terms substituted into the pattern. SERVICE is rejected. Invariant:
-quads and queries are never modified; parts that do not depend on an outer solution are evaluated once.
+evaluated once per solution, with its terms substituted into the pattern. SERVICE is rejected. The solutions
+of a part are counted by the variables that are needed around it (read, returned, or shared with another
+part): which values the others have makes no difference, only how often. Invariant: quads and queries are
+never modified; parts that do not depend on an outer solution are evaluated once.
 """
 
 from __future__ import annotations
@@ -66,9 +68,9 @@ class Reference:
         evaluation = _Evaluation(self, query)
         match query.form:
             case "SELECT":
-                return evaluation.pattern(query.pattern, evaluation.default).projected(query.variables).rows
+                return evaluation.solutions(query.variables).projected(query.variables).rows
             case "ASK":
-                return {(): 1} if evaluation.solutions() else {}
+                return {(): 1} if evaluation.solutions(()) else {}
             case "CONSTRUCT" | "DESCRIBE":
                 return dict.fromkeys(self.triples(query), 1)
 
@@ -82,8 +84,10 @@ class Reference:
         """Returns the graph of a CONSTRUCT or DESCRIBE."""
         evaluation = _Evaluation(self, query)
         if query.form == "DESCRIBE":
-            return _described(query, evaluation.solutions(), evaluation.default)
-        return set(_constructed(query, evaluation.solutions()))
+            named = [term for term in query.describe if isinstance(term, Var)]
+            return _described(query, evaluation.solutions(named), evaluation.default)
+        read = _read_by_template(query)
+        return set(_constructed(query, evaluation.solutions(read).projected(read)))
 
     # Graphs
 
@@ -124,6 +128,7 @@ class _Place:
 
     pattern: int
     graph: int
+    needed: frozenset[Var]
 
 
 class _Evaluation:
@@ -146,42 +151,57 @@ class _Evaluation:
         self._named = reference.named() if named is None else list(dict.fromkeys(named))
         self._any_named = named is None
 
-    def solutions(self) -> Bag:
-        """Returns the solutions of an ASK, CONSTRUCT or DESCRIBE, with the variables of the query text."""
-        visible_variables = tuple(v for v in visible(self._query.pattern) if not v.hidden)
-        return self.pattern(self._query.pattern, self.default).projected(visible_variables)
+    def solutions(self, variables: Iterable[Var]) -> Bag:
+        """Returns the solutions of the query, as far as the variables tell them apart."""
+        return self.pattern(self._query.pattern, self.default, frozenset(variables))
 
-    def pattern(self, pattern: al.Pattern, graph: Graph) -> Bag:
-        """Returns the solutions of a pattern in a graph."""
+    def pattern(self, pattern: al.Pattern, graph: Graph, needed: frozenset[Var]) -> Bag:
+        """Returns the solutions of a pattern in a graph, with the needed variables only."""
         if id(pattern) not in self._parts_as_written:
-            return self._evaluate(pattern, graph)
-        place = _Place(id(pattern), id(graph))
+            return self._evaluate(pattern, graph, needed)
+        place = _Place(id(pattern), id(graph), needed)
         if place not in self._known:
-            self._known[place] = self._evaluate(pattern, graph)
+            self._known[place] = self._evaluate(pattern, graph, needed)
         return self._known[place]
 
-    def _evaluate(self, pattern: al.Pattern, graph: Graph) -> Bag:
+    def _evaluate(self, pattern: al.Pattern, graph: Graph, needed: frozenset[Var]) -> Bag:
+        found = self._operator(pattern, graph, needed)
+        return found.projected(tuple(v for v in found.variables if v in needed))
+
+    def _sides(
+        self, left: al.Pattern, right: al.Pattern, graph: Graph, needed: frozenset[Var]
+    ) -> tuple[Bag, Bag]:
+        """Returns the solutions of two patterns that may share variables."""
+        return (
+            self.pattern(left, graph, needed | mentioned(right)),
+            self.pattern(right, graph, needed | mentioned(left)),
+        )
+
+    def _operator(self, pattern: al.Pattern, graph: Graph, needed: frozenset[Var]) -> Bag:
         match pattern:
             case al.BasicPattern(patterns):
-                return graph.match(patterns)
+                return graph.match(patterns, needed)
             case al.Join(left, right):
-                return join(self.pattern(left, graph), self.pattern(right, graph))
+                return join(*self._sides(left, right, graph, needed))
             case al.LeftJoin(left, right, condition):
-                holds = None if condition is None else self._condition(condition, graph)
-                return left_join(self.pattern(left, graph), self.pattern(right, graph), holds)
+                if condition is None:
+                    return left_join(*self._sides(left, right, graph, needed), None)
+                sides = self._sides(left, right, graph, needed | mentioned(condition))
+                return left_join(*sides, self._condition(condition, graph))
             case al.Filter(condition, source):
-                found = self.pattern(source, graph)
+                found = self.pattern(source, graph, needed | mentioned(condition))
                 return found.filtered(self._condition(condition, graph)(found.variables))
             case al.Union(left, right):
-                return union((self.pattern(left, graph), self.pattern(right, graph)))
+                return union((self.pattern(left, graph, needed), self.pattern(right, graph, needed)))
             case al.Minus(left, right):
-                return minus(self.pattern(left, graph), self.pattern(right, graph))
+                return minus(*self._sides(left, right, graph, needed))
             case al.Extend(source, variable, expression):
-                return self._extended(self.pattern(source, graph), variable, expression, graph)
+                found = self.pattern(source, graph, needed | mentioned(expression))
+                return self._extended(found, variable, expression, graph)
             case al.Values(variables, rows):
                 return Bag(variables, ((row, 1) for row in rows))
             case al.Graph(name, source):
-                return self._graph(name, source)
+                return self._graph(name, source, needed)
             case al.Group():
                 return self._grouped(pattern, graph)
             case al.Project() | al.Distinct() | al.Reduced() | al.Slice() | al.OrderBy():
@@ -190,17 +210,20 @@ class _Evaluation:
             case al.Service(name):
                 raise Unsupported(f"SERVICE {name} is not supported by the reference evaluation.")
 
-    def _graph(self, name: Var | NamedNode, source: al.Pattern) -> Bag:
+    def _graph(self, name: Var | NamedNode, source: al.Pattern, needed: frozenset[Var]) -> Bag:
         """Evaluates GRAPH (§18.6): a union over the existing graphs, each with its name."""
         if not isinstance(name, Var):
             # A variable does not match the graphs of views unless the dataset names them.
             known = name in self._named or (self._any_named and name in self._names_written)
-            return self._in_graph(source, name) if known else NOTHING
-        return union(join(self._in_graph(source, each), Bag((name,), [((each,), 1)])) for each in self._named)
+            return self._in_graph(source, name, needed) if known else NOTHING
+        needed |= {name}
+        return union(
+            join(self._in_graph(source, each, needed), Bag((name,), [((each,), 1)])) for each in self._named
+        )
 
-    def _in_graph(self, source: al.Pattern, name: NamedNode) -> Bag:
+    def _in_graph(self, source: al.Pattern, name: NamedNode, needed: frozenset[Var]) -> Bag:
         graph = self._reference.graph(name)
-        return self.pattern(source, graph) if graph.triples else NOTHING
+        return self.pattern(source, graph, needed) if graph.triples else NOTHING
 
     # Expressions
 
@@ -278,7 +301,7 @@ class _Evaluation:
                 solution = {
                     variables[n]: term for n, term in zip(places, key, strict=True) if term is not None
                 }
-                known[key] = bool(self.pattern(substituted(body, solution), graph))
+                known[key] = bool(self.pattern(substituted(body, solution), graph, frozenset()))
             return known[key]
 
         return test
@@ -287,7 +310,10 @@ class _Evaluation:
 
     def _grouped(self, group: al.Group, graph: Graph) -> Bag:
         """Groups solutions (§18.5.1). Without keys there is one group, even if it is empty."""
-        source = self.pattern(group.pattern, graph)
+        needed = frozenset(v for item in (*group.keys, *group.aggregates) for v in mentioned(item[1]))
+        if any(aggregate.argument is None and aggregate.distinct for _, aggregate in group.aggregates):
+            needed |= frozenset(visible(group.pattern))
+        source = self.pattern(group.pattern, graph, needed)
         named = tuple(v for v in source.variables if not v.hidden)
         for variable, key in group.keys:
             if variable != key:
@@ -301,9 +327,9 @@ class _Evaluation:
             aggregates.append((variable, aggregate))
         keys = tuple(variable for variable, _ in group.keys)
         columns = tuple(dict.fromkeys((*keys, *named, *(v for v in source.variables if v not in keys))))
-        groups: dict[Row, list[Row]] = {} if keys else {(): []}
+        groups: dict[Row, dict[Row, int]] = {} if keys else {(): {}}
         for row, times in source.projected(columns).rows.items():
-            groups.setdefault(row[: len(keys)], []).extend([row] * times)
+            groups.setdefault(row[: len(keys)], {})[row] = times
         return Bag(
             (*keys, *(variable for variable, _ in aggregates)),
             (
@@ -321,10 +347,11 @@ class _Evaluation:
         solution of DISTINCT takes the position of the first of its duplicates.
         """
         select = _Select.of(pattern)
-        source = self.pattern(select.source, graph)
         variables = select.variables
         if variables is None:
             variables = tuple(v for v in visible(select.source) if not v.hidden)
+        needed = frozenset(variables).union(*(mentioned(key) for key, _ in select.keys))
+        source = self.pattern(select.source, graph, needed)
         ranks = [self._compiled(key, source.variables, graph, _rank) for key, _ in select.keys]
         places: Counter[tuple[Row, tuple[OrderKey, ...]]] = Counter()
         positions = [source.variables.index(v) if v in source.variables else None for v in variables]
@@ -392,11 +419,10 @@ def _cut(items: Iterable[tuple[Row, int]], cut: al.Slice) -> Iterator[tuple[Row,
 
 
 def _aggregated(
-    aggregate: al.Aggregate, columns: tuple[Var, ...], rows: list[Row], named: tuple[Var, ...]
+    aggregate: al.Aggregate, columns: tuple[Var, ...], rows: dict[Row, int], named: tuple[Var, ...]
 ) -> Term | None:
     if aggregate.argument is None:  # `*` is the solution, without computed keys
-        places = [columns.index(v) for v in named]
-        rows = [tuple(row[n] for n in places) for row in rows]
+        rows = Bag(columns, rows.items()).projected(named).rows
     return aggregate_of(aggregate, columns, rows)
 
 
@@ -453,6 +479,13 @@ def _constructed(query: al.Query, solutions: Bag) -> Iterator[Row]:
                     and found[2] is not None
                 ):
                     yield found
+
+
+def _read_by_template(query: al.Query) -> tuple[Var, ...]:
+    """The variables that tell two solutions of a CONSTRUCT apart; with blank nodes, all of the text."""
+    terms = {t for triple in query.template for t in (triple.subject, triple.predicate, triple.object)}
+    has_blank_nodes = any(isinstance(term, BlankNode) for term in terms)
+    return tuple(v for v in visible(query.pattern) if not v.hidden and (has_blank_nodes or v in terms))
 
 
 def _node(parts: list[Term | None]) -> BlankNode:

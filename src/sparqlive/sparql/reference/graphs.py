@@ -1,13 +1,14 @@
 """Graphs, and the matching of basic graph patterns and property paths in them (SPARQL 1.1 §18.3, §18.4).
 
 Indexes the triples of a graph. Sequences and inverses become patterns of their own (§18.2.2.3); other paths
-are followed from a term. Invariant: a graph is never modified.
+are followed from a term. Solutions are counted, not listed: a variable that nothing needs is dropped as soon
+as no further pattern has it. Invariant: a graph is never modified.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -117,36 +118,38 @@ class Graph:
 
     # Basic graph patterns
 
-    def match(self, patterns: Iterable[Part]) -> Bag:
-        """Returns the solutions of a basic graph pattern: one pattern at a time, the most restricted next."""
-        waiting = list(_simple(patterns, count()))
+    def match(self, patterns: Iterable[Part], needed: Set[Var]) -> Bag:
+        """Returns the solutions of a basic graph pattern: one pattern at a time, the most restricted next.
+
+        Only the needed variables are in the result.
+        """
+        waiting = [(part, _variables(part), self._size(part)) for part in _simple(patterns, count())]
+        awaited = Counter(v for _, names, _ in waiting for v in names)
         variables: tuple[Var, ...] = ()
         rows: dict[Row, int] = {(): 1}
         while waiting:
-            part = min(waiting, key=lambda part: self._freedom(part, variables))
-            waiting.remove(part)
-            names = _variables(part)
+            known = frozenset(variables)
+            freedom = [_freedom(part, names, size, known) for part, names, size in waiting]
+            part, names, _ = waiting.pop(freedom.index(min(freedom)))
+            awaited.subtract(names)
             wider = tuple(dict.fromkeys((*variables, *names)))
+            places = [place for place, v in enumerate(wider) if v in needed or awaited[v]]
             added = [names.index(v) for v in wider[len(variables) :]]
             found: dict[Row, int] = {}
             for row, times in rows.items():
                 for values, more in self._extensions(part, dict(zip(variables, row, strict=True))):
-                    new = (*row, *(values[n] for n in added))
+                    whole = (*row, *(values[n] for n in added))
+                    new = tuple(whole[n] for n in places)
                     found[new] = found.get(new, 0) + times * more
-            variables, rows = wider, found
-        visible = tuple(v for v in variables if not v.name.startswith(".step"))
-        return Bag(variables, rows.items()).projected(visible)
+            variables, rows = tuple(wider[n] for n in places), found
+        return Bag(variables, rows.items())
 
-    def _freedom(self, part: Part, bound: tuple[Var, ...]) -> tuple[bool, int, int]:
-        """Orders patterns: first those that share variables, then those with few open ends or few triples."""
-        names = _variables(part)
-        apart = bool(bound) and bool(names) and not any(v in bound for v in names)
-        free = sum(isinstance(term, Var) and term not in bound for term in (part.subject, part.object))
+    def _size(self, part: Part) -> int:
+        """The number of triples that agree with the constants of a pattern; more than all for a path."""
         if not isinstance(part, al.Triple):
-            return apart, free, len(self.triples) + 1
+            return len(self.triples) + 1
         positions = (part.subject, part.predicate, part.object)
-        terms = [None if isinstance(term, Var) else term for term in positions]
-        return apart, free, len(self.matching(*terms))
+        return len(self.matching(*(None if isinstance(term, Var) else term for term in positions)))
 
     def _extensions(self, part: Part, known: Mapping[Var, Term | None]) -> Iterator[tuple[Row, int]]:
         """Yields the values of the variables of a pattern that agree with the known ones."""
@@ -216,6 +219,13 @@ def _simple(patterns: Iterable[Part], numbers: Iterator[int]) -> Iterator[Part]:
                 yield from _simple(halves, numbers)
             case _:
                 yield part
+
+
+def _freedom(part: Part, names: Collection[Var], size: int, bound: Set[Var]) -> tuple[bool, int, int]:
+    """Orders patterns: first those that share variables, then those with few open ends or few triples."""
+    apart = bool(bound) and bool(names) and bound.isdisjoint(names)
+    free = sum(isinstance(term, Var) and term not in bound for term in (part.subject, part.object))
+    return apart, free, size
 
 
 def _may_be_of_no_steps(path: al.Path) -> bool:

@@ -9,8 +9,8 @@ same object.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
@@ -29,20 +29,17 @@ _NO_SOLUTION = al.Values((), ())
 @lru_cache(maxsize=4096)
 def mentioned(item: al.Expression | al.Pattern) -> frozenset[Var]:
     """Returns the variables of an expression or pattern that an outer solution can replace."""
-    return frozenset(_mentioned(item))
-
-
-def _mentioned(item: Any) -> Iterator[Var]:
-    if isinstance(item, Var):
-        yield item
-    elif isinstance(item, al.Project):
-        yield from item.variables
-    elif isinstance(item, tuple):
-        for part in item:
-            yield from _mentioned(part)
-    elif is_dataclass(item):
-        for field in fields(item):
-            yield from _mentioned(getattr(item, field.name))
+    found: set[Var] = set()
+    waiting: list[Any] = [item]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Var):
+            found.add(part)
+        elif isinstance(part, al.Project):
+            found.update(part.variables)
+        else:
+            waiting.extend(al.parts_of(part))
+    return frozenset(found)
 
 
 def substituted(pattern: al.Pattern, solution: Solution) -> al.Pattern:

@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
 from sparqlive.bulk.backend import Function, Later
+from sparqlive.bulk.backends.spark.files import parquet
 from sparqlive.bulk.backends.spark.start import frame_of, is_connect
 from sparqlive.bulk.backends.spark.stopping import Result, stoppable
 from sparqlive.bulk.dialect import Dialect, SparkSql, total
@@ -262,12 +263,9 @@ _TERM_FIELDS = {field.name: field for field in from_arrow_schema(TERM_SCHEMA)}
 
 
 def read_files(session: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
-    """Columns of Parquet files: those of terms, or numbers.
-
-    Spark is told their types. It would run a job to find them out.
-    """
+    """Columns of Parquet files: those of terms, or numbers."""
     fields = [_TERM_FIELDS.get(name) or StructField(name, LongType()) for name in columns]
-    return session.read.schema(StructType(fields)).parquet(*paths)
+    return parquet(session, paths, StructType(fields))
 
 
 # In the workers

@@ -81,7 +81,7 @@ class Carrier:
             weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         path = self._directory / f"{uuid4()}.parquet"
         pq.write_table(table, path)
-        return self._spark.read.parquet(path.as_uri())
+        return read_files(self._spark, [path.as_uri()], columns)
 
     def _term_frame(self, sources: Sources, columns: Sequence[str]) -> DataFrame:
         files = read_files(self._spark, sources.term_files, columns) if sources.term_files else None

@@ -12,16 +12,18 @@ server: there, the workers write the statements of a batch, and this process app
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 from pyarrow import fs
 
+from sparqlive.bulk.backends.spark.columns import selected
 from sparqlive.bulk.backends.spark.failure import root_cause
 from sparqlive.bulk.backends.spark.frames import write_statements
 from sparqlive.bulk.backends.spark.start import is_connect
@@ -34,6 +36,8 @@ _POLL_SECONDS = 0.1
 _ALIVE_SECONDS = 300
 """A server waits for this process as long as it gives a sign of life this often."""
 _START_SECONDS = 300
+_OTHER_SOURCE = re.compile(r"Wrong basePath|sources in the checkpoint")
+"""What Spark says if a checkpoint has files of another folder, or another number of sources."""
 _SLOW_START = "Python worker failed to connect back"
 
 
@@ -46,6 +50,7 @@ class RunningStream:
     _failures: list[BaseException]
     _end: Callable[[], None] = lambda: None
     """Called when the stream has ended."""
+    _checkpoint: str = ""
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits; returns whether the stream has ended. Raises the error that ended it.
@@ -59,13 +64,23 @@ class RunningStream:
                 self._end()
                 if self._failures:
                     raise self._failures[0] from None
-                raise SparkFailed(f"Spark failed: {root_cause(str(error))}") from error
+                raise SparkFailed(self._sentence(str(error))) from error
             if self._failures:
                 raise self._failures[0]
             if ended:
                 self._end()
             if ended or seconds is not None:
                 return ended
+
+    def _sentence(self, text: str) -> str:
+        cause = root_cause(text)
+        if not _OTHER_SOURCE.search(text):
+            return f"Spark failed: {cause}"
+        return (
+            f"The checkpoint {self._checkpoint} keeps the place in another source than the one that is "
+            f"followed now. Follow each source under a name of its own (name='…'), or delete the "
+            f"checkpoint to read this one from its beginning. (Spark: {cause})"
+        )
 
     def stop(self) -> None:
         """Stops the stream. A batch that is not applied yet is applied when the stream starts again."""
@@ -94,14 +109,18 @@ def follow_frame(
         raise Error("follow needs a streaming DataFrame, of spark.readStream. Use apply for other frames.")
     if interval_seconds is not None:
         checked_seconds("interval_seconds", interval_seconds, least=0)
-    writer = frame.writeStream.option("checkpointLocation", checkpoint or f"{folder}/checkpoint")
+    place = checkpoint or f"{folder}/checkpoint"
+    writer = selected(frame, meaning).writeStream.option("checkpointLocation", place)
     if once:
         writer = writer.trigger(availableNow=True)
     elif interval_seconds is not None:
         writer = writer.trigger(processingTime=f"{round(interval_seconds * 1000)} milliseconds")
-    if is_connect(frame):
-        return _on_connect(writer, apply, meaning, f"{folder}/staged")
-    return _on_classic(writer, apply, meaning)
+    running = (
+        _on_connect(writer, apply, meaning, f"{folder}/staged")
+        if is_connect(frame)
+        else _on_classic(writer, apply, meaning)
+    )
+    return replace(running, _checkpoint=place)
 
 
 def _on_classic(writer: Any, apply: Apply, meaning: FrameColumns) -> RunningStream:

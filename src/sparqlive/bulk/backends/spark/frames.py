@@ -19,6 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from sparqlive.bulk.backends.spark.columns import selected
 from sparqlive.bulk.backends.spark.start import use_this_python
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.rdf.frames import FrameColumns, StatementFiles, Statements, contradiction, statements
@@ -42,8 +43,7 @@ def write_statements(frame: DataFrame, meaning: FrameColumns, folder: str) -> St
     if frame.isStreaming:
         raise Error("The DataFrame is a stream. Use session.follow(df) to apply its changes as they arrive.")
     use_this_python(frame.sparkSession)
-    frame = frame.select(*(f"`{name.replace('`', '``')}`" for name in meaning.columns))
-    written = _checked_lines(frame, meaning).mapInArrow(_Write(folder), _WRITTEN).collect()
+    written = _checked_lines(selected(frame, meaning), meaning).mapInArrow(_Write(folder), _WRITTEN).collect()
     faults = sorted(row["fault"] for row in written if row["fault"] is not None)
     if faults:
         raise InvalidChange(faults[0])
@@ -55,9 +55,10 @@ def write_statements(frame: DataFrame, meaning: FrameColumns, folder: str) -> St
 
 def _checked_lines(frame: DataFrame, meaning: FrameColumns) -> DataFrame:
     """Lines with weights, and faults; where changes have an order, the last one of each line."""
+    kind = LongType() if meaning.order is None else frame.schema[meaning.order].dataType
+    frame = frame.toDF(*(f"c{place}" for place in range(len(meaning.columns))))  # a dot would be a field
     if meaning.order is None and not meaning.is_envelope:
         return frame.mapInArrow(_Check(meaning), StructType(_CHECKED_FIELDS))
-    kind = LongType() if meaning.order is None else frame.schema[meaning.order].dataType
     ordered = frame.mapInArrow(_Check(meaning), StructType([*_CHECKED_FIELDS, StructField(_ORDER, kind)]))
     weight, fault = functions.col("weight"), functions.col("fault")
     insert_wins, delete_wins = (
@@ -137,6 +138,7 @@ class _Check:
         where = "" if task is None else f" of partition {task.partitionId()}"
         first_row = 0
         for batch in batches:
+            batch = batch.rename_columns(list(self.meaning.columns))
             try:
                 found = statements(batch, self.meaning, first_row, where)
             except InvalidChange as error:

@@ -1,0 +1,171 @@
+"""Columns of DataFrames by the names that mappings and options give them, found as Spark finds them.
+
+A name may be that of a field in a struct (`addr.street`), and may differ in case unless the session says
+otherwise. Rejects columns that are missing, ambiguous or of a type without terms before a job starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, functions
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, TimestampType
+
+from sparqlive.errors import Error
+from sparqlive.rdf.frames import FrameColumns, missing, statement_names, wanted_names
+from sparqlive.rdf.table_mapping import datatype_of
+
+_PART = re.compile(r"(`(?:[^`]|``)+`|[^.`]+)(?:\.(?!$)|$)")
+"""A part of a name with dots; one with dots in it is in backquotes."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A column or a field: its path, and its type."""
+
+    path: tuple[str, ...]
+    type: DataType
+
+    def column(self) -> Column:
+        return functions.col(".".join(f"`{part.replace('`', '``')}`" for part in self.path))
+
+
+@dataclass(frozen=True)
+class Columns:
+    schema: StructType
+    minds_case: bool = False
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> Columns:
+        minds: Any = frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")
+        return cls(frame.schema, str(minds).lower() == "true")
+
+    def names(self, wanted: Iterable[str]) -> list[str]:
+        """The names of all columns, as they are wanted, and of the fields that are."""
+        names, fields = list(self.schema.names), []
+        for name in dict.fromkeys(wanted):
+            found = None if name in names else self.find(name)
+            if found is not None and found.path[0] in names and len(found.path) == 1:
+                names[names.index(found.path[0])] = name
+            elif found is not None:
+                fields.append(name)
+        return names + fields
+
+    def find(self, name: str) -> Found | None:
+        """The column of this name, otherwise the field."""
+        return self._in(self.schema, name, ()) or self._field(name)
+
+    def _field(self, name: str) -> Found | None:
+        parts = _PART.findall(name)
+        if len(parts) < 2 or "".join(match[0] for match in _PART.finditer(name)) != name:
+            return None
+        found: Found | None = Found((), self.schema)
+        for part in parts:
+            if found is None or not isinstance(found.type, StructType):
+                return None
+            plain = part[1:-1].replace("``", "`") if part[0] == "`" else part
+            found = self._in(found.type, plain, found.path)
+        return found
+
+    def _in(self, kind: StructType, name: str, path: tuple[str, ...]) -> Found | None:
+        alike = [field for field in kind.fields if self._is_same(field.name, name)]
+        if len({field.name for field in alike}) > 1:
+            raise Error(
+                f"The name {name!r} is that of several columns: {', '.join(f.name for f in alike)}. Rename "
+                f"or drop some, or set spark.sql.caseSensitive to true."
+            )
+        return Found((*path, alike[0].name), alike[0].dataType) if alike else None
+
+    def _is_same(self, one: str, other: str) -> bool:
+        return one == other or (not self.minds_case and one.lower() == other.lower())
+
+
+def selected(frame: DataFrame, meaning: FrameColumns) -> DataFrame:
+    """The columns that are read, under the names that `meaning` has for them; their types are checked."""
+    columns = Columns.of(frame)
+    chosen = []
+    for name in meaning.columns:
+        found = _required(columns, name, columns.schema.names, meaning)
+        if meaning.is_envelope and name in ("before", "after"):
+            chosen.append(_side(found, name, columns.minds_case, meaning).alias(name))
+        else:
+            _check_type(name, found.type, is_term=meaning.mapping is None and not meaning.says_when(name))
+            chosen.append(found.column().alias(name))
+    return frame.select(*chosen)
+
+
+def check_types(columns: Columns, meaning: FrameColumns) -> dict[str, str]:
+    """Checks the types of columns that are statements; returns their names by those of `meaning`."""
+    names = {}
+    for name in meaning.columns:
+        found = _required(columns, name, columns.schema.names, meaning)
+        _check_type(name, found.type, is_term=not meaning.says_when(name))
+        names[name] = found.path[0]
+    return names
+
+
+def _required(columns: Columns, name: str, known: Sequence[str], meaning: FrameColumns) -> Found:
+    found = columns.find(name)
+    if found is None:
+        raise missing(name, known, meaning.mapping is None)
+    return found
+
+
+def _side(side: Found, name: str, minds_case: bool, meaning: FrameColumns) -> Column:
+    """Debezium's `before` or `after` with the columns that are read."""
+    if not isinstance(side.type, StructType):
+        raise Error(
+            f"The column {name!r} has the type {side.type.simpleString()}, and must be a struct of the row's "
+            f"columns."
+        )
+    inner, mapping = Columns(side.type, minds_case), meaning.mapping
+    wanted = (
+        statement_names(inner.names(wanted_names(None, None, None))) if mapping is None else mapping.columns()
+    )
+    fields = []
+    for one in wanted:
+        found = inner.find(one)
+        if found is None:
+            raise missing(f"{name}.{one}", side.type.names, mapping is None)
+        _check_type(f"{name}.{one}", found.type, is_term=mapping is None)
+        fields.append(Found((*side.path, *found.path), found.type).column().alias(one))
+    return functions.when(side.column().isNotNull(), functions.struct(*fields))
+
+
+def _check_type(name: str, kind: DataType, *, is_term: bool) -> None:
+    if is_term and not isinstance(kind, StringType) and kind.typeName() != "void":
+        raise Error(
+            f"The column {name!r} has the type {kind.simpleString()}, and must be a string with a term in "
+            f"N-Triples syntax. Other tables need a mapping: "
+            f"session.load(df, mapping=sparqlive.TableMapping(…))."
+        )
+    try:
+        is_plain = datatype_of(arrow_type(kind)) is not None
+    except PySparkException:
+        is_plain = False
+    if not is_plain:
+        raise Error(
+            f"The column {name!r} has the type {kind.simpleString()}, of which no literal can be made. "
+            f"{_advice(name, kind)}, or leave the column out."
+        )
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type of a column's values; raises a PySparkException for types that Arrow does not have."""
+    return pa.timestamp("us", "UTC") if isinstance(kind, TimestampType) else to_arrow_type(kind)
+
+
+def _advice(name: str, kind: DataType) -> str:
+    if isinstance(kind, StructType) and kind.names:
+        return f"Name one of its fields, such as {f'{name}.{kind.names[0]}'!r}"
+    if isinstance(kind, ArrayType | MapType):
+        return f"Make a row per element with explode({name}), or text with to_json({name})"
+    if isinstance(kind, BinaryType):
+        return f"Make text with base64({name}) or hex({name})"
+    return f"Make text with CAST({name} AS STRING)"

@@ -1,0 +1,184 @@
+"""Gives back the terms that nothing uses any more, by itself.
+
+A session in memory would otherwise keep every term it ever met: values that change are new terms in each
+epoch. Owns when a sweep is due, and what uses terms: quads, rows and state of views, constants of their
+plans, changes that were not carried yet, and deltas that anybody holds. What a request has captured, the
+dictionary keeps itself (`rdf/leaving.py`). A store has its terms in files; there, only the terms of temporary
+views are swept. Invariant: an id that can be read has its term.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+from pyoxigraph import BlankNode, Literal, NamedNode
+
+from sparqlive.live.terms import Terms
+from sparqlive.sparql.algebra import Term, parts_of
+from sparqlive.sparql.interrupts import uninterrupted
+from sparqlive.zset.run import Column, RunRows
+
+if TYPE_CHECKING:
+    from sparqlive.engine.results import Delta
+    from sparqlive.engine.writer import Epochs
+
+FEW_TERMS = 10_000
+"""A sweep is due after so many new terms, or as many as there are quads, or as many as were in use last."""
+CHANGES_A_LOOK = 256
+"""After so many changed quads, terms are counted: that takes longer than a small change may."""
+_NO_IDS: Column = np.empty(0, dtype=np.int64)
+
+
+class HeldDeltas:
+    """Deltas in no history, which somebody may hold: their terms are read when somebody asks for them."""
+
+    def __init__(self) -> None:
+        self._deltas: list[ref[Delta]] = []
+        self._look_at = FEW_TERMS
+        self._looking = threading.Lock()
+
+    def add(self, delta: Delta) -> None:
+        self._deltas.append(ref(delta))
+        if len(self._deltas) > self._look_at:
+            self._forget_gone()
+
+    def _forget_gone(self) -> None:
+        if self._looking.acquire(blocking=False):
+            try:
+                count = len(self._deltas)
+                held = [one for one in self._deltas[:count] if one() is not None]
+                self._deltas[:count] = held  # others may add some meanwhile
+                self._look_at = max(FEW_TERMS, 2 * len(held))
+            finally:
+                self._looking.release()
+
+    def ids(self) -> Iterator[Column]:
+        """The ids in the rows of all of them."""
+        for one in list(self._deltas):
+            if (delta := one()) is not None:
+                yield from _ids_in(delta.rows)
+
+    def __len__(self) -> int:
+        return len(self._deltas)
+
+
+class Sweeper:
+    def __init__(self, epochs: Epochs) -> None:
+        self._epochs = epochs
+        self.deltas = HeldDeltas()
+        self._thread: threading.Thread | None = None
+        self._changes = 0
+
+    def count(self, changes: int) -> None:
+        """Counts the changed quads of an epoch, and starts a sweep if one is due; called under the lock."""
+        self._changes += changes
+        if self._changes >= CHANGES_A_LOOK:
+            self._changes = 0
+            if any(map(self._is_due, self._swept())):
+                self._start()
+
+    def _is_due(self, terms: Terms) -> bool:
+        quads = self._epochs.quads.size if terms is self._epochs.terms else 0
+        used = terms.swept_terms
+        return terms.dictionary.entered - used > max(FEW_TERMS, used, quads)
+
+    def _swept(self) -> list[Terms]:
+        """The terms of the session, unless they are in a store, and those of temporary views."""
+        session = self._epochs.terms
+        return [session, *self._temporary_terms()] if session.dictionary.is_swept else self._temporary_terms()
+
+    def _temporary_terms(self) -> list[Terms]:
+        found = (view.terms for view in self._epochs.views.by_name.values() if view.temporary)
+        return list(dict.fromkeys(found))
+
+    def _start(self) -> None:
+        """Sweeps in a thread of its own: only between all work that is done under the lock, ids are not held
+        by somebody who is in the middle of it."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._in_background, name="sparqlive-sweep", daemon=True)
+            self._thread.start()
+
+    def _in_background(self) -> None:
+        try:
+            with self._epochs.lock, uninterrupted:
+                if not self._epochs.closed:
+                    self.sweep()
+        finally:
+            self._thread = None
+
+    def sweep(self) -> None:
+        """Gives back what nothing uses; called under the lock, between epochs."""
+        swept = self._swept()
+        used = _distinct(chain(self._used(), *(terms.ids() for terms in swept)))
+        self._epochs.forget_terms()
+        for terms in swept:
+            terms.sweep(used)
+
+    def used_bytes(self) -> int:
+        """The memory of terms, and of the deltas that are held."""
+        terms = sum(terms.dictionary.nbytes for terms in (self._epochs.terms, *self._temporary_terms()))
+        return terms + sum(view.history_bytes for view in self._epochs.views.by_name.values())
+
+    def _used(self) -> Iterator[Column]:
+        epochs = self._epochs
+        if epochs.terms.dictionary.is_swept:
+            epochs.quads.forget_empty()
+            yield from epochs.quads.ids()
+            yield from epochs.assertions.ids()
+        for changes in (*epochs.gathering(), *(one.gathered for one in epochs.views.later.values())):
+            yield from _ids_in(changes)
+        yield from self.deltas.ids()
+        for view in epochs.views.by_name.values():
+            for delta in view.history():
+                yield from _ids_in(delta.rows)
+        maintained, plans = dict[Any, None](), dict[int, Any]()
+        for content, views in epochs.views.readers.items():
+            maintained.update(dict.fromkeys(content.carried_by()))
+            for part in content.stored_parts():
+                if part.rows is not None and part.is_held:
+                    yield from part.rows.ids()
+            for view in views:
+                plans[id(view.plan)] = view.plan, view.terms
+                plans[id(content.plan)] = content.plan, view.terms
+        for one in maintained:
+            yield from one.ids()
+            plans[id(one.plan)] = one.plan, one.compiler.terms
+        for plan, terms in plans.values():
+            find = terms.dictionary.find
+            found = [number for term in _constants(plan) if (number := find(term)) is not None]
+            yield np.array(found, np.int64)
+
+
+def _constants(item: Any) -> Iterator[Term]:
+    """The terms in a plan."""
+    if isinstance(item, NamedNode | BlankNode | Literal):
+        yield item
+    elif isinstance(item, frozenset | list):
+        for part in item:
+            yield from _constants(part)
+    else:
+        for part in parts_of(item):
+            yield from _constants(part)
+
+
+def _ids_in(rows: Mapping[Any, int]) -> Iterable[Column]:
+    """The ids in rows."""
+    if type(rows) is RunRows:
+        return rows.run.columns
+    return [np.fromiter(chain.from_iterable(rows), np.int64)]
+
+
+def _distinct(parts: Iterable[Column]) -> Column:
+    """All ids, sorted and distinct; some parts are put together at a time."""
+    found, waiting, size = _NO_IDS, list[Collection[int]](), 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
+        if size > max(1 << 16, len(found)):
+            found, waiting, size = np.unique(np.concatenate([found, *waiting])), [], 0
+    return np.unique(np.concatenate([found, *waiting]))

@@ -1,0 +1,71 @@
+"""Splits an OPTIONAL inside another group into a union, by whether it matches.
+
+In A ⟕ (B ⟕_F C), C may have a variable of A that B does not have. The value in A cannot be pushed into
+B ⟕_F C, because a solution of B stays alone only if it matches no C at all; so each lookup would read all of
+C. It can be pushed into the parts of σ_F(B ⋈ C) + σ_¬F(B) + (σ_F(B) ▷ C), which is the same if F reads B
+only. B shares a variable with A too, by which what stays alone is found. B and C are patterns, so that a plan
+stays about as large as its query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyoxigraph import Literal
+
+from sparqlive.plan import operators as op
+from sparqlive.plan.expressions import mentioned
+from sparqlive.plan.rewrites.walk import bottom_up, with_children
+from sparqlive.sparql.algebra import Call, Constant, Var
+from sparqlive.sparql.expressions import volatile_function
+
+
+def split_optional(plan: op.Operator) -> op.Operator:
+    return bottom_up(_split_parts, plan)
+
+
+def _split_parts(plan: op.Operator) -> op.Operator:
+    match plan:
+        case op.Join(parts):
+            return with_children(plan, [_split(part, _bound_beside(part, parts)) for part in parts])
+        case op.LeftJoin(left, right, _) | op.Semi(left, right, _, _) | op.Mark(left, right, _):
+            return with_children(plan, [left, _split(right, frozenset(left.variables))])
+    return plan
+
+
+def _bound_beside(part: op.Operator, parts: Iterable[op.Operator]) -> frozenset[Var]:
+    """The variables of the other parts of a join; none if the part is not one to split."""
+    if not isinstance(part, op.LeftJoin | op.Project):
+        return frozenset()
+    return frozenset(v for other in parts if other is not part for v in other.variables)
+
+
+def _split(plan: op.Operator, bound: frozenset[Var]) -> op.Operator:
+    """Splits the operator if what is around it binds a variable that only its right side has."""
+    if isinstance(plan, op.Project):
+        return with_children(plan, [_split(plan.source, bound & frozenset(plan.columns))])
+    if not isinstance(plan, op.LeftJoin) or not _is_pattern(plan.left) or not _is_pattern(plan.right):
+        return plan
+    left, right, condition = plan.left, plan.right, plan.condition
+    if all(v in left.variables for v in right.variables if v in bound):
+        return plan
+    if bound.isdisjoint(left.variables):  # no key leads to what stays alone: the whole is stored
+        return plan
+    joined = op.Join((left, right))
+    if condition is None:
+        return op.Union((joined, op.Semi(left, right, keep=False)))
+    if not mentioned(condition) <= left.always or volatile_function(condition) is not None:
+        return plan
+    # An error in the condition counts as false.
+    fails = Call("COALESCE", (Call("!", (condition,)), Constant(Literal(True))))
+    alone = op.Semi(op.Filter(condition, left), right, keep=False)
+    return op.Union((op.Filter(condition, joined), op.Filter(fails, left), alone))
+
+
+def _is_pattern(plan: op.Operator) -> bool:
+    match plan:
+        case op.Scan():
+            return True
+        case op.Join() | op.Filter():
+            return all(_is_pattern(child) for child in plan.children)
+    return False
